@@ -28,7 +28,7 @@ class Windows:
     start : array of shape (n,)
         The step each window begins at; it ends at ``start + width - 1``.
     run : array of shape (n,)
-        Which run each window lies in.
+        Which of the stream's runs each window lies in.
     y : array of shape (n,)
         The state of each window.
     """
@@ -48,22 +48,24 @@ class Windows:
 
         Window ``i`` of this object is ``view[start[i]]``.
         """
+        if len(self.values) < self.width:
+            return np.empty((0, self.width, self.values.shape[1]), self.values.dtype)
         return sliding_window_view(self.values, self.width, axis=0).transpose(0, 2, 1)
 
     @cached_property
-    def X(self) -> NDArray[Any]:
+    def X(self) -> NDArray[Any]:  # noqa: N802
         """The windows, shape (n, w, d).
 
         A strided view while the windows are evenly spaced (one run); otherwise the rows are
-        gathered from the view, once.
+        gathered from the view, once. Read-only in either case: copy it to change it.
         """
-        if not len(self):
-            return np.empty((0, self.width, self.values.shape[1]), self.values.dtype)
         stride = np.diff(self.start)
-        if len(stride) == 0 or (stride[0] > 0 and (stride == stride[0]).all()):
+        if len(self) and (stride > 0).all() and (stride == stride[:1]).all():
             every = int(stride[0]) if len(stride) else 1
             return self.view[self.start[0] : self.start[-1] + 1 : every]
-        return self.view[self.start]
+        rows = np.ascontiguousarray(self.view[self.start])
+        rows.flags.writeable = False
+        return rows
 
     def by_run(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Each run's number and the positions of its windows."""
@@ -74,7 +76,7 @@ class Windows:
                 yield int(self.run[rows[0]]), rows
 
     def take(self, rows: NDArray[Any]) -> Windows:
-        """Some of the windows, by position or mask."""
+        """Some of the windows, by position (in any order) or mask."""
         return Windows(self.values, self.width, self.start[rows], self.run[rows], self.y[rows])
 
 
@@ -103,10 +105,16 @@ def sliding_windows(
         Keep this many windows of each state, drawn without replacement (the paper gives its
         rivals 100). A state with fewer keeps all of its own, with a warning.
     random_state : int or Generator, optional
-        For ``per_state``.
+        For ``per_state``; the same number gives the same draw.
     labelled : bool, default=True
         False takes every complete window, whatever its states; ``y`` is then the state of each
-        window's last step.
+        window's last step, and ``run`` counts the stream's segments. A stream too short for a
+        window gives none, and no error.
+
+    Returns
+    -------
+    Windows
+        In the order of the stream.
 
     Examples
     --------
@@ -116,31 +124,47 @@ def sliding_windows(
     >>> windows.start.tolist(), windows.y.tolist()
     ([0, 1, 3, 4], ['a', 'a', 'b', 'b'])
     """
-    if not isinstance(width, int | np.integer) or width < 1:
-        raise InputError(f"width must be a whole number of at least 1 step, not {width!r}")
-    if not isinstance(step, int | np.integer) or step < 1:
-        raise InputError(f"step must be a whole number of at least 1, not {step!r}")
-    if per_state is not None and per_state < 1:
-        raise InputError(f"per_state must be at least 1 window, not {per_state!r}")
-    width, step = int(width), int(step)
-    runs = stream.runs if labelled else stream.segments
+    width = _whole(width, "width", "steps")
+    step = _whole(step, "step", "steps")
+    if per_state is not None:
+        per_state = _whole(per_state, "per_state", "windows")
+        if not labelled:
+            raise InputError("per_state counts windows by their state, so it needs labelled=True")
     if labelled:
         _check_width(stream, width)
-    starts = [np.arange(a, b - width + 1, step) for a, b, _ in runs]
-    start = np.concatenate([np.empty(0, np.int64), *starts])
-    run = np.repeat(np.arange(len(runs)), [len(s) for s in starts])
+    runs = stream.runs if labelled else stream.segments
+    count = np.maximum(runs.length - width, -step) // step + 1
+    run = np.repeat(np.arange(len(runs)), count)
+    rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # within its run
+    start = runs.start[run] + step * rank
     windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
     if per_state is not None:
-        windows = windows.take(_draw(windows.y, per_state, np.random.default_rng(random_state)))
+        rng = np.random.default_rng(random_state)
+        windows = windows.take(_draw(stream, runs.code[run], per_state, rng))
     return windows
+
+
+def _whole(value: Any, name: str, unit: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number of {unit}, at least 1, not {value!r}")
+    return int(value)
 
 
 def _check_width(stream: Stream, width: int) -> None:
     runs = stream.runs
-    if not len(runs):
+    if not len(stream):
+        raise InputError("the stream is empty: it has no steps to take windows of")
+    if not stream.labelled.any():
         raise InputError(
-            "the stream has no labelled steps without missing values; "
-            "give each step its state, and leave unlabelled only the steps without one"
+            "the stream has no states; say which state each step is in, or take windows of any "
+            "state with labelled=False"
+        )
+    if not len(runs):
+        missing = np.isnan(stream.values[stream.labelled]).mean(axis=0)
+        worst = int(np.argmax(missing))
+        raise InputError(
+            f"every labelled step misses a value, {missing[worst]:.0%} of them in channel "
+            f"{stream.channels[worst]!r}; fill the values in, or leave that channel out"
         )
     longest = int(np.argmax(runs.length))
     if runs.length[longest] < width:
@@ -159,14 +183,16 @@ def _check_width(stream: Stream, width: int) -> None:
         )
 
 
-def _draw(y: NDArray[Any], per_state: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw(
+    stream: Stream, codes: NDArray[np.int64], per_state: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
     chosen = []
-    for state in np.unique(y):
-        rows = np.flatnonzero(y == state)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
         if len(rows) < per_state:
             warnings.warn(
-                f"state {state!s} has only {len(rows)} windows of the {per_state} asked for; "
-                "all are taken",
+                f"state {stream.classes[code]!s} has only {len(rows)} windows of the {per_state} "
+                "asked for; all are taken",
                 stacklevel=3,
             )
         chosen.append(rng.choice(rows, min(per_state, len(rows)), replace=False))

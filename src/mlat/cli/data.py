@@ -1,0 +1,94 @@
+"""``mlat data``: download the UCI sets, or check a copy of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from ..datasets import SETS
+from ..datasets.catalog import get_set
+from ..datasets.check import SetCheck, check
+from ..datasets.fetch import UCI, fetch
+from ..errors import InputError
+
+app = typer.Typer(help="The UCI data sets: download them, or check a copy.", no_args_is_help=True)
+
+Sets = Annotated[
+    list[str] | None, typer.Argument(metavar="[SET]...", help=f"{', '.join(SETS)}; default all.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Where the sets are; default MLAT_DATA, else a cache folder."),
+]
+
+
+@app.command("fetch")
+def fetch_command(
+    sets: Sets = None,
+    data: Data = None,
+    base: Annotated[str, typer.Option("--base", help="Where UCI's addresses start.")] = UCI,
+) -> None:
+    """Download sets from UCI and check every file; go on where a download stopped."""
+    with _one_line():
+        for name in _names(sets):
+            typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
+
+
+@app.command("check")
+def check_command(sets: Sets = None, data: Data = None) -> None:
+    """Compare every file of a copy with UCI's checksums; exit status 2 if one is not right."""
+    with _one_line():
+        results = [check(name, data) for name in _names(sets)]
+        Console().print(_table(results))
+        problems = [result.problem for result in results if not result.all_right]
+        if problems:
+            more = f" (and {len(problems) - 1} more sets not right)" if len(problems) > 1 else ""
+            raise InputError(problems[0] + more)
+
+
+def _fetch_with_bar(name: str, data: Path | None, base: str) -> Path:
+    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return fetch(name, data, base=base, progress=show)
+
+
+def _names(sets: list[str] | None) -> list[str]:
+    # All names are looked at before the first long download.
+    return [get_set(name).name for name in sets] if sets else list(SETS)
+
+
+def _table(results: list[SetCheck]) -> Table:
+    table = Table("set", "person")
+    for column in ("ok", "missing", "different"):
+        table.add_column(column, justify="right")
+    for result in results:
+        if result.place is None:
+            table.add_row(result.name, "not found", "", "", "")
+        for person in result.people:
+            style = None if person.all_right else "bold red"
+            counts = (person.ok, person.missing, person.different)
+            table.add_row(result.name, person.person, *(str(len(c)) for c in counts), style=style)
+        table.add_section()
+    return table
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Bad input ends with one line and status 2, however the commands are mounted."""
+    try:
+        yield
+    except InputError as error:
+        typer.echo(f"mlat: {error}", err=True)
+        raise typer.Exit(2) from None

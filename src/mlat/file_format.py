@@ -1,0 +1,33 @@
+"""Which kind of file a name stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InputError
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """``delimiter`` is None for Parquet; ``compression`` is that of the file as a whole."""
+
+    delimiter: str | None
+    compression: str | None = None
+
+
+def file_format(path: Path) -> FileFormat:
+    """The format by the end of the name, in either case."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = suffixes[-1:] == [".gz"]
+    suffix = "".join(suffixes[-2:-1] if compressed else suffixes[-1:])
+    if suffix in _DELIMITERS:
+        return FileFormat(_DELIMITERS[suffix], "gzip" if compressed else None)
+    if suffix in _PARQUET and not compressed:
+        return FileFormat(None)
+    raise InputError(
+        f"{path} is of no known kind; its name must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
+    )

@@ -1,0 +1,186 @@
+"""The large-margin loss (Eq. 2) of an embedding, and its gradient.
+
+    E = (1-c) Σ_{i, j∈targets(i)} D(i,j) + c Σ_{i, j∈targets(i), l: y_l≠y_i} [1 + D(i,j) - D(i,l)]₊
+
+with ``D(i,j) = ‖z_i - z_j‖²``, divided by the number of windows so that it means the same for any
+number of them. (The paper prints a plus before D(i,l); the large margin needs the minus.) The
+gradient in the embedding is ``2 Λ Z`` with Λ the Laplacian of the signed pair weights; it is
+summed pair by pair, and only pairs that violate a margin are visited.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .impostors import ImpostorSearch
+
+Floats = NDArray[np.float64]
+
+
+class LargeMarginLoss:
+    """The loss of any embedding of the same labelled windows.
+
+    Parameters
+    ----------
+    codes : array of shape (n,)
+        The state of each window, as an index from 0.
+    targets : array of shape (n, k)
+        From :func:`mlat.targets.select_targets`; -1 stands for no target.
+    push_weight : float
+        The paper's c.
+
+    Notes
+    -----
+    The object remembers which pairs can matter (:mod:`mlat.impostors`). That makes later calls
+    faster and never changes a result: the pairs that violate a margin are always all visited, in
+    the same order.
+    """
+
+    def __init__(
+        self, codes: NDArray[Any], targets: NDArray[np.int64], push_weight: float = 0.5
+    ) -> None:
+        # Sorted by state, the windows of other states are contiguous.
+        self._order = np.argsort(codes, kind="stable")
+        self._targets = np.ascontiguousarray(targets)
+        self.push_weight = push_weight
+        counts = np.bincount(codes)
+        self._search = ImpostorSearch(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        self.n_active = 0
+
+    def __call__(self, Z: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient, of shape (n, r), at the embedding Z (n, r)."""
+        hinge, rows, force = self.push(Z)
+        gradient = np.zeros_like(Z)
+        gradient[rows] = force
+        ones = np.full(self._targets.shape, (1 - self.push_weight) / len(Z))
+        distance = self._pull(Z, ones, gradient)
+        return hinge + distance, 2 * gradient
+
+    def push(self, Z: Floats) -> tuple[float, NDArray[np.int64], Floats]:
+        """The second term of the loss, and half its gradient at the windows that feel it.
+
+        Returns the value, the rows with a gradient, and the gradient's half at these rows.
+        """
+        n = len(Z)
+        Z = np.ascontiguousarray(Z)
+        margin = 1.0 + _target_distances(Z, self._targets)
+        sorted_Z, sorted_margin = Z[self._order], margin[self._order]
+        # -inf where a window has no target, and so no margin.
+        farthest = sorted_margin.max(axis=1)
+        violations = np.zeros(margin.shape, np.int64)
+        sorted_force = np.zeros_like(Z)
+        hinge, self.n_active = 0.0, 0
+        for block in self._search.candidates(sorted_Z, np.sqrt(np.maximum(farthest, 0.0))):
+            part, active = _push(
+                sorted_Z,
+                block.first,
+                block.ptr,
+                block.cols,
+                sorted_margin,
+                farthest,
+                violations,
+                sorted_force,
+            )
+            hinge += part
+            self.n_active += active
+        weight = self.push_weight / n
+        force = np.empty_like(sorted_force)
+        force[self._order] = weight * sorted_force
+        weights = np.empty(margin.shape)
+        weights[self._order] = weight * violations
+        self._pull(Z, weights, force)
+        rows = np.flatnonzero(force.any(axis=1))
+        return weight * hinge, rows, force[rows]
+
+    def pull_force(self, X: Floats) -> Floats:
+        """``Λ X`` for the Laplacian Λ of the target pairs; the pull of ``Z`` is ``<Z, Λ Z>``."""
+        force = np.zeros_like(X)
+        ones = np.full(self._targets.shape, (1 - self.push_weight) / len(X))
+        self._pull(np.ascontiguousarray(X), ones, force)
+        return force
+
+    def pull_matrix(self, X: Floats) -> Floats:
+        """``C`` (D, D) such that the first term of the loss is ``tr(L C Lᵀ)`` for ``Z = X Lᵀ``."""
+        return X.T @ self.pull_force(X)
+
+    def _pull(self, Z: Floats, weights: Floats, force: Floats) -> float:
+        """Add ``Σ_j weights (z_i - z_j)`` of the targets to ``force``; return ``Σ weights D``."""
+        total: float = _pull(Z, self._targets, weights, force)
+        return total
+
+
+# Sums may be reordered into vector lanes; no NaN or infinity is lost by it, since the inputs are
+# checked to be finite. "-inf" marks an absent margin and is only ever compared.
+_SUM = {"reassoc", "contract"}
+
+
+@njit(cache=True, nogil=True, fastmath=_SUM)
+def _target_distances(Z, targets):  # type: ignore[no-untyped-def]
+    n, k = targets.shape
+    distances = np.full((n, k), -np.inf)
+    for i in range(n):
+        for j in range(k):
+            t = targets[i, j]
+            if t >= 0:
+                total = 0.0
+                for f in range(Z.shape[1]):
+                    difference = Z[i, f] - Z[t, f]
+                    total += difference * difference
+                distances[i, j] = total
+    return distances
+
+
+@njit(cache=True, nogil=True, fastmath=_SUM)
+def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ignore[no-untyped-def]
+    """Add up the hinges of a block of pairs; each pair serves the margins of both its sides."""
+    k = margin.shape[1]
+    hinge, n_active = 0.0, 0
+    for r in range(len(ptr) - 1):
+        i = first + r
+        for p in range(ptr[r], ptr[r + 1]):
+            l = cols[p]  # noqa: E741
+            distance = 0.0
+            for f in range(Z.shape[1]):
+                difference = Z[i, f] - Z[l, f]
+                distance += difference * difference
+            if distance >= farthest[i] and distance >= farthest[l]:
+                continue
+            weight = 0
+            for j in range(k):
+                if distance < margin[i, j]:
+                    hinge += margin[i, j] - distance
+                    violations[i, j] += 1
+                    weight += 1
+                if distance < margin[l, j]:
+                    hinge += margin[l, j] - distance
+                    violations[l, j] += 1
+                    weight += 1
+            n_active += weight
+            for f in range(Z.shape[1]):
+                difference = weight * (Z[i, f] - Z[l, f])
+                force[i, f] -= difference
+                force[l, f] += difference
+    return hinge, n_active
+
+
+@njit(cache=True, nogil=True, fastmath=_SUM)
+def _pull(Z, targets, weights, force):  # type: ignore[no-untyped-def]
+    n, k = targets.shape
+    total = 0.0
+    for i in range(n):
+        for j in range(k):
+            t = targets[i, j]
+            weight = weights[i, j]
+            if t >= 0 and weight != 0:
+                distance = 0.0
+                for f in range(Z.shape[1]):
+                    difference = Z[i, f] - Z[t, f]
+                    distance += difference * difference
+                    force[i, f] += weight * difference
+                    force[t, f] -= weight * difference
+                total += weight * distance
+    return total

@@ -1,0 +1,196 @@
+"""What the large-margin estimators share: windows in, checked, and a large-margin problem out."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import progress
+from .errors import InputError
+from .folding import as_windows, flatten, fold, window_width
+from .solvers import Problem, Record
+from .targets import Gap, select_targets
+
+Floats = NDArray[np.float64]
+
+
+class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn transformer over windows; ``_solve`` and ``_embed`` are the estimator's own."""
+
+    width: int | None
+    n_targets: int
+    target_gap: Gap
+    push_weight: float
+    shrinkage: float
+    max_iter: int
+    tol: float
+    init: str | ArrayLike
+    random_state: Any
+    verbose: int
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        start: ArrayLike | None = None,
+        run: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        X : array of shape (n, w, d) or (n, w*d)
+            Windows; a flat array is folded time-major by ``width``.
+        y : array of shape (n,)
+            The state of each window.
+        start : array of shape (n,), optional
+            The step each window begins at, for ``target_gap``. Default: the row number.
+        run : array of shape (n,), optional
+            The run each window lies in. Default: neighbouring rows of one state are a run.
+        """
+        self._check_parameters()
+        X = as_windows(X)
+        width = window_width(X, self.width)
+        flat, labels = validate_data(
+            self, flatten(X), y, dtype=np.float64, ensure_min_samples=2, order="C"
+        )
+        check_classification_targets(labels)
+        windows = fold(flat, width)
+        states, codes = np.unique(labels, return_inverse=True)
+        if len(states) < 2:
+            raise InputError(
+                f"all {len(codes)} windows are of one class, {states[0]!s}; "
+                "a metric is learned from at least two"
+            )
+        start = _per_window(start, len(codes), "start", np.arange(len(codes)))
+        run = _per_window(run, len(codes), "run", np.cumsum(np.r_[0, np.diff(codes) != 0]))
+        targets = select_targets(
+            flat,
+            codes,
+            self.n_targets,
+            gap=self.target_gap,
+            start=start,
+            run=run,
+            width=windows.shape[1],
+            names=states,
+        )
+        problem = Problem(
+            windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
+        )
+        self.width_, self.n_channels_ = problem.width, problem.n_channels
+        self.scale_ = problem.scale
+        self._solve(problem)
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Windows (n, w, d) or (n, w*d) in the space where distances are Euclidean."""
+        check_is_fitted(self)
+        X = as_windows(X)
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            _check_windows(X, self.width_, self.n_channels_)
+        flat = validate_data(self, flatten(X), dtype=np.float64, reset=False)
+        return self._embed(flat.reshape(len(flat), self.width_, self.n_channels_))
+
+    def _solve(self, problem: Problem) -> None:
+        raise NotImplementedError  # pragma: no cover
+
+    def _embed(self, X: Floats) -> Floats:
+        raise NotImplementedError  # pragma: no cover
+
+    def _record(self, solution: Any) -> None:
+        """Keep what every solution tells of itself."""
+        self.loss_, self.history_ = solution.loss, solution.history
+        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
+        self.message_ = solution.message
+
+    def _listener(self) -> Any:
+        name = type(self).__name__
+
+        def listen(record: Record) -> None:
+            progress.report(name, int(record["iteration"]), self.max_iter, record)
+            if self.verbose:
+                figures = "  ".join(f"{k} {v:.5g}" for k, v in record.items())
+                print(f"[{name}] {figures}")
+
+        return listen
+
+    def _start(self, shape: tuple[int | None, ...]) -> Floats | None:
+        """The given start, or None for the scaled identity."""
+        if isinstance(self.init, str):
+            return None
+        start = np.asarray(self.init, dtype=np.float64)
+        if start.ndim != len(shape) or any(
+            want is not None and have != want for have, want in zip(start.shape, shape, strict=True)
+        ):
+            raise InputError(
+                f"init has shape {start.shape}, this problem needs "
+                f"{tuple('any' if s is None else s for s in shape)}"
+            )
+        if not np.isfinite(start).all():
+            raise InputError("init holds NaN or infinity")
+        return start
+
+    def _check_parameters(self) -> None:
+        check_number(self, "n_targets", Integral, 1)
+        check_number(self, "max_iter", Integral, 1)
+        check_number(self, "push_weight", Real, 0, 1)
+        check_number(self, "shrinkage", Real, 0)
+        check_number(self, "tol", Real, 0)
+        if self.width is not None:
+            check_number(self, "width", Integral, 1)
+        if self.target_gap != "run":
+            check_number(self, "target_gap", Integral, 0, or_else=' or "run"')
+        if isinstance(self.init, str) and self.init != "identity":
+            raise InputError(f'init must be "identity" or an array, not {self.init!r}')
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._embed(np.zeros((1, self.width_, self.n_channels_)))[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def check_number(
+    estimator: Any, name: str, kind: type, low: float, high: float = np.inf, *, or_else: str = ""
+) -> None:
+    """Refuse a parameter that is not a number of this kind within the bounds."""
+    value: Any = getattr(estimator, name)
+    is_kind = isinstance(value, kind) and not isinstance(value, bool)
+    ok = is_kind and low <= float(value) <= high
+    if not ok:
+        what = "a whole number" if kind is Integral else "a number"
+        bounds = f"from {low:g} to {high:g}" if np.isfinite(high) else f"of at least {low:g}"
+        raise InputError(f"{name} must be {what} {bounds}{or_else}, not {value!r}")
+
+
+def _per_window(
+    given: ArrayLike | None, n: int, name: str, default: NDArray[Any]
+) -> NDArray[np.int64]:
+    if given is None:
+        return default.astype(np.int64)
+    array = np.asarray(given)
+    if array.shape != (n,):
+        raise InputError(f"{name} must have one entry per window ({n}), not {array.shape}")
+    if array.dtype.kind not in "iu":
+        array = np.unique(array, return_inverse=True)[1] if name == "run" else array
+        if array.dtype.kind not in "iu":
+            raise InputError(f"{name} must hold whole numbers, not {array.dtype}")
+    return array.astype(np.int64)
+
+
+def _check_windows(X: NDArray[Any], width: int, n_channels: int) -> None:
+    if X.shape[1:] != (width, n_channels):
+        raise InputError(
+            f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was learned "
+            f"on {width} steps and {n_channels} channels"
+        )

@@ -1,0 +1,213 @@
+"""CSV and TSV files: read fast by Arrow, and explained line by line where Arrow gives up."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import re
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from .errors import InputError
+from .file_format import FileFormat
+
+# What Arrow, like pandas, takes for a missing value; with the space of "1, nan" too.
+_MISSING = [*pyarrow.csv.ConvertOptions().null_values]
+_MISSING += [f" {text}" for text in _MISSING]
+_NUMBER = re.compile(
+    r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
+)
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+class TextTable:
+    """A file with a header line and one line per step.
+
+    ``columns`` are the names in the header, without the spaces around them.
+    """
+
+    def __init__(self, path: Path, form: FileFormat) -> None:
+        assert form.delimiter is not None
+        self.path = path
+        self._delimiter = form.delimiter
+        self._compressed = form.compression is not None
+        # In a file of one column an empty line is a missing value; elsewhere it is nothing.
+        self._keep_empty = False
+        lines = self._lines()
+        self._header_line, header = next(lines, (0, []))
+        if not header:
+            raise InputError(f"{path} is empty; it needs a header line and one line per step")
+        self._header_end = self._header_line + sum(name.count("\n") for name in header)
+        self.columns = tuple(name.strip() for name in header)
+        self._check_header()
+        self._keep_empty = len(self.columns) == 1
+        if next(lines, None) is None:
+            raise InputError(f"{path} has a header but no steps; add one line per step")
+        lines.close()
+
+    def where(self, steps: Sequence[int]) -> str:
+        """The lines of some steps, or that of the header, to begin an error with."""
+        if not steps:
+            return f"{self.path}, line {self._header_line}: "
+        upto = itertools.islice(self._steps(), max(steps) + 1)
+        lines = [str(line) for step, (line, _) in enumerate(upto) if step in steps]
+        return f"{self.path}, line{'s' if len(lines) > 1 else ''} {' and '.join(lines)}: "
+
+    def read(
+        self, channels: Sequence[str], label: str | None, recording: str | None, time: str | None
+    ) -> dict[str, Any]:
+        """Arrow columns by name: channels as floats, label and recording as encoded texts."""
+        types = {name: pa.float64() for name in channels}
+        types |= {name: _TEXTS for name in (label, recording) if name is not None}
+        wanted = [*types] + ([] if time is None else [time])
+        try:
+            table = pyarrow.csv.read_csv(
+                pa.input_stream(str(self.path), compression="gzip" if self._compressed else None),
+                pyarrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_end),
+                pyarrow.csv.ParseOptions(
+                    delimiter=self._delimiter,
+                    newlines_in_values=True,
+                    ignore_empty_lines=not self._keep_empty,
+                ),
+                pyarrow.csv.ConvertOptions(
+                    column_types=types,
+                    include_columns=wanted,
+                    null_values=_MISSING,
+                    strings_can_be_null=True,
+                ),
+            )
+        except (pa.ArrowException, OSError) as error:
+            exclude = "exclude the column with channels=[…]"
+            remedy = exclude if label is not None else f"give it as the label, or {exclude}"
+            self._explain(channels, wanted, remedy)
+            raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
+        for name in (label, recording):
+            if name is not None:
+                self._refuse_open_quote(name, table.column(name))
+        if time is not None and pa.types.is_string(table.column(time).type):
+            self._explain_time(time)
+        return {name: table.column(name) for name in wanted}
+
+    def _open(self) -> IO[str]:
+        # Bytes that are no UTF-8 are smuggled through, to be named with their line and column.
+        opener: Any = gzip.open if self._compressed else open
+        text: IO[str] = opener(
+            self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
+        )
+        return text
+
+    def _lines(self) -> Generator[tuple[int, list[str]]]:
+        """The number of the line that each row begins on, and its fields."""
+        line = 1
+        try:
+            with self._open() as file:
+                reader = csv.reader(file, delimiter=self._delimiter)
+                for fields in reader:
+                    if fields or self._keep_empty:
+                        yield line, fields or [""]
+                    line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{self.path}, line {line}: {error}; is a quote left open?") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{self.path} cannot be read: {error}") from None
+
+    def _steps(self) -> Iterator[tuple[int, list[str]]]:
+        return (row for row in self._lines() if row[0] > self._header_line)
+
+    def _check_header(self) -> None:
+        for name in self.columns:
+            self._refuse_bytes(self._header_line, name, "the header")
+        if len(self.columns) == 1 and re.search(r"[;\t|,]", self.columns[0]):
+            raise InputError(
+                f"{self.where([])}the header {self.columns[0]!r} looks like several columns; "
+                "separate them by commas in a .csv and by tabs in a .tsv file"
+            )
+        numbers = [name for name in self.columns if _NUMBER.fullmatch(name)]
+        counted = [str(i) for i in range(len(self.columns))]  # pandas' names for want of names
+        if len(numbers) == len(self.columns) and numbers != counted:
+            raise InputError(f"{self.where([])}numbers where names are expected; add a header line")
+        for i, name in enumerate(self.columns):
+            if name and name in self.columns[:i]:
+                raise InputError(
+                    f"{self.where([])}columns {self.columns.index(name) + 1} and {i + 1} are both "
+                    f"named {name!r}; rename one"
+                )
+
+    def _refuse_bytes(self, line: int, field: str, column: str) -> None:
+        alien = None if field.isascii() else re.search("[\udc80-\udcff]", field)
+        if alien:
+            byte = ord(alien.group()) - 0xDC00
+            raise InputError(
+                f"{self.path}, line {line}: {column} is not UTF-8 (byte 0x{byte:02x}); "
+                "save the file as UTF-8"
+            )
+
+    def _explain(self, channels: Sequence[str], wanted: Sequence[str], remedy: str) -> None:
+        """Raise the InputError that tells the first thing wrong in the file."""
+        numeric = [(self.columns.index(name), name) for name in channels]
+        read = [(self.columns.index(name), name) for name in wanted]
+        for line, fields in self._steps():
+            if len(fields) != len(self.columns):
+                count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+                raise InputError(
+                    f"{self.path}, line {line} has {count}, the header has {len(self.columns)}; "
+                    "complete the line, or quote a field that holds "
+                    f"{'a comma' if self._delimiter == ',' else 'a tab'}"
+                )
+            for i, name in read:
+                self._refuse_bytes(line, fields[i], f"column {name!r}")
+            for i, name in numeric:
+                text = fields[i]
+                if _NUMBER.fullmatch(text) or text in _MISSING:
+                    continue
+                comma = _DECIMAL_COMMA.fullmatch(text)
+                raise InputError(
+                    f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
+                    f"{'write decimals with a point' if comma else 'correct it'}, or {remedy}"
+                )
+
+    def _explain_time(self, time: str) -> None:
+        """Raise the InputError that names the first text which is no time like the first one."""
+        position = self.columns.index(time)
+        kind: Any = None
+        for line, fields in self._steps():
+            text = fields[position].strip()
+            found = _kind_of_time(text)
+            kind = kind or found
+            if text not in _MISSING and (found is None or found != kind):
+                raise InputError(
+                    f"{self.path}, line {line}, column {time!r}: {text[:40]!r} is not a time"
+                    f"{'' if kind is None else ' written like those before it'}; "
+                    "write a number, or a date like 2024-05-31T12:00:00.5"
+                )
+        raise InputError(f"{self.path}, column {time!r}: not numbers, nor dates that can be read")
+
+    def _refuse_open_quote(self, name: str, column: Any) -> None:
+        # Arrow reads an open quote to the end of the file: steps would vanish without a word.
+        texts = [text for chunk in column.chunks for text in chunk.dictionary.to_pylist()]
+        if not any("\n" in text or "\r" in text for text in texts):
+            return
+        position = self.columns.index(name)
+        for line, fields in self._steps():
+            if "\n" in fields[position] or "\r" in fields[position]:
+                raise InputError(
+                    f"{self.path}, line {line}, column {name!r}: {fields[position][:40]!r} goes on "
+                    "over several lines; close the quote"
+                )
+
+
+def _kind_of_time(text: str) -> str | None:
+    if _NUMBER.fullmatch(text):
+        return "number"
+    try:
+        return "date" if datetime.fromisoformat(text).tzinfo is None else "date with a zone"
+    except ValueError:
+        return None
