@@ -1,9 +1,12 @@
 """MLAT: metric learning for k nearest neighbours in streaming time series."""
 
 from . import toeplitz
+from .classifier import StreamClassifier
 from .errors import InputError
 from .estimators import LMNN, MLAT
+from .model_file import load
 from .stream import Runs, Stream
+from .stream_file import read_stream
 from .windows import Windows, sliding_windows
 
 __version__ = "0.1.0"
@@ -14,7 +17,10 @@ __all__ = [
     "InputError",
     "Runs",
     "Stream",
+    "StreamClassifier",
     "Windows",
+    "load",
+    "read_stream",
     "sliding_windows",
     "toeplitz",
 ]

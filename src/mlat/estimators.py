@@ -93,7 +93,7 @@ class MLAT(MarginMetric):
     >>> windows = mlat.sliding_windows(rotating_states(), width=10)
     >>> metric = mlat.MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)
     >>> metric.blocks_.shape
-    (10, 4, 4)
+    (10, 8, 8)
     """
 
     def __init__(

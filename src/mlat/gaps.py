@@ -33,8 +33,7 @@ def find_gaps(
     Returns
     -------
     gap_before : array of shape (T,)
-        True at each step that comes more than ``max_gap`` after the one before it, in the same
-        recording.
+        True at each step that comes more than ``max_gap`` after the one before it.
     max_gap : float
         The bound that was used; infinite if there was no step to take the median of.
     """
@@ -51,7 +50,7 @@ def find_gaps(
     if max_gap is None:
         max_gap = GAP_FACTOR * float(np.median(elapsed[inside])) if inside.any() else np.inf
     gap_before = np.zeros(len(stamps), dtype=bool)
-    gap_before[1:] = inside & (elapsed > max_gap)
+    gap_before[1:] = elapsed > max_gap
     return gap_before, max_gap
 
 

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn transformer over windows; ``_solve`` and ``_embed`` are the estimator's own."""
+    """A scikit-learn transformer over windows; an estimator adds _solve and _embed."""
 
     width: int | None
     n_targets: int

@@ -21,11 +21,11 @@ DEMO_STATES = {"forwards": 0.11, "backwards": -0.11, "fast": 0.23, "still": 0.0}
 def rotating_states(
     turns: dict[str, float] | None = None,
     *,
-    n_channels: int = 4,
-    run_length: int = 250,
+    n_channels: int = 8,
+    run_length: int = 60,
     runs_per_state: int = 2,
-    drift: float = 1.5,
-    noise: float = 0.5,
+    drift: float = 0.3,
+    noise: float = 1.1,
     random_state: int = 0,
     mixture_state: int = 0,
 ) -> Stream:

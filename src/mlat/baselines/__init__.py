@@ -1,0 +1,7 @@
+"""The methods MLAT is compared with, as window-level scikit-learn estimators."""
+
+from .euclidean import EuclideanKNN
+from .ldmlt import LDMLT
+from .mdtw import MDTW
+
+__all__ = ["LDMLT", "MDTW", "EuclideanKNN"]
