@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import naive_dtw as naive
 from mlat import InputError
 from mlat.baselines import LDMLT, MDTW, EuclideanKNN, dtw, lanes
+from mlat.bench import dtw as bench
 
 seeds = st.integers(0, 2**32 - 1)
 bands = st.one_of(st.none(), st.integers(0, 4))
@@ -182,6 +183,21 @@ def test_scikit_learn_accepts_it_with_no_check_skipped(name):
     )
     environment = os.environ | {"SCIPY_ARRAY_API": "1"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_benchmark_measures_us_and_names_a_peer_that_is_missing():
+    rows = list(bench.run(("stream", "random", "noise"), (), n_test=20, sizes={2: 70}))
+    assert [row.case for row in rows] == ["stream", "random", "noise"]
+    assert all(row.seconds > 0 for row in rows)
+    (_, row) = bench.run(
+        ("noise",), ("tslearn",), n_test=5, sizes={2: 9}, peer_python=sys.executable
+    )
+    assert row.seconds is None or row.agrees
+    assert row.note or row.version
+    with pytest.raises(InputError, match="no peer named 'fast'"):
+        list(bench.run(peers=("fast",)))
+    with pytest.raises(InputError, match="cannot run /no/python"):
+        list(bench.run(("noise",), ("aeon",), n_test=5, sizes={2: 9}, peer_python="/no/python"))
 
 
 X_OK, Y_OK = np.zeros((6, 4, 2)), [0, 0, 0, 1, 1, 1]

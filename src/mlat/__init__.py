@@ -5,6 +5,7 @@ from .classifier import StreamClassifier
 from .errors import InputError
 from .estimators import LMNN, MLAT
 from .model_file import load
+from .state_file import write_states
 from .stream import Runs, Stream
 from .stream_file import read_stream
 from .windows import Windows, sliding_windows
@@ -23,4 +24,5 @@ __all__ = [
     "read_stream",
     "sliding_windows",
     "toeplitz",
+    "write_states",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -20,8 +21,7 @@ NOT_INSTALLED = 3
 
 def dtaidistance(train: Any, test: Any) -> Any:
     """The C library's matrix of all pairs, which is its fastest way: it has no search."""
-    from dtaidistance import dtw_ndim
-
+    dtw_ndim = import_module("dtaidistance.dtw_ndim")
     n = len(test)
     series = np.concatenate([test, train])
     block = ((0, n), (n, len(series)))
@@ -32,25 +32,22 @@ def dtaidistance(train: Any, test: Any) -> Any:
 
 
 def aeon_pairwise(train: Any, test: Any) -> Any:
-    from aeon.distances import dtw_pairwise_distance
-
-    matrix = dtw_pairwise_distance(test.transpose(0, 2, 1), train.transpose(0, 2, 1))
+    distances = import_module("aeon.distances")
+    matrix = distances.dtw_pairwise_distance(test.transpose(0, 2, 1), train.transpose(0, 2, 1))
     return _smallest(np.sqrt(matrix))
 
 
 def aeon(train: Any, test: Any) -> Any:
-    from aeon.classification.distance_based import KNeighborsTimeSeriesClassifier
-
-    model = KNeighborsTimeSeriesClassifier(n_neighbors=1, distance="dtw")
+    neighbors = import_module("aeon.classification.distance_based")
+    model = neighbors.KNeighborsTimeSeriesClassifier(n_neighbors=1, distance="dtw")
     model.fit(train.transpose(0, 2, 1), np.arange(len(train)) % 2)
     distances, nearest = model.kneighbors(test.transpose(0, 2, 1))
     return np.sqrt(np.ravel(distances)), np.ravel(nearest)
 
 
 def tslearn(train: Any, test: Any) -> Any:
-    from tslearn.neighbors import KNeighborsTimeSeriesClassifier
-
-    model = KNeighborsTimeSeriesClassifier(n_neighbors=1, metric="dtw")
+    neighbors = import_module("tslearn.neighbors")
+    model = neighbors.KNeighborsTimeSeriesClassifier(n_neighbors=1, metric="dtw")
     model.fit(train, np.arange(len(train)) % 2)
     distances, nearest = model.kneighbors(test)
     return np.ravel(distances), np.ravel(nearest)
