@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat import diagonals, impostors, toeplitz
+from mlat import impostors, running_sums, toeplitz
 from mlat.diagonals import DiagonalMarginLoss
 from mlat.folding import unfold
 from mlat.margin import LargeMarginLoss
@@ -96,11 +96,11 @@ def test_along_diagonals_the_loss_is_the_same(seed, piece, gap):
     stretches = unfold(problem.X, problem.start, problem.run)
     assert [len(rows) for rows, _ in stretches] == [12, 6, 19, 15, 9]
     states = np.array([problem.codes[rows[0]] for rows, _ in stretches])
-    default, diagonals.PIECE = diagonals.PIECE, piece
+    default, running_sums.PIECE = running_sums.PIECE, piece
     try:
         loss = DiagonalMarginLoss([s for _, s in stretches], states, problem.targets, w)
     finally:
-        diagonals.PIECE = default
+        running_sums.PIECE = default
     value, in_blocks = loss(toeplitz.autocorrelation(H, w))
     Z = toeplitz.convolve(H, problem.X).reshape(len(problem.X), -1)
     expected, in_Z = problem.margin_loss()(Z)

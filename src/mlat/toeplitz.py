@@ -126,9 +126,9 @@ def squared_norm(blocks: ArrayLike) -> float:
     return float((occurrences(len(A)) * (A**2).sum(axis=(1, 2))).sum())
 
 
-def occurrences(width: int) -> NDArray[np.float64]:
+def occurrences(width: int) -> Floats:
     """How often the block of each lag stands in the matrix, both halves counted."""
-    count = 2.0 * (width - np.arange(width))
+    count: Floats = 2.0 * (width - np.arange(width))
     count[0] = width
     return count
 

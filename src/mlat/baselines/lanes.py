@@ -21,7 +21,7 @@ IntArray = NDArray[np.int64]
 
 # Wide enough to hide the chain, narrow enough that the windows of a block resemble each other and
 # can be ruled out together: 16, 32 and 64 were measured on four streams.
-LANES = 64
+LANES = 128
 
 
 class LaneBlocks(NamedTuple):

@@ -45,9 +45,7 @@ class MetricKNN(WindowKNN):
     True
     """
 
-    def __init__(
-        self, width: int | None = None, metric: Any = None, n_neighbors: int = 1
-    ) -> None:
+    def __init__(self, width: int | None = None, metric: Any = None, n_neighbors: int = 1) -> None:
         self.width = width
         self.metric = metric
         self.n_neighbors = n_neighbors

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import toeplitz
+from .. import lags, toeplitz
 from ..diagonals import DiagonalMarginLoss
 from ..folding import unfold
 from ..optim import minimize
@@ -151,13 +151,9 @@ class _ConvolutionLoss:
     def _pull_in_blocks(self) -> Floats:
         n, w, d = self.X.shape
         pulled = self.margin.pull_force(self.X.reshape(n, w * d)).reshape(n, w, d)
-        sums = [
-            np.tensordot(pulled[:, m:], self.X[:, : w - m], axes=([0, 1], [0, 1]))
-            + np.tensordot(self.X[:, m:], pulled[:, : w - m], axes=([0, 1], [0, 1]))
-            for m in range(w)
-        ]
+        sums = lags.correlations(pulled, self.X, w) + lags.correlations(self.X, pulled, w)
         sums[0] /= 2
-        return np.stack(sums)
+        return sums
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
         n, w, _ = self.X.shape

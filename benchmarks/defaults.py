@@ -1,0 +1,113 @@
+"""What each default of MLAT is worth: one parameter at a time, on the development persons.
+
+    python benchmarks/defaults.py DATA [--out docs/defaults.md]
+
+DATA is the folder of the UCI sets (see docs/datasets.md). The persons measured here are kept for
+choosing defaults; the report of the experiments gives its figures with and without them. Accuracy
+is that of 1-NN on held-out observations of the same person (protocol ``holdout``, w = 10), in per
+cent, the mean over persons of the mean over runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+from threadpoolctl import threadpool_limits
+
+import mlat
+from mlat import datasets
+from mlat.experiments.protocol import split, split_seed
+from mlat.neighbors import NearestNeighbors
+
+PERSONS = {"emg": ["sub1"], "vicon": ["sub2", "sub3"], "scma": ["1", "2"]}
+VARIATIONS = {
+    "solver": ["filter", "admm"],
+    "target_gap": [0, 10, 50, "run"],
+    "n_targets": [1, 3, 5, 10],
+    "push_weight": [0.1, 0.3, 0.5, 0.7, 0.9],
+    "shrinkage": [0.0, 0.01, 0.1, 1.0, 10.0],
+    "n_taps": [1, 5, 10, 20, 40],
+    "tol": [1e-2, 1e-3, 1e-4],
+    "max_iter": [25, 50, 100, 200],
+}
+ADMM_VARIATIONS = {"rho": [0.1, 1.0, 10.0], "tol": [1e-2, 1e-3]}
+
+
+def configurations():
+    """(what varies, its value, the metric), Euclidean and LMNN first."""
+    yield "", "Euclidean", None
+    yield "", "LMNN, other run", mlat.LMNN()
+    yield "", "LMNN, nearest targets", mlat.LMNN(target_gap=0)
+    yield "", "MLAT as in the paper", mlat.MLAT.as_in_paper()
+    yield "", "**MLAT, defaults**", mlat.MLAT()
+    default = mlat.MLAT().get_params()
+    for name, values in VARIATIONS.items():
+        for value in values:
+            if value != default[name] and (name, value) != ("n_taps", 10):
+                yield name, value, mlat.MLAT(**{name: value})
+    for name, values in ADMM_VARIATIONS.items():
+        for value in values:
+            if value != default[name]:
+                yield f"admm, {name}", value, mlat.MLAT(solver="admm", **{name: value})
+
+
+def measure(metric, part):
+    """Accuracy and CPU seconds of one fit."""
+    train, test = part.train, part.test
+    begin = time.process_time()
+    if metric is not None:
+        metric.fit(train.X, train.y, start=train.start, run=train.run)
+
+    def embed(windows):
+        flat = windows.X.reshape(len(windows), -1)
+        return flat if metric is None else metric.transform(windows.X)
+
+    seconds = time.process_time() - begin
+    _, rows = NearestNeighbors(embed(train)).query(embed(test))
+    return np.mean(train.y[rows[:, 0]] == test.y), seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    splits = []
+    for name, people in PERSONS.items():
+        activities = datasets.PAPER_ACTIVITIES.get(name)
+        options = {"activities": activities} if activities else {}
+        for person, stream in datasets.load(name, arguments.data, people, **options).items():
+            for run in range(arguments.runs):
+                seed = split_seed("defaults", name, person, run)
+                splits.append((name, person, split(stream, "holdout", seed)))
+    lines = [
+        "| | value | " + " | ".join(PERSONS) + " | mean | CPU s |",
+        "|---|---|" + "---|" * (len(PERSONS) + 2),
+    ]
+    with threadpool_limits(1):
+        for what, value, metric in track(list(configurations()), "configurations"):
+            found = [(name, person, *measure(metric, part)) for name, person, part in splits]
+            by_set = [
+                100
+                * np.mean(
+                    [np.mean([f[2] for f in found if f[:2] == (name, person)]) for person in people]
+                )
+                for name, people in PERSONS.items()
+            ]
+            lines.append(
+                f"| {what} | {value} | "
+                + " | ".join(f"{a:.1f}" for a in by_set)
+                + f" | {np.mean(by_set):.1f} | {np.mean([f[3] for f in found]):.1f} |"
+            )
+            print(lines[-1], flush=True)
+    if arguments.out:
+        arguments.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

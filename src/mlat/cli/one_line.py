@@ -1,0 +1,102 @@
+"""Whatever goes wrong is said in one line, with exit status 2 and no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ..errors import InputError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 1
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, or choose another place",
+    errno.EDQUOT: "free some space, or choose another place",
+    errno.EACCES: "choose a place you have the right to",
+    errno.EPERM: "choose a place you have the right to",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENOENT: "check the name",
+}
+
+
+class OneLineGroup(TyperGroup):
+    """The commands, so that an error in any of them ends in one line on stderr."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        try:
+            with _warnings_in_one_line(), _printable():
+                status = super().main(*args, **{**extra, "standalone_mode": False})
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough. Python flushes once more at exit; let it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = PIPE_CLOSED
+        except (typer.Abort, KeyboardInterrupt):
+            status = INTERRUPTED
+        except Exception as error:
+            line = line_for(error)
+            if line is None:
+                raise
+            if line:
+                print(f"mlat: {line}", file=sys.stderr)
+            status = BAD_INPUT
+        if status == INTERRUPTED:
+            print("mlat: interrupted", file=sys.stderr)
+        if standalone_mode:
+            sys.exit(status if isinstance(status, int) else 0)
+        return status
+
+
+def line_for(error: Exception) -> str | None:
+    """What is wrong and what to do; None for an error in the program itself."""
+    if isinstance(error, InputError):
+        return " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        said = " ".join(str(error).split())
+        return (
+            f"not enough memory{f' ({said})' if said else ''}; take fewer channels, a smaller "
+            "--width or a larger --step"
+        )
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        said = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
+        remedy = _REMEDIES.get(error.errno or 0)
+        return where + said + (f"; {remedy}" if remedy else "")
+    if type(error).__name__ == "NoArgsIsHelpError":  # not an error, and help is not one line
+        error.show()  # type: ignore[attr-defined]
+        return ""
+    # Typer's usage errors have come from different modules over time; all format a message.
+    if hasattr(error, "format_message"):
+        said = " ".join(str(error.format_message()).split()).rstrip(".")
+        context = getattr(error, "ctx", None)
+        asked = f"; see {context.command_path} --help" if context is not None else ""
+        return said + asked
+    return None
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"mlat: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    """A screen that lacks a character shows a question mark instead of failing."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    yield

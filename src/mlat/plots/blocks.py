@@ -1,0 +1,88 @@
+"""What a metric learned, lag by lag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..errors import InputError
+from ..learned import blocks_of, lag_norms
+from .figure import INK, axes_for, bare
+
+MAX_NAMES = 16  # channels whose names still fit beside a heatmap
+
+
+def plot_blocks(
+    metric: Any, *, channels: Sequence[str] | None = None, max_blocks: int = 6
+) -> Figure:
+    """The blocks by lag as heatmaps on one scale, above the size of each block against its lag.
+
+    Parameters
+    ----------
+    metric : fitted MLAT or LMNN, or blocks of shape (w, d, d)
+        For LMNN, whose metric has no blocks, those of the nearest block-Toeplitz metric.
+    channels : sequence of d names, optional
+    max_blocks : int, default=6
+        Draw so many heatmaps, of lags from 0 to w - 1.
+    """
+    blocks = blocks_of(metric)
+    width, d, _ = blocks.shape
+    if channels is not None and len(channels) != d:
+        raise InputError(f"{len(channels)} names for {d} channels; give one name per channel")
+    lags = np.unique(np.linspace(0, width - 1, min(width, max_blocks)).round().astype(int))
+    figure = Figure(figsize=(max(7.0, 1.2 + 1.9 * len(lags)), 5.2), layout="constrained")
+    grid = figure.add_gridspec(2, len(lags), height_ratios=[1.15, 1])
+    limit = float(np.abs(blocks[lags]).max()) or 1.0
+    maps = []
+    for column, lag in enumerate(lags):
+        ax = figure.add_subplot(grid[0, column])
+        image = ax.imshow(blocks[lag], cmap="RdBu_r", vmin=-limit, vmax=limit)
+        ax.set_title(f"lag {lag}", fontsize=10, color=INK)
+        _name_channels(ax, channels if column == 0 else None, d)
+        maps.append(ax)
+    figure.colorbar(image, ax=maps, shrink=0.8, aspect=14, pad=0.01, label="weight")
+    below = figure.add_subplot(grid[1, :])
+    plot_lags(blocks, ax=below)
+    for lag in lags:
+        below.axvline(lag, color=INK, linewidth=0.5, alpha=0.25, zorder=0)
+    figure.suptitle(
+        "The metric by lag: how much a difference now and one some steps earlier count together",
+        fontsize=11,
+        color=INK,
+    )
+    return figure
+
+
+def plot_lags(metric: Any, *, ax: Axes | None = None, colour: str = "#0072b2") -> Figure:
+    """The size of each lag's block, ``‖A(m)‖``, against the lag m.
+
+    Parameters
+    ----------
+    metric : fitted MLAT or LMNN, or blocks of shape (w, d, d)
+    ax : Axes, optional
+    colour : str
+    """
+    norms = lag_norms(blocks_of(metric))
+    figure, ax = axes_for(ax, (6, 3))
+    lags = np.arange(len(norms))
+    ax.fill_between(lags, norms, color=colour, alpha=0.15, linewidth=0)
+    ax.plot(lags, norms, color=colour, marker="o" if len(lags) <= 40 else "", markersize=4)
+    ax.set_xlabel("lag (steps)")
+    ax.set_ylabel("size of the block")
+    ax.set_ylim(0, (float(norms.max()) or 1.0) * 1.08)
+    ax.set_xlim(-0.3, max(len(norms) - 0.7, 0.3))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    bare(ax)
+    return figure
+
+
+def _name_channels(ax: Axes, channels: Sequence[str] | None, d: int) -> None:
+    ax.set_xticks([])
+    named = channels is not None and d <= MAX_NAMES
+    ax.set_yticks(range(d) if named else [], list(channels or []) if named else [])
+    ax.tick_params(length=0, labelsize=8)
+    bare(ax, "top", "right", "bottom", "left")

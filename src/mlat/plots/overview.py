@@ -1,0 +1,99 @@
+"""One picture that explains the method: what came in, what came out, what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from ..stream import Stream
+from .blocks import plot_lags
+from .figure import FAINT, INK, bare, state_colours
+from .stream import plot_stream
+
+_BAR, _BEST = "#b8c4cc", "#0072b2"
+
+
+def plot_overview(
+    stream: Stream,
+    predicted: Mapping[str, ArrayLike],
+    accuracies: Mapping[str, float],
+    metric: Any,
+    *,
+    max_channels: int = 4,
+) -> Figure:
+    """The stream with true and predicted states; beneath it why, how well, and what was learned.
+
+    Parameters
+    ----------
+    stream : Stream
+        A part of a labelled stream, short enough to see its runs.
+    predicted : mapping of names to arrays of shape (T,)
+        The states that each system predicts for the steps of ``stream``.
+    accuracies : mapping of names to numbers from 0 to 1
+        One bar each; the last one is highlighted.
+    metric : fitted MLAT or LMNN
+    max_channels : int, default=4
+    """
+    figure = Figure(figsize=(12, 7.4), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08, hspace=0.04, wspace=0.04)  # type: ignore[union-attr, call-arg]
+    top, bottom = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    above = top.add_subplot()
+    plot_stream(stream, predicted=predicted, max_channels=max_channels, ax=above)
+    _title(above, "A sensor stream, its states, and the states that were recognised", y=1.1)
+    alike, accuracy, lags = bottom.subplots(1, 3, width_ratios=[1, 1.35, 1.35])
+    _draw_single_steps(alike, stream)
+    _draw_accuracies(accuracy, accuracies, 1 / max(len(stream.classes), 1))
+    plot_lags(metric, ax=lags, colour=_BEST)
+    _title(lags, "What was learned: how far back to look")
+    return figure
+
+
+def _draw_single_steps(ax: Axes, stream: Stream) -> None:
+    """Two channels against each other: states that overlap here need their order in time."""
+    colours = state_colours(len(stream.classes))
+    known = np.flatnonzero(stream.labelled & ~stream.missing)
+    pair = stream.values[known][:, [0, min(1, stream.n_channels - 1)]]
+    ax.scatter(*pair.T, s=7, c=colours[stream.codes[known]], alpha=0.7, linewidths=0)
+    names = stream.channels[0], stream.channels[min(1, stream.n_channels - 1)]
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
+    ax.set_xticks([])
+    ax.set_yticks([])
+    bare(ax)
+    _title(ax, "One step tells nothing")
+
+
+def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -> None:
+    places = np.arange(len(accuracies))[::-1]
+    colours = [_BAR] * (len(accuracies) - 1) + [_BEST]
+    ax.barh(places, [100 * a for a in accuracies.values()], color=colours, height=0.68)
+    for place, (name, value) in zip(places, accuracies.items(), strict=True):
+        best = name == list(accuracies)[-1]
+        ax.text(
+            100 * value + 1.5,
+            place,
+            f"{100 * value:.0f} %",
+            va="center",
+            color=INK,
+            fontweight="bold" if best else "normal",
+        )
+    ax.axvline(100 * chance, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
+    ax.text(100 * chance, len(accuracies) - 0.42, "chance", ha="center", fontsize=9, color=INK)
+    ax.set_yticks(places, list(accuracies))
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(0, 100)
+    ax.set_ylim(-0.55, len(accuracies) - 0.1)
+    ax.set_xlabel("steps whose state is recognised (%)")
+    ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
+    ax.set_axisbelow(True)
+    bare(ax, "top", "right", "left")
+    _title(ax, "How often it is right")
+
+
+def _title(ax: Axes, text: str, y: float | None = None) -> None:
+    ax.set_title(text, loc="left", fontsize=12, fontweight="bold", color=INK, y=y)

@@ -1,0 +1,66 @@
+"""Theorem 1 as a picture: the covariance of overlapping windows becomes block Toeplitz."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .. import toeplitz
+from ..errors import InputError
+from ..stream import Stream
+from ..windows import sliding_windows
+from .figure import INK, axes_for, bare, state_colours
+
+
+def plot_theorem1(
+    stream: Stream, width: int, *, n_lengths: int = 12, ax: Axes | None = None
+) -> Figure:
+    """How far the covariance of a run's windows is from block Toeplitz, against the run's length.
+
+    Parameters
+    ----------
+    stream : Stream
+        The longest run of each state is used, its first so many steps for each length.
+    width : int
+        Steps per window.
+    n_lengths : int, default=12
+        Lengths per run, evenly spaced on a logarithmic scale.
+    ax : Axes, optional
+        Where to draw; default a new figure.
+    """
+    runs = stream.runs
+    shortest = 2 * width
+    lines = []
+    for code, state in enumerate(stream.classes):
+        mine = np.flatnonzero(runs.code == code)
+        if not len(mine):
+            continue
+        longest = mine[np.argmax(runs.length[mine])]
+        start, length = int(runs.start[longest]), int(runs.length[longest])
+        if length > shortest:
+            lengths = np.unique(np.geomspace(shortest, length, n_lengths).round().astype(int))
+            residuals = [_residual(stream[start : start + n], width) for n in lengths]
+            lines.append((code, str(state), lengths, residuals))
+    if not lines:
+        raise InputError(
+            f"no run is longer than {shortest} steps, twice the width; choose a smaller width"
+        )
+    figure, ax = axes_for(ax, (6.5, 4))
+    colours = state_colours(len(stream.classes))
+    for code, state, lengths, residuals in lines:
+        ax.plot(lengths, residuals, marker="o", markersize=3, color=colours[code], label=state)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("steps in the run")
+    ax.set_ylabel("distance from block Toeplitz")
+    ax.set_title(
+        f"Theorem 1: covariance of windows of {width} steps", fontsize=10, color=INK, loc="left"
+    )
+    ax.legend(frameon=False, fontsize=8)
+    bare(ax)
+    return figure
+
+
+def _residual(run: Stream, width: int) -> float:
+    return toeplitz.covariance_residual(sliding_windows(run, width).X)
