@@ -45,7 +45,7 @@ class MLAT(MarginMetric):
         The paper's c: the weight of pushing other states away, against pulling targets nearer.
     shrinkage : float, default=0.0
         Weight of ``½‖M - M0‖²`` towards the scaled identity, relative to the loss. 0 is the paper.
-    rho : float, default=1.0
+    rho : float, default=0.3
         The penalty of ``"admm"``, relative in the same way.
     n_taps : int, optional
         Filter taps q of ``"filter"``; default the width. More than the width is allowed and
@@ -105,7 +105,7 @@ class MLAT(MarginMetric):
         target_gap: Gap = "run",
         push_weight: float = 0.5,
         shrinkage: float = 0.0,
-        rho: float = 1.0,
+        rho: float = 0.3,
         n_taps: int | None = None,
         n_filters: int | None = None,
         max_iter: int = 100,

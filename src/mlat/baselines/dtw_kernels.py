@@ -21,30 +21,37 @@ def next_row(
 ) -> None:
     """Row ``a`` of the table of a block, in place of row ``a - 1``.
 
-    ``table`` (w, LANES) is infinite before row 0. ``lowest`` (LANES,) becomes the row's minimum.
-    The neighbours' values travel in buffers of their own: were they read from the table, the
-    compiler would have to assume that the store it has just made changes them.
+    Cell ``b`` of lane ``l`` is ``table[b * LANES + l]``, infinite before row 0. ``lowest`` (LANES,)
+    becomes the row's minimum. The neighbours' values travel in buffers of their own: were they
+    read from the table, the compiler would have to assume that the store it has just made changes
+    them.
     """
-    width = len(table)
+    width = len(table) // LANES
+    start = 0.0 if a == 0 else np.inf
     begin, end = max(0, a - band), min(width - 1, a + band)
     for lane in range(LANES):
         left[lane] = np.inf
         lowest[lane] = np.inf
-        diagonal[lane] = table[begin - 1, lane] if begin > 0 else (0.0 if a == 0 else np.inf)
-    for b in range(begin, end + 1):
-        cells, here = table[b], costs[b * stride : b * stride + LANES]
+        diagonal[lane] = table[(begin - 1) * LANES + lane] if begin > 0 else start
+    b = begin
+    while b < end:
+        # Two columns a pass, for half the traffic with the buffers.
+        cells = table[b * LANES : (b + 2) * LANES]
+        first, second = costs[b * stride :][:LANES], costs[(b + 1) * stride :][:LANES]
         for lane in range(LANES):
-            best = diagonal[lane]
-            above = cells[lane]
-            diagonal[lane] = above
-            best = above if above < best else best
-            before = left[lane]
-            best = before if before < best else best
-            best += here[lane]
-            left[lane] = best
+            above, above_next = cells[lane], cells[LANES + lane]
+            best = min(above, min(diagonal[lane], left[lane])) + first[lane]
+            best_next = min(above_next, min(above, best)) + second[lane]
+            cells[lane], cells[LANES + lane] = best, best_next
+            diagonal[lane], left[lane] = above_next, best_next
+            lowest[lane] = min(lowest[lane], min(best, best_next))
+        b += 2
+    if b == end:
+        cells, first = table[b * LANES : (b + 1) * LANES], costs[b * stride :][:LANES]
+        for lane in range(LANES):
+            best = min(cells[lane], min(diagonal[lane], left[lane])) + first[lane]
             cells[lane] = best
-            so_far = lowest[lane]
-            lowest[lane] = best if best < so_far else so_far
+            lowest[lane] = min(lowest[lane], best)
 
 
 @jit
@@ -98,7 +105,7 @@ def search(
     kept = np.empty((kept_blocks, kept_rows, n_columns))
     kept_point = np.full((kept_blocks, kept_rows), -1)
     rest = np.empty((width + 1, n_blocks))
-    table = np.empty((width, LANES))
+    table = np.empty(width * LANES)
     diagonal, left, lowest = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for query in range(len(first)):
         box_costs(low, high, points, first[query], rest)
@@ -130,7 +137,7 @@ def search(
                 for lane in range(LANES):
                     if block_window[block, lane] >= 0:
                         insert(
-                            table[width - 1, lane],
+                            table[(width - 1) * LANES + lane],
                             block_window[block, lane],
                             costs[query],
                             windows[query],
@@ -152,7 +159,7 @@ def all_costs(
     n_columns = block_points.shape[2]
     kept = np.empty((width, n_columns))
     kept_point = np.empty(width, dtype=np.int64)
-    table = np.empty((width, LANES))
+    table = np.empty(width * LANES)
     diagonal, left, lowest = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for block in range(len(block_points)):
         kept_point[:] = -1
@@ -167,7 +174,7 @@ def all_costs(
                 next_row(a, kept[row], stride, band, table, diagonal, left, lowest)
             for lane in range(LANES):
                 if block_window[block, lane] >= 0:
-                    out[query, block_window[block, lane]] = table[width - 1, lane]
+                    out[query, block_window[block, lane]] = table[(width - 1) * LANES + lane]
 
 
 @jit

@@ -10,7 +10,6 @@ import json
 import resource
 import sys
 import time
-
 from typing import Any
 
 import numpy as np

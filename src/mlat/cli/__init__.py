@@ -1,0 +1,52 @@
+"""The ``mlat`` command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from . import bench, data
+from .demo import demo
+from .fit import fit
+from .inspect_model import inspect_model
+from .one_line import OneLineGroup
+from .predict import predict
+
+app = typer.Typer(
+    cls=OneLineGroup,
+    help="Tell the states of a sensor stream apart, from a few labelled runs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo)
+app.command("fit")(fit)
+app.command("predict")(predict)
+app.command("inspect")(inspect_model)
+app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mlat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command that the arguments ask for."""
+    app(prog_name="mlat")

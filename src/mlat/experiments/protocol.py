@@ -53,10 +53,10 @@ class Split:
     train: Windows
     few: Ints
     test: Windows
-    given: dict[str, tuple[int, int]]
+    given: dict[Any, tuple[int, int]]
     mean: Floats
     scale: Floats
-    left_out: dict[str, str]
+    left_out: dict[Any, str]
 
 
 def split_seed(*parts: str | int) -> list[int]:
@@ -109,13 +109,12 @@ def split(
     needed = n_few if protocol == "holdout" else int(np.ceil(n_few / WITHIN_SHARE))
     drawn, left_out = _draw_given(stream, recording, windows, given, needed, rng)
     inside = _cover(drawn, len(stream))
+    # Of one state and one recording: a window that begins and ends inside lies inside.
     of_given = inside[windows.start] & inside[windows.start + width - 1]
     if protocol == "holdout":
         train = np.flatnonzero(of_given)
         near = _widened(inside, recording, width)
-        far = ~(near[windows.start] | near[windows.start + width - 1])
-        # A window longer than the given stretch could reach over it: look at every step.
-        far &= ~_any_inside(near, windows.start, width)
+        far = ~_any_inside(near, windows.start, width)
         test = _sample(windows.y, np.flatnonzero(far), n_test, rng)
     else:
         train, test = _split_at_random(windows.y, np.flatnonzero(of_given), rng)
@@ -165,7 +164,7 @@ def _draw_given(
     given: int | None,
     needed: int,
     rng: np.random.Generator,
-) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
+) -> tuple[dict[Any, tuple[int, int]], dict[Any, str]]:
     """Each label's given steps [start, stop), and why a label has none."""
     codes, width = stream.codes, windows.width
     breaks = np.flatnonzero((np.diff(codes) != 0) | (np.diff(recording) != 0)) + 1
@@ -174,9 +173,9 @@ def _draw_given(
     starts_here = np.zeros(len(stream) + 1, dtype=np.int64)
     starts_here[windows.start + 1] = 1
     before = np.cumsum(starts_here)  # windows that start before each step
-    drawn, left_out = {}, {}
-    for code, state in enumerate(stream.classes):
-        label = str(state)
+    drawn: dict[Any, tuple[int, int]] = {}
+    left_out: dict[Any, str] = {}
+    for code, label in enumerate(stream.classes.tolist()):
         of_label = codes[begins] == code
         start, stop = _candidates(begins[of_label], ends[of_label], given)
         if not len(start):
@@ -201,7 +200,7 @@ def _candidates(begins: Ints, ends: Ints, given: int | None) -> tuple[Ints, Ints
     return start, start + given
 
 
-def _cover(given: dict[str, tuple[int, int]], n_steps: int) -> NDArray[np.bool_]:
+def _cover(given: dict[Any, tuple[int, int]], n_steps: int) -> NDArray[np.bool_]:
     inside = np.zeros(n_steps, dtype=bool)
     for start, stop in given.values():
         inside[start:stop] = True

@@ -44,6 +44,8 @@ def bare(ax: Axes, *sides: str) -> None:
     for spine in ax.spines.values():
         spine.set_color(FAINT)
     ax.tick_params(color=FAINT, labelcolor=INK)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_color(INK)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], **options: Any) -> None:

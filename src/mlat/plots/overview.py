@@ -49,7 +49,17 @@ def plot_overview(
     _draw_single_steps(alike, stream)
     _draw_accuracies(accuracy, accuracies, 1 / max(len(stream.classes), 1))
     plot_lags(metric, ax=lags, colour=_BEST)
-    _title(lags, "What was learned: how far back to look")
+    lags.text(
+        0.97,
+        0.95,
+        "A Euclidean distance has lag 0 only:\nit cannot see order in time.",
+        transform=lags.transAxes,
+        ha="right",
+        va="top",
+        fontsize=9,
+        color=INK,
+    )
+    _title(lags, "What MLAT learned, by lag")
     return figure
 
 
@@ -65,7 +75,7 @@ def _draw_single_steps(ax: Axes, stream: Stream) -> None:
     ax.set_xticks([])
     ax.set_yticks([])
     bare(ax)
-    _title(ax, "One step tells nothing")
+    _title(ax, "One step alone tells nothing")
 
 
 def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -> None:
@@ -81,9 +91,10 @@ def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -
             va="center",
             color=INK,
             fontweight="bold" if best else "normal",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
         )
     ax.axvline(100 * chance, color=INK, linewidth=0.9, linestyle=(0, (3, 2)))
-    ax.text(100 * chance, len(accuracies) - 0.42, "chance", ha="center", fontsize=9, color=INK)
+    ax.text(100 * chance + 1, len(accuracies) - 0.48, "chance", fontsize=9, color=INK)
     ax.set_yticks(places, list(accuracies))
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0, 100)

@@ -36,9 +36,9 @@ class ADMMSolution:
 def solve_admm(
     problem: Problem,
     *,
-    rho: float = 0.1,
+    rho: float = 0.3,
     max_iter: int = 100,
-    inner_iter: int = 5,
+    inner_iter: int = 3,
     tol: float = 1e-3,
     init: Floats | None = None,
     listener: Listener | None = None,

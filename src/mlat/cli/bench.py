@@ -1,0 +1,47 @@
+"""``mlat bench``: speed and memory against other libraries."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from ..errors import InputError
+
+app = typer.Typer(
+    help="Speed and memory against the peers that are installed, as ratios in one run.",
+    no_args_is_help=True,
+)
+
+# Everything after the name goes to the benchmark, which has options and help of its own: it is
+# imported when it is asked for, so that what it compares with need not be there for the rest.
+_FORWARD: dict[str, Any] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+
+@app.command("dtw", context_settings=_FORWARD)
+def dtw(context: typer.Context) -> None:
+    """Nearest neighbours under dynamic time warping."""
+    _run("dtw", context)
+
+
+@app.command("fit", context_settings=_FORWARD)
+def fit(context: typer.Context) -> None:
+    """Learning a metric."""
+    _run("fit", context)
+
+
+def _run(name: str, context: typer.Context) -> None:
+    module = f"mlat.bench.{name}"
+    try:
+        main = import_module(module).main
+    except ModuleNotFoundError as error:
+        lacks = "itself" if error.name == module else str(error.name)
+        raise InputError(f"the benchmark {name} lacks {lacks}; install it and try again") from None
+    benchmark = typer.Typer(add_completion=False)
+    benchmark.command()(main)
+    benchmark(context.args, prog_name=context.command_path, standalone_mode=False)

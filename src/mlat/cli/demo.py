@@ -1,0 +1,151 @@
+"""``mlat demo``: the method on a stream whose states differ in their order in time alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from .. import learned
+from ..classifier import StreamClassifier
+from ..datasets.synthetic import rotating_states
+from ..estimators import LMNN, MLAT
+from ..stream import Stream
+from .output import make_folder
+from .show import console, working
+
+WIDTH = 16
+# Rotations under a drift nearly as large: what tells the states apart is small in each step.
+SENSORS: dict[str, Any] = {"n_channels": 8, "drift": 0.8, "noise": 0.3}
+TRAIN = {"run_length": 50, "runs_per_state": 2}
+TEST = {"run_length": 100, "runs_per_state": 5}
+SHOWN = 800  # steps of the test recording in the pictures: two runs of each state
+
+
+@dataclass(frozen=True)
+class System:
+    """A way to measure distance, its name on the screen and, shorter, in pictures."""
+
+    name: str
+    short: str
+    width: int
+    metric: Any
+
+
+SYSTEMS = (
+    System("single step, Euclidean", "one step", 1, "euclidean"),
+    System(f"{WIDTH} steps, Euclidean", "Euclidean", WIDTH, "euclidean"),
+    System(f"{WIDTH} steps, LMNN", "LMNN", WIDTH, LMNN()),
+    System(f"{WIDTH} steps, MLAT by ADMM", "MLAT, ADMM", WIDTH, MLAT(solver="admm")),
+    System(f"{WIDTH} steps, MLAT by filters", "MLAT", WIDTH, MLAT()),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A system after learning, and how it did on the other recording."""
+
+    classifier: StreamClassifier
+    seconds: float
+    predicted: NDArray[Any]
+    accuracy: float
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write the pictures.")
+    ] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, another recording.")] = 0,
+) -> None:
+    """Learn and classify a synthetic stream, and write pictures that explain what was learned."""
+    folder = make_folder(out)
+    train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
+    test = rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
+    screen = console()
+    screen.print(
+        f"A synthetic stream of {train.n_channels} sensors in {len(train.classes)} states: "
+        f"{', '.join(train.classes)}. In every state a single step looks the same; only the order "
+        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others.",
+    )
+    with working("demo"):
+        outcomes = dict(_learn(train, test))
+    screen.print(_table(outcomes))
+    with working("drawing"):
+        files = _draw(folder, test, outcomes)
+    screen.print(_in_words(outcomes, len(train.classes)))
+    screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
+
+
+def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:
+    # So small a problem gains nothing from several threads, and on a busy machine they wait for
+    # each other.
+    with threadpool_limits(1):
+        for system in SYSTEMS:
+            classifier = StreamClassifier(system.width, metric=system.metric)
+            if not isinstance(system.metric, str):  # compile, so that it does not count as learning
+                clone(classifier).set_params(metric__max_iter=1).fit(train)
+            begin = time.perf_counter()
+            classifier.fit(train)
+            seconds = time.perf_counter() - begin
+            predicted = classifier.predict(test)
+            judged = predicted != classifier.unknown_
+            accuracy = float((predicted[judged] == test.states[judged]).mean())
+            yield system.short, Outcome(classifier, seconds, predicted, accuracy)
+
+
+def _table(outcomes: dict[str, Outcome]) -> Table:
+    table = Table("distance")
+    table.add_column("right", justify="right")
+    table.add_column("learned in", justify="right")
+    for system in SYSTEMS:
+        outcome = outcomes[system.short]
+        learning = outcome.classifier.metric_ is not None
+        table.add_row(
+            system.name,
+            f"{outcome.accuracy:.1%}",
+            f"{outcome.seconds:.2f} s" if learning else "",
+            style="bold" if system is SYSTEMS[-1] else None,
+        )
+    return table
+
+
+def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
+    blocks = outcomes["MLAT"].classifier.metric_.blocks_
+    beyond = 1 - learned.lag_shares(blocks)[0]
+    strongest = 1 + int(np.argmax(learned.lag_norms(blocks)[1:]))
+    apart = "1 step" if strongest == 1 else f"{strongest} steps"
+    return (
+        f"One step on its own is right {outcomes['one step'].accuracy:.0%} of the time, and "
+        f"guessing {1 / n_states:.0%}. MLAT learned to compare how a step relates to those before "
+        f"it, the same at every place in the window: {beyond:.0%} of its metric is between "
+        f"different moments, most of all {apart} apart."
+    )
+
+
+def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
+    from ..plots import plot_blocks, plot_history, plot_overview, plot_stream, save_figure
+
+    shown = slice(0, SHOWN)
+    accuracies = {name: outcome.accuracy for name, outcome in outcomes.items()}
+    predicted = {
+        name: outcomes[name].predicted[shown] for name in ("one step", "Euclidean", "MLAT")
+    }
+    metric = outcomes["MLAT"].classifier.metric_
+    figures = {
+        "overview.png": plot_overview(test[shown], predicted, accuracies, metric),
+        "stream.png": plot_stream(test[shown]),
+        "blocks.png": plot_blocks(metric, channels=test.channels),
+        "history.png": plot_history(outcomes["MLAT, ADMM"].classifier.metric_),
+    }
+    for name, figure in figures.items():
+        save_figure(figure, folder / name)
+    return [folder / name for name in figures]
