@@ -3,5 +3,6 @@
 from .euclidean import EuclideanKNN
 from .ldmlt import LDMLT
 from .mdtw import MDTW
+from .metric_knn import MetricKNN
 
-__all__ = ["LDMLT", "MDTW", "EuclideanKNN"]
+__all__ = ["LDMLT", "MDTW", "EuclideanKNN", "MetricKNN"]

@@ -13,6 +13,7 @@ from .fit import fit
 from .inspect_model import inspect_model
 from .one_line import OneLineGroup
 from .predict import predict
+from .reproduce import reproduce
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -26,6 +27,7 @@ app.command("fit")(fit)
 app.command("predict")(predict)
 app.command("inspect")(inspect_model)
 app.add_typer(data.app, name="data")
+app.command("reproduce")(reproduce)
 app.add_typer(bench.app, name="bench")
 
 

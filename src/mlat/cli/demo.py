@@ -25,9 +25,9 @@ from .show import console, working
 
 WIDTH = 16
 # Rotations under a drift nearly as large: what tells the states apart is small in each step.
-SENSORS: dict[str, Any] = {"n_channels": 8, "drift": 0.8, "noise": 0.3}
-TRAIN = {"run_length": 50, "runs_per_state": 2}
-TEST = {"run_length": 100, "runs_per_state": 5}
+SENSORS: dict[str, Any] = {"n_channels": 8, "drift": 0.7, "noise": 0.3}
+TRAIN: dict[str, Any] = {"run_length": 55, "runs_per_state": 2}
+TEST: dict[str, Any] = {"run_length": 100, "runs_per_state": 5}
 SHOWN = 800  # steps of the test recording in the pictures: two runs of each state
 
 

@@ -55,9 +55,7 @@ def inspect_model(
 
         save_figure(plot_blocks(metric, channels=classifier.channels_), folder / "blocks.png")
         save_figure(plot_history(metric), folder / "history.png")
-        screen.print(
-            f"Pictures: {folder / 'blocks.png'}, {folder / 'history.png'}", soft_wrap=True
-        )
+        screen.print(f"Pictures: {folder / 'blocks.png'}, {folder / 'history.png'}", soft_wrap=True)
 
 
 def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> None:

@@ -41,8 +41,6 @@ class OneLineGroup(TyperGroup):
             # Whoever read our output has seen enough. Python flushes once more at exit; let it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = PIPE_CLOSED
-        except (typer.Abort, KeyboardInterrupt):
-            status = INTERRUPTED
         except Exception as error:
             line = line_for(error)
             if line is None:
@@ -50,11 +48,16 @@ class OneLineGroup(TyperGroup):
             if line:
                 print(f"mlat: {line}", file=sys.stderr)
             status = BAD_INPUT
-        if status == INTERRUPTED:
-            print("mlat: interrupted", file=sys.stderr)
         if standalone_mode:
             sys.exit(status if isinstance(status, int) else 0)
         return status
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # here, for typer versions differ in what they make of it
+            print("mlat: interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def line_for(error: Exception) -> str | None:

@@ -9,14 +9,14 @@ from ..atomic import atomic_write
 from ..errors import InputError
 
 
-class _Enough(Exception):
+class _NothingToWriteError(Exception):
     """Raised to leave ``atomic_write`` without writing."""
 
 
 def check_can_write(file: Path) -> None:
     """Refuse a place that cannot be written to; what stands there stays as it is."""
-    with suppress(_Enough), atomic_write(file):
-        raise _Enough
+    with suppress(_NothingToWriteError), atomic_write(file):
+        raise _NothingToWriteError
 
 
 def make_folder(folder: Path) -> Path:

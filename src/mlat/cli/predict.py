@@ -92,9 +92,7 @@ def predict(
         _print_score(console(stderr=True), steps, predicted, classifier)
 
 
-def _columns(
-    given: list[str] | None, classifier: StreamClassifier, model: Path
-) -> list[str]:
+def _columns(given: list[str] | None, classifier: StreamClassifier, model: Path) -> list[str]:
     names = options.split_names(given)
     if names is None:
         return list(classifier.channels_)

@@ -101,9 +101,7 @@ def reproduce(
             typer.echo(f"wrote {path}")
 
 
-def _run(
-    experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int
-) -> list[Result]:
+def _run(experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int) -> list[Result]:
     """Do the jobs, with a bar on a terminal and with lines elsewhere."""
     keys = [(job, experiment.fingerprint(job)) for job in jobs]
     todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
@@ -120,9 +118,11 @@ def _run(
     left = TimeLeft(todo, journal.results.values(), n_workers)
     console = Console(stderr=True)
     try:
-        with _bar(console, len(jobs), kept) if console.is_terminal else _lines(
-            len(jobs), kept
-        ) as show:
+        with (
+            _bar(console, len(jobs), kept)
+            if console.is_terminal
+            else _lines(len(jobs), kept) as show
+        ):
 
             def on_done(result: Result) -> None:
                 left.done(result)
@@ -130,7 +130,9 @@ def _run(
 
             return run_jobs(experiment, jobs, journal, n_workers=n_workers, on_done=on_done)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {journal.path} keeps what is done: the same command goes on", err=True)
+        typer.echo(
+            f"stopped; {journal.path} keeps what is done: the same command goes on", err=True
+        )
         raise typer.Exit(130) from None
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..errors import InputError
-from ..learned import blocks_of, lag_norms
+from ..learned import Floats, blocks_of, lag_norms
 from .figure import INK, axes_for, bare
 
 MAX_NAMES = 16  # channels whose names still fit beside a heatmap
@@ -37,14 +39,20 @@ def plot_blocks(
     figure = Figure(figsize=(max(7.0, 1.2 + 1.9 * len(lags)), 5.2), layout="constrained")
     grid = figure.add_gridspec(2, len(lags), height_ratios=[1.15, 1])
     limit = float(np.abs(blocks[lags]).max()) or 1.0
+    # Lag 0 is always the largest; on a linear scale the others would all be white.
+    scale = FuncNorm((_signed_root, _signed_square), vmin=-limit, vmax=limit)
     maps = []
     for column, lag in enumerate(lags):
         ax = figure.add_subplot(grid[0, column])
-        image = ax.imshow(blocks[lag], cmap="RdBu_r", vmin=-limit, vmax=limit)
+        image = ax.imshow(blocks[lag], cmap="RdBu_r", norm=scale)
         ax.set_title(f"lag {lag}", fontsize=10, color=INK)
         _name_channels(ax, channels if column == 0 else None, d)
         maps.append(ax)
-    figure.colorbar(image, ax=maps, shrink=0.8, aspect=14, pad=0.01, label="weight")
+    bar = figure.colorbar(image, ax=maps, shrink=0.8, aspect=14, pad=0.01)
+    ticks = [share * limit for share in (-1.0, -0.25, 0.0, 0.25, 1.0)]
+    bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8)
+    bar.set_label("weight (square-root scale)", fontsize=8, color=INK)
+    bar.outline.set_visible(False)
     below = figure.add_subplot(grid[1, :])
     plot_lags(blocks, ax=below)
     for lag in lags:
@@ -75,9 +83,17 @@ def plot_lags(metric: Any, *, ax: Axes | None = None, colour: str = "#0072b2") -
     ax.set_ylabel("size of the block")
     ax.set_ylim(0, (float(norms.max()) or 1.0) * 1.08)
     ax.set_xlim(-0.3, max(len(norms) - 0.7, 0.3))
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     bare(ax)
     return figure
+
+
+def _signed_root(x: Floats) -> Floats:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _signed_square(x: Floats) -> Floats:
+    return np.sign(x) * np.square(x)
 
 
 def _name_channels(ax: Axes, channels: Sequence[str] | None, d: int) -> None:

@@ -49,7 +49,9 @@ def plot_history(metric: Any) -> Figure:
     else:
         _log(right, iteration, series["gradient"], _PRIMAL, "gradient")
         _label(right, "norm of the gradient")
-    figure.suptitle(f"{len(history)} iterations: {metric.message_}", fontsize=11, color=INK)
+    solver = getattr(metric, "solver", "")
+    name = type(metric).__name__ + (f", solver {solver}" if solver else "")
+    figure.suptitle(f"{name}: {len(history)} iterations, {metric.message_}", fontsize=11, color=INK)
     return figure
 
 

@@ -41,18 +41,18 @@ def plot_overview(
     """
     figure = Figure(figsize=(12, 7.4), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08, hspace=0.04, wspace=0.04)  # type: ignore[union-attr, call-arg]
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1.15, 1])
-    above = top.add_subplot()
+    halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
+    above = halves[0].add_subplot()
     plot_stream(stream, predicted=predicted, max_channels=max_channels, ax=above)
     _title(above, "A sensor stream, its states, and the states that were recognised", y=1.1)
-    alike, accuracy, lags = bottom.subplots(1, 3, width_ratios=[1, 1.35, 1.35])
+    alike, accuracy, lags = halves[1].subplots(1, 3, width_ratios=[1, 1.35, 1.35])
     _draw_single_steps(alike, stream)
     _draw_accuracies(accuracy, accuracies, 1 / max(len(stream.classes), 1))
     plot_lags(metric, ax=lags, colour=_BEST)
     lags.text(
         0.97,
         0.95,
-        "A Euclidean distance has lag 0 only:\nit cannot see order in time.",
+        "A Euclidean distance has lag 0 only:\nit compares step by step.",
         transform=lags.transAxes,
         ha="right",
         va="top",
@@ -67,11 +67,11 @@ def _draw_single_steps(ax: Axes, stream: Stream) -> None:
     """Two channels against each other: states that overlap here need their order in time."""
     colours = state_colours(len(stream.classes))
     known = np.flatnonzero(stream.labelled & ~stream.missing)
-    pair = stream.values[known][:, [0, min(1, stream.n_channels - 1)]]
-    ax.scatter(*pair.T, s=7, c=colours[stream.codes[known]], alpha=0.7, linewidths=0)
-    names = stream.channels[0], stream.channels[min(1, stream.n_channels - 1)]
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1])
+    other = min(1, stream.n_channels - 1)
+    x, y = stream.values[known, 0], stream.values[known, other]
+    ax.scatter(x, y, s=7, c=colours[stream.codes[known]], alpha=0.7, linewidths=0)
+    ax.set_xlabel(stream.channels[0])
+    ax.set_ylabel(stream.channels[other])
     ax.set_xticks([])
     ax.set_yticks([])
     bare(ax)
