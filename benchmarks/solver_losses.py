@@ -17,12 +17,12 @@ def main() -> None:
         when = {"start": windows.start, "run": windows.run}
         targets = select_targets(windows.X.reshape(len(codes), -1), codes, 3, gap=0, **when)
         loss = Problem(np.asarray(windows.X), codes, targets, windows.start, windows.run)
-        precise = {"target_gap": 0, "tol": 1e-5, "max_iter": 300}
+        precise = {"target_gap": 0, "push_weight": 0.5, "tol": 1e-5, "max_iter": 300}
         print(f"{name}: {size}")
         print(
             f"  LMNN             {mlat.LMNN(**precise).fit(windows.X, windows.y, **when).loss_:.4g}"
         )
-        admm = mlat.MLAT(solver="admm", target_gap=0, rho=1.0, max_iter=300)
+        admm = mlat.MLAT.as_in_paper(rho=1.0, max_iter=300)
         admm.fit(windows.X, windows.y, **when)
         both = mlat.toeplitz.to_matrix(admm.blocks_)
         root = np.linalg.cholesky(both + 1e-10 * np.trace(both) / len(both) * np.eye(len(both)))

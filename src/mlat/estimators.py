@@ -41,7 +41,7 @@ class MLAT(MarginMetric):
     target_gap : int or "run", default="run"
         Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
         from another run of the state, or from the other half of its only run. 0 is the paper.
-    push_weight : float, default=0.5
+    push_weight : float, default=0.1
         The paper's c: the weight of pushing other states away, against pulling targets nearer.
     shrinkage : float, default=0.0
         Weight of ``½‖M - M0‖²`` towards the scaled identity, relative to the loss. 0 is the paper.
@@ -103,7 +103,7 @@ class MLAT(MarginMetric):
         solver: Literal["filter", "admm"] = "filter",
         n_targets: int = 3,
         target_gap: Gap = "run",
-        push_weight: float = 0.5,
+        push_weight: float = 0.1,
         shrinkage: float = 0.0,
         rho: float = 0.3,
         n_taps: int | None = None,
@@ -131,8 +131,12 @@ class MLAT(MarginMetric):
 
     @classmethod
     def as_in_paper(cls, **parameters: Any) -> MLAT:
-        """Algorithm 1 and nothing else: ADMM, nearest targets wherever they are, no shrinkage."""
-        return cls(**{"solver": "admm", "target_gap": 0, "shrinkage": 0.0, **parameters})
+        """Algorithm 1 and nothing else: ADMM, nearest targets wherever they are, no shrinkage.
+
+        The paper does not give its c; 0.5 is the usual choice.
+        """
+        paper = {"solver": "admm", "target_gap": 0, "push_weight": 0.5, "shrinkage": 0.0}
+        return cls(**{**paper, **parameters})
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -217,7 +221,7 @@ class LMNN(MarginMetric):
         *,
         n_targets: int = 3,
         target_gap: Gap = "run",
-        push_weight: float = 0.5,
+        push_weight: float = 0.1,
         shrinkage: float = 0.0,
         max_iter: int = 100,
         tol: float = 1e-3,

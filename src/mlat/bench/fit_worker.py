@@ -21,10 +21,13 @@ def mlat_fit(system: str, problem: dict[str, Any]) -> Fit:
     import mlat
     from mlat import progress
 
+    # The loss that the other libraries minimise.
+    same: dict[str, Any] = {"n_targets": 3, "target_gap": 0, "push_weight": 0.5}
+
     def make(**more: Any) -> Any:
         if system.startswith("LMNN"):
-            return mlat.LMNN(target_gap=0, **more)
-        return mlat.MLAT(target_gap=0, solver="admm" if "admm" in system else "filter", **more)
+            return mlat.LMNN(**same, **more)
+        return mlat.MLAT(solver="admm" if "admm" in system else "filter", **same, **more)
 
     X = problem["X"].reshape(len(problem["X"]), int(problem["width"]), -1)
     when = {"start": problem["start"], "run": problem["run"]}

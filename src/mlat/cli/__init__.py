@@ -16,6 +16,7 @@ from .predict import predict
 from .reproduce import reproduce
 
 app = typer.Typer(
+    name="mlat",
     cls=OneLineGroup,
     help="Tell the states of a sensor stream apart, from a few labelled runs.",
     no_args_is_help=True,

@@ -149,7 +149,7 @@ def _left_out(stream: Stream, width: int) -> list[str]:
         "with a missing value": missing,
         f"in runs of fewer than {width} steps": short,
     }
-    return [f"{count} steps {reason}" for reason, count in why.items() if count]
+    return [f"{n} step{'s' if n > 1 else ''} {reason}" for reason, n in why.items() if n]
 
 
 def _print_metric(screen: Console, metric: Any, seconds: float) -> None:

@@ -118,7 +118,7 @@ def _in_words(blocks: NDArray[np.float64]) -> str:
     strongest = 1 + int(np.argmax(norms[1:]))
     return (
         f"Dependence between different moments makes up {1 - shares[0]:.0%} of the metric "
-        f"(squared norm); the strongest lag after 0 is {strongest}. A Euclidean distance has 0 %."
+        f"(squared norm); the strongest lag after 0 is {strongest}. A Euclidean distance has 0%."
     )
 
 

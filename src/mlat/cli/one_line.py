@@ -34,7 +34,8 @@ class OneLineGroup(TyperGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
-            with _warnings_in_one_line(), _printable():
+            _replace_what_cannot_be_printed()
+            with _warnings_in_one_line():
                 status = super().main(*args, **{**extra, "standalone_mode": False})
                 sys.stdout.flush()
         except BrokenPipeError:
@@ -81,6 +82,7 @@ def line_for(error: Exception) -> str | None:
     # Typer's usage errors have come from different modules over time; all format a message.
     if hasattr(error, "format_message"):
         said = " ".join(str(error.format_message()).split()).rstrip(".")
+        said = said.replace("Value error, ", "")  # the parser's own word for any wrong value
         context = getattr(error, "ctx", None)
         asked = f"; see {context.command_path} --help" if context is not None else ""
         return said + asked
@@ -97,9 +99,7 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _printable() -> Iterator[None]:
+def _replace_what_cannot_be_printed() -> None:
     """A screen that lacks a character shows a question mark instead of failing."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    yield

@@ -39,8 +39,12 @@ def console(*, stderr: bool = False) -> Console:
 def working(what: str) -> Iterator[None]:
     """Show on stderr that ``what`` is going on, with a bar once the work reports its steps.
 
-    On anything but a terminal nothing is shown.
+    Nothing is shown where a bar cannot be drawn over: in a file, a pipe or a dumb terminal.
     """
+    screen = console(stderr=True)
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        yield
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -49,7 +53,7 @@ def working(what: str) -> Iterator[None]:
         TextColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=screen, transient=True) as bar:
         waiting = bar.add_task(what, total=None, figures="")
         tasks: dict[str, TaskID] = {}
 
@@ -71,8 +75,7 @@ def working(what: str) -> Iterator[None]:
 
 def size_of(n_bytes: int) -> str:
     """A number of bytes as people say it."""
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}" if unit != "bytes" else f"{n_bytes} bytes"
-        n_bytes /= 1000  # type: ignore[assignment]
-    return f"{n_bytes:.3g} GB"
+    for unit, bytes_per_unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= bytes_per_unit:
+            return f"{n_bytes / bytes_per_unit:.1f} {unit}"
+    return f"{n_bytes} bytes"

@@ -62,7 +62,7 @@ class Split:
 def split_seed(*parts: str | int) -> list[int]:
     """A seed from names: the same on every machine, whatever else is computed before or beside."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
-    return np.frombuffer(digest[:16], dtype="<u4").tolist()
+    return [int(word) for word in np.frombuffer(digest[:16], dtype="<u4")]
 
 
 def split(

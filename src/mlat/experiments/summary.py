@@ -130,9 +130,7 @@ def left_out(results: Iterable[Result]) -> list[dict[str, Any]]:
             key = (result["protocol"], result["data_set"], result["person"], label, why)
             seen[key].add(result["run"])
     names = ("protocol", "data_set", "person", "label", "why")
-    return [
-        {**dict(zip(names, key, strict=True)), "runs": len(runs)} for key, runs in seen.items()
-    ]
+    return [{**dict(zip(names, key, strict=True)), "runs": len(runs)} for key, runs in seen.items()]
 
 
 def _settings(

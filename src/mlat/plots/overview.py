@@ -87,7 +87,7 @@ def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -
         ax.text(
             100 * value + 1.5,
             place,
-            f"{100 * value:.0f} %",
+            f"{100 * value:.0f}%",
             va="center",
             color=INK,
             fontweight="bold" if best else "normal",

@@ -1,0 +1,37 @@
+# Every target does its own set-up: a virtual environment in .venv, from pinned requirements.
+# It is made once, and again when the requirements or pyproject.toml change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/mlat demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.tools
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check --extend-exclude '*.md'  # pages align their comments by hand
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.runtime: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "mlat needs Python 3.11 or later; name one: make PYTHON=python3.12"; exit 2; }
+	@echo "Setting up $(VENV), which takes a minute the first time"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -r requirements.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.tools: requirements-dev.txt $(VENV)/.runtime
+	$(PIP) install -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,236 @@
+"""The files of a run: every result, the figures, and a report to read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..atomic import atomic_write
+from ..errors import InputError
+from . import markdown as md
+from . import paper
+from .findings import findings, losses
+from .journal import FIELDS, Job, Result
+from .plots import write_plots
+from .runner import Experiment
+from .summary import ON_ALL, TABLE_2, Section, Summary, summarise
+from .why import WHY_IT_DIFFERS, WHY_LEARNING_LOSES
+
+COLUMNS = (
+    *Job._fields,
+    *(field for field in FIELDS if field not in ("fingerprint", "right", "total")),
+)
+
+
+def write_reports(
+    results: Sequence[Result],
+    experiment: Experiment,
+    tables: Iterable[int],
+    folder: Path,
+    report: Path | None = None,
+) -> Iterator[Path]:
+    """Write everything; yields each file as it is there.
+
+    Parameters
+    ----------
+    folder : path
+        For ``results.csv``, ``summary.json``, ``report.md`` and its plots.
+    report : path, optional
+        Another place for the report; its plots go into a folder of the same name beside it.
+    """
+    tables = tuple(tables)
+    path = folder / "results.csv"
+    write_csv(results, path)
+    yield path
+    summary = summarise(results, experiment, tables)
+    path = folder / "summary.json"
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(summary.as_json(), indent=1) + "\n", encoding="utf-8")
+    yield path
+    places = [(folder / "report.md", folder / "plots")]
+    if report is not None:
+        places.append((report, report.with_suffix("")))
+    for path, pictures in places:
+        try:
+            pictures.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{pictures} cannot be made ({error.strerror})") from None
+        drawn = list(write_plots(summary, experiment, pictures))
+        text = write_markdown(
+            results,
+            summary,
+            [(title, os.path.relpath(file, path.parent)) for title, file in drawn],
+        )
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        yield path
+
+
+def write_csv(results: Sequence[Result], path: Path) -> None:
+    """One row per job, in the order of the plan."""
+    with atomic_write(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as f:
+        writer = csv.writer(f)
+        writer.writerow(COLUMNS)
+        for result in results:
+            row = {**result, "left_out": "; ".join(result["left_out"])}
+            writer.writerow([row[column] for column in COLUMNS])
+
+
+def write_markdown(
+    results: Sequence[Result], summary: Summary, pictures: Sequence[tuple[str, str]]
+) -> str:
+    """The report, as text."""
+    lines = [*_opening(summary)]
+    marks = md.thinned_marks(summary)
+    for protocol, section in summary.protocols.items():
+        lines += [f"## {protocol.capitalize()}", "", _PROTOCOLS[protocol], ""]
+        lines += _section(section, marks, summary.settings["windows_per_label"])
+        if protocol in summary.without_development:
+            lines += _without(summary.without_development[protocol])
+    lines += _agreement(summary)
+    lines += _learning(results, summary)
+    lines += ["## Pictures", ""]
+    for title, path in pictures:
+        lines += [f"![{title}]({path})", "", f"{title}.", ""]
+    lines += ["## Labels left out", "", *md.left_out_list(summary)]
+    lines += _closing(summary)
+    return "\n".join(lines)
+
+
+_PROTOCOLS = {
+    "holdout": "The headline. The test windows are of the same person, from observations outside "
+    "the given ones and more than a window away from them; scaling is learned from the training "
+    "observations alone.",
+    "within": "The leaky habit of the field: the windows of the given observations are split at "
+    "random, half for training, half for test, so a test window shares most of its steps with "
+    "training windows. Not a measure of what a system can do; given because figures like the "
+    "paper's on SCMA can only be of this kind.",
+}
+
+
+_TESTS = (
+    "Points our MLAT is ahead · wins/losses/ties over people · p of a two-sided Wilcoxon "
+    "signed-rank test (in brackets after Holm's correction for the five rivals)"
+)
+
+
+_THINNED = (
+    "† LDMLT learned its metric from 200 evenly spaced windows per label and searched all: its "
+    "learning grows with the square of their number."
+)
+
+
+def _opening(summary: Summary) -> list[str]:
+    settings = summary.settings
+    people = ", ".join(f"{paper.set_title(n)} {len(p)}" for n, p in settings["people"].items())
+    lines = [
+        "# The paper's tables, run again",
+        "",
+        f"Written by `mlat reproduce` (mlat {settings['version']}) from {settings['results']} "
+        f"results: {settings['runs']} run(s) of every person or group ({people}), windows of "
+        f"{settings['width']} steps, 1-NN. Figures are percent of the test windows: the mean over "
+        "people of the mean over runs. ± is the standard deviation over the runs of a person (root "
+        "mean square over people), as the paper's is over its runs; the interval is a 95 % "
+        "bootstrap over people. `docs/experiments.md` says how all this is measured.",
+        "",
+    ]
+    if "holdout" in summary.protocols:
+        short = md.headline(summary.protocols["holdout"])
+        if short:
+            lines += ["## In short", ""]
+            lines += [
+                "How far our MLAT is ahead under `holdout`, everyone on the same windows:",
+                "",
+            ]
+            lines += short
+    return lines
+
+
+def _section(section: Section, marks: dict[str, str], n_few: int) -> list[str]:
+    lines: list[str] = []
+    if TABLE_2 in section.footings:
+        lines += [f"### Table 2: rivals on {n_few} windows per label, MLAT on all", ""]
+        lines += md.accuracy_table(section.footings[TABLE_2], with_paper=True, marks={})
+    if section.gains:
+        lines += [f"### Table 3: what all windows gain over {n_few} per label", ""]
+        lines += md.gains_table(section.gains, marks)
+    if ON_ALL in section.footings:
+        lines += ["### Everyone on all windows", ""]
+        lines += ["In Table 2 MLAT alone has all windows. Here everyone has.", ""]
+        lines += md.accuracy_table(section.footings[ON_ALL], with_paper=False, marks=marks)
+    if any(key.split()[0] in section.gains for key in marks):
+        lines += [_THINNED, ""]
+    if len(section.groups) > 1:
+        lines += [f"### Ranks and tests over {len(section.groups)} groups", ""]
+        lines += ["Mean ranks, 1 being the best. The critical difference is Nemenyi's, at 5 %.", ""]
+        lines += md.ranks_table(section)
+        for name, footing in section.footings.items():
+            if footing.tests:
+                lines += [f"{_TESTS}, {md.FOOTINGS[name]}:", ""]
+                lines += md.tests_table(footing)
+    return lines
+
+
+def _without(section: Section) -> list[str]:
+    lines = [
+        "### Without the people the defaults were chosen on",
+        "",
+        f"The same over the {len(section.groups)} groups that played no part in choosing the "
+        "defaults of MLAT.",
+        "",
+    ]
+    for name, footing in section.footings.items():
+        lines += [f"{md.FOOTINGS[name].capitalize()}:", ""]
+        lines += md.accuracy_table(footing, with_paper=False, marks={})
+        if footing.tests:
+            lines += md.tests_table(footing)
+    return lines
+
+
+def _agreement(summary: Summary) -> list[str]:
+    if not any(name in paper.TABLE_2 for name in summary.settings["people"]):
+        return []
+    lines = ["## What agrees with the paper, and what does not", ""]
+    lines += [
+        "Said by rule from the figures above. A level agrees within two deviations, a gap if it "
+        "has the paper's sign and is between half and twice its size, an order if eight of ten "
+        "pairs of systems stand as in the paper, the gains if at most one has the other sign.",
+        "",
+    ]
+    for protocol, section in summary.protocols.items():
+        lines += [f"### {protocol.capitalize()} against the paper", ""]
+        lines += md.findings_list(findings(section))
+    return [*lines, "### Why we think so", "", WHY_IT_DIFFERS, ""]
+
+
+def _learning(results: Sequence[Result], summary: Summary) -> list[str]:
+    lines = ["## Where learning loses to the Euclidean distance", ""]
+    compared = md.learning_table(summary)
+    if compared:
+        lines += [
+            "How far the learned metrics are ahead of ED on the same windows, on the given "
+            "observations (`within`) and away from them (`holdout`):",
+            "",
+            *compared,
+        ]
+    if "holdout" in summary.protocols:
+        lost = losses(results, "holdout")
+        n_groups = len(summary.protocols["holdout"].groups)
+        behind = f"for {len(lost)} of {n_groups} groups"
+        lines += [f"Under `holdout` our MLAT is behind ED on all windows {behind}:", ""]
+        lines += md.losses_list(lost)
+    return [*lines, WHY_LEARNING_LOSES, ""]
+
+
+def _closing(summary: Summary) -> list[str]:
+    seconds = ", ".join(f"{paper.system_title(n)} {s:.0f} s" for n, s in summary.seconds.items())
+    total = sum(summary.seconds.values()) / 60
+    return [
+        "## Time",
+        "",
+        f"{total:.0f} minutes of one processor in all: {seconds}.",
+        "",
+    ]
