@@ -73,9 +73,3 @@ def compute(exp, folder, n_workers=1, protocols=("holdout", "within"), n_runs=2,
         jobs = plan(exp, protocols, n_runs)
         results = run_jobs(exp, jobs, journal, n_workers=n_workers, on_done=on_done or done.append)
     return results, done
-
-
-def timeless(results):
-    return [{k: v for k, v in r.items() if not k.endswith("seconds")} for r in results]
-
-

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from . import progress
 from .errors import InputError
 from .estimators import MLAT
 from .neighbors import NearestNeighbors
@@ -204,7 +205,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
         ends = windows.start + self.width - 1
+        n_blocks = -(-len(windows) // BLOCK)
         for i, Z in enumerate(self._embed(windows)):
+            progress.report("neighbours", i + 1, n_blocks, {})
             at = ends[i * BLOCK : (i + 1) * BLOCK]
             distances[at], rows[at] = self._search.query(Z, k)
         return distances, rows

@@ -74,8 +74,8 @@ class MLAT(MarginMetric):
         L with ``M = LᵀL``; formed when asked for.
     taps_ : array of shape (q, r, d)
         The filter taps (``"filter"`` only).
-    loss_ : float
-        The large-margin loss at the result, per window.
+    loss_, initial_loss_ : float
+        The large-margin loss at the result and at the scaled identity, per window.
     history_ : list of dict
         What each iteration recorded.
     n_iter_ : int
@@ -211,7 +211,7 @@ class LMNN(MarginMetric):
     components_ : array of shape (w*d, w*d)
         L with ``M = LᵀL``.
     metric_ : array of shape (w*d, w*d)
-    loss_, history_, n_iter_, converged_, message_, width_, n_channels_, scale_
+    loss_, initial_loss_, history_, n_iter_, converged_, message_, width_, n_channels_, scale_
         As for :class:`MLAT`.
     """
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from . import progress
 from .errors import InputError
@@ -18,6 +19,8 @@ from .solvers import Problem, Record
 from .targets import Gap, select_targets
 
 Floats = NDArray[np.float64]
+
+MANY_PRODUCTS = 1e10  # n² w d
 
 
 class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,7 +89,9 @@ class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         )
         self.width_, self.n_channels_ = problem.width, problem.n_channels
         self.scale_ = problem.scale
-        self._solve(problem)
+        with threadpool_limits(_threads(problem)):
+            self.initial_loss_ = problem.initial_loss
+            self._solve(problem)
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -158,6 +163,16 @@ class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _threads(problem: Problem) -> int | None:
+    """How many threads the matrix products may use; None for as many as there are.
+
+    Products of paper-size problems are short: on a machine that does anything else besides,
+    threads that wait for each other cost far more than they save.
+    """
+    n, w, d = problem.X.shape
+    return 1 if n * n * w * d < MANY_PRODUCTS else None
 
 
 def check_number(

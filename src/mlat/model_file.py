@@ -34,6 +34,16 @@ MAX_HEADER = 4 << 20  # bytes; names of states and channels are all that makes i
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
 # Parameters that are arrays or randomness are not needed to predict.
 LEFT_OUT = {"init", "random_state", "verbose"}
+# What a fitted metric tells of itself, as plain JSON.
+FITTED = (
+    "loss_",
+    "initial_loss_",
+    "scale_",
+    "n_iter_",
+    "converged_",
+    "message_",
+    "history_",
+)
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -142,14 +152,7 @@ def _describe_metric(metric: Any) -> tuple[dict[str, Any], Tensors]:
         "kind": kind,
         "parameters": parameters,
         "shapes": {name: list(array.shape) for name, array in tensors.items()},
-        "fitted": {
-            "loss_": float(metric.loss_),
-            "scale_": float(metric.scale_),
-            "n_iter_": int(metric.n_iter_),
-            "converged_": bool(metric.converged_),
-            "message_": str(metric.message_),
-            "history_": metric.history_,
-        },
+        "fitted": {name: getattr(metric, name) for name in FITTED},
     }, tensors
 
 
@@ -162,7 +165,7 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
         metric = kind(**description["parameters"])
         metric._check_parameters()
         fitted = description["fitted"]
-        for name in ("loss_", "scale_", "n_iter_", "converged_", "message_", "history_"):
+        for name in FITTED:
             setattr(metric, name, fitted[name])
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"{file} describes no metric that this version knows ({error})") from None
@@ -187,7 +190,7 @@ def _read_header(file: Path) -> dict[str, Any]:
         with file.open("rb") as stream:
             prefix = stream.read(8)
     except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror})") from None
+        raise InputError(f"{file} cannot be read ({error.strerror}); check the path") from None
     if len(prefix) < 8:
         raise InputError(f"{not_a_model}: it has only {size} bytes")
     length = struct.unpack("<Q", prefix)[0]

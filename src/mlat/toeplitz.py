@@ -128,7 +128,7 @@ def squared_norm(blocks: ArrayLike) -> float:
 
 def occurrences(width: int) -> Floats:
     """How often the block of each lag stands in the matrix, both halves counted."""
-    count: Floats = 2.0 * (width - np.arange(width))
+    count = (2 * (width - np.arange(width))).astype(np.float64)
     count[0] = width
     return count
 

@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -158,11 +157,7 @@ def _print_metric(screen: Console, metric: Any, seconds: float) -> None:
         return
     name = "MLAT" if isinstance(metric, MLAT) else "LMNN"
     how = f", solver {metric.solver}" if isinstance(metric, MLAT) else ""
-    if metric.history_:
-        objective = [record["objective"] for record in metric.history_]
-        fall = f"loss {objective[0]:.4g} → {np.float64(objective[-1]):.4g}, "
-    else:
-        fall = f"loss {metric.loss_:.4g}, "
+    fall = f"loss {metric.initial_loss_:.4g} → {metric.loss_:.4g}, "
     screen.print(
         f"{name}{how}: {fall}{metric.n_iter_} iterations in {seconds:.1f} s; {metric.message_}.",
         soft_wrap=True,

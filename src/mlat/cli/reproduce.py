@@ -14,12 +14,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..errors import InputError
 from ..experiments.journal import Job, Journal, Result
 from ..experiments.protocol import PROTOCOLS
 from ..experiments.runner import Experiment, plan, run_jobs
 from ..experiments.sources import uci_people
 from ..experiments.timing import TimeLeft
+from .output import check_can_write, make_folder
 
 # People that no default was chosen on; one run of them under ``holdout`` takes a minute or two.
 QUICK_PEOPLE = ("scma:3", "scma:4", "arem:all", "emg:sub3", "vicon:sub4")
@@ -84,21 +84,20 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run the paper's Tables 2 and 3; a run that was stopped goes on where it was."""
-    with _one_line():
-        folder = out or Path("reproduction-quick" if quick else "reproduction")
-        chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
-        asked = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
-        experiment = Experiment(uci_people(_names(sets), asked, data))
-        todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
-        if report is not None and not report.parent.is_dir():
-            raise InputError(f"{report} cannot be written: there is no folder {report.parent}")
-        with Journal(_made(folder) / "journal.jsonl") as journal:
-            results = _run(experiment, todo, journal, jobs or _n_processors())
-        # Not before: a long run should not fail for what only its report needs.
-        from ..experiments.report import write_reports
+    folder = out or Path("reproduction-quick" if quick else "reproduction")
+    chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
+    asked = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
+    experiment = Experiment(uci_people(_names(sets), asked, data))
+    todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
+    if report is not None:
+        check_can_write(report)
+    with Journal(make_folder(folder) / "journal.jsonl") as journal:
+        results = _run(experiment, todo, journal, jobs or _n_processors())
+    # Not before: a long run should not fail for what only its report needs.
+    from ..experiments.report import write_reports
 
-        for path in write_reports(results, experiment, table.tables, folder, report):
-            typer.echo(f"wrote {path}")
+    for path in write_reports(results, experiment, table.tables, folder, report):
+        typer.echo(f"wrote {path}")
 
 
 def _run(experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int) -> list[Result]:
@@ -186,27 +185,7 @@ def _names(given: list[str] | None) -> list[str] | None:
     return names or None
 
 
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder} cannot be made ({error.strerror}); choose another --out"
-        ) from None
-    return folder
-
-
 def _n_processors() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Bad input ends with one line and status 2, however the command is mounted."""
-    try:
-        yield
-    except InputError as error:
-        typer.echo(f"mlat: {error}", err=True)
-        raise typer.Exit(2) from None

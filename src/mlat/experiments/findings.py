@@ -13,7 +13,7 @@ from . import paper
 from .journal import Result
 from .summary import ON_ALL, TABLE_2, Section
 from .systems import ALL
-from .tables import Figure
+from .tables import Figure, signed
 
 # A gap counts as the paper's if it has the same sign and is within this factor of it.
 GAP_FACTOR = 2.0
@@ -106,19 +106,19 @@ def _gap(name: str, ours: Mapping[str, Figure], rival: str) -> Finding:
     expected = theirs["MLAT-paper"][0] - theirs[rival][0]
     gap = ours["MLAT-paper"].mean - ours[rival].mean
     default = ours["MLAT"].mean - ours[rival].mean if "MLAT" in ours else None
-    beside = "" if default is None else f" (our MLAT {default:+.1f})"
+    beside = "" if default is None else f" (our MLAT {signed(default)})"
     agrees = gap * expected > 0 and 1 / GAP_FACTOR <= gap / expected <= GAP_FACTOR
     return Finding(
         agrees,
-        f"{paper.set_title(name)}, MLAT against {rival}: {gap:+.1f} points in the paper's "
-        f"form{beside}, where the paper has {expected:+.1f}.",
+        f"{paper.set_title(name)}, MLAT against {rival}: {signed(gap)} points in the "
+        f"paper's form{beside}, where the paper has {signed(expected)}.",
     )
 
 
 def _gains(name: str, gains: Mapping[str, Figure]) -> Finding:
     theirs = paper.TABLE_3[name]
     other = [s for s in theirs if gains[s].mean * theirs[s] < 0]
-    listed = ", ".join(f"{s} {gains[s].mean:+.1f} (paper {theirs[s]:+.1f})" for s in other)
+    listed = ", ".join(f"{s} {signed(gains[s].mean)} (paper {signed(theirs[s])})" for s in other)
     what = f"of the other sign: {listed}" if other else "all of the paper's sign"
     return Finding(
         len(other) <= 1,
@@ -128,7 +128,7 @@ def _gains(name: str, gains: Mapping[str, Figure]) -> Finding:
 
 def _still_ahead(accuracy: Mapping[str, Mapping[str, Figure]]) -> Finding:
     gaps = {name: by["MLAT-paper"].mean - by["LMNN"].mean for name, by in accuracy.items()}
-    listed = ", ".join(f"{paper.set_title(name)} {gap:+.1f}" for name, gap in gaps.items())
+    listed = ", ".join(f"{paper.set_title(name)} {signed(gap)}" for name, gap in gaps.items())
     return Finding(
         all(gap > 0 for gap in gaps.values()),
         "The paper's MLAT against LMNN when both train on all windows, which the paper says it "

@@ -8,7 +8,7 @@ from . import paper
 from .findings import Finding, Loss
 from .summary import EVERYONE, ON_ALL, OURS, TABLE_2, Footing, Section, Summary
 from .systems import ALL
-from .tables import Comparison, Figure
+from .tables import Comparison, Figure, signed
 
 FOOTINGS = {TABLE_2: "rivals on few windows, MLAT on all", ON_ALL: "everyone on all windows"}
 LEARNED = ("LMNN", "MLAT-paper", "MLAT")
@@ -42,7 +42,7 @@ def gains_table(gains: Mapping[str, Mapping[str, Figure]], marks: Mapping[str, s
     rows = []
     for data_set, figures in gains.items():
         cells = [
-            f"{figures[name].mean:+.1f}{marks.get(f'{data_set} {name}', '')}" for name in systems
+            signed(figures[name].mean) + marks.get(f"{data_set} {name}", "") for name in systems
         ]
         rows.append([paper.set_title(data_set), "gain", *cells])
         if any(figure.low is not None for figure in figures.values()):
@@ -50,7 +50,7 @@ def gains_table(gains: Mapping[str, Mapping[str, Figure]], marks: Mapping[str, s
             rows.append(["", "95 % interval", *cells])
         theirs = paper.TABLE_3.get(data_set)
         if theirs is not None:
-            rows.append(["", "the paper", *(f"{theirs[name]:+.1f}" for name in systems)])
+            rows.append(["", "the paper", *(signed(theirs[name]) for name in systems)])
     return table(["", "", *map(paper.system_title, systems)], rows, left=2)
 
 
@@ -74,7 +74,7 @@ def tests_table(footing: Footing) -> list[str]:
     for scope, comparisons in footing.tests.items():
         cells = []
         for test in comparisons:
-            count = f"{test.difference:+.1f} · {test.wins}/{test.losses}/{test.ties}"
+            count = f"{signed(test.difference)} · {test.wins}/{test.losses}/{test.ties}"
             sure = f" · {_p(test.p)} ({_p(test.p_holm)})" if n_people(test) > 1 else ""
             cells.append(count + sure)
         rows.append([scope if scope == EVERYONE else paper.set_title(scope), *cells])
@@ -99,7 +99,7 @@ def learning_table(summary: Summary) -> list[str]:
         for name in LEARNED:
             for section in sections.values():
                 figures = section.footings[ON_ALL].accuracy[data_set]
-                cells.append(f"{figures[name].mean - figures['ED'].mean:+.1f}")
+                cells.append(signed(figures[name].mean - figures["ED"].mean))
         rows.append([paper.set_title(data_set), *cells])
     head = [f"{paper.system_title(name)}: {protocol}" for name in LEARNED for protocol in sections]
     return table(["points ahead of ED", *head], rows)
@@ -108,9 +108,9 @@ def learning_table(summary: Summary) -> list[str]:
 def losses_list(losses: Sequence[Loss]) -> list[str]:
     lines = []
     for loss in losses:
-        worst = [f"{label} {by:+.1f}" for label, by in loss.by_label if by < 0][:3]
+        worst = [f"{label} {signed(by)}" for label, by in loss.by_label if by < 0][:3]
         lines.append(
-            f"- {paper.set_title(loss.data_set)} {loss.person}: {loss.difference:+.1f} points; "
+            f"- {paper.set_title(loss.data_set)} {loss.person}: {signed(loss.difference)} points; "
             f"by label {', '.join(worst)}"
         )
     return [*lines, ""]
@@ -134,11 +134,8 @@ def left_out_list(summary: Summary) -> list[str]:
     return [*(lines or ["- none"]), ""]
 
 
-def headline(section: Section) -> list[str]:
-    """How our MLAT stands to the others on the same windows, set by set."""
-    footing = section.footings.get(ON_ALL) or section.footings.get(TABLE_2)
-    if footing is None or not footing.tests:
-        return []
+def headline(footing: Footing) -> list[str]:
+    """How our MLAT stands to the others, set by set."""
     lines = []
     for scope, comparisons in footing.tests.items():
         parts = []
@@ -147,7 +144,7 @@ def headline(section: Section) -> list[str]:
                 n = n_people(test)
                 sure = f", p = {_p(test.p)}" if n > 1 else ""
                 parts.append(
-                    f"{test.difference:+.1f} points to {paper.system_title(test.other[0])} "
+                    f"{signed(test.difference)} points to {paper.system_title(test.other[0])} "
                     f"(ahead for {test.wins} of {n}{sure})"
                 )
         where = EVERYONE.capitalize() if scope == EVERYONE else paper.set_title(scope)
@@ -171,8 +168,9 @@ def _mean(figure: Figure, best: float) -> str:
 def _interval(figure: Figure, *, sign: bool = False) -> str:
     if figure.low is None or figure.high is None:
         return "–"
-    form = "+.1f" if sign else ".1f"
-    return f"{figure.low:{form}} … {figure.high:{form}}"
+    if sign:
+        return f"{signed(figure.low)} … {signed(figure.high)}"
+    return f"{figure.low:.1f} … {figure.high:.1f}"
 
 
 def _paper(figure: tuple[float, float] | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..atomic import atomic_write
@@ -16,7 +16,7 @@ from .findings import findings, losses
 from .journal import FIELDS, Job, Result
 from .plots import write_plots
 from .runner import Experiment
-from .summary import ON_ALL, TABLE_2, Section, Summary, summarise
+from .summary import ON_ALL, TABLE_2, Footing, Section, Summary, summarise
 from .why import WHY_IT_DIFFERS, WHY_LEARNING_LOSES
 
 COLUMNS = (
@@ -137,16 +137,19 @@ def _opening(summary: Summary) -> list[str]:
         "bootstrap over people. `docs/experiments.md` says how all this is measured.",
         "",
     ]
-    if "holdout" in summary.protocols:
-        short = md.headline(summary.protocols["holdout"])
-        if short:
-            lines += ["## In short", ""]
-            lines += [
-                "How far our MLAT is ahead under `holdout`, everyone on the same windows:",
-                "",
-            ]
-            lines += short
+    tested = {
+        name: footing for name, footing in _footings(summary, "holdout").items() if footing.tests
+    }
+    if tested:
+        lines += ["## In short", "", "How far our MLAT is ahead under `holdout`.", ""]
+    for name, footing in tested.items():
+        lines += [f"With {md.FOOTINGS[name]}:", "", *md.headline(footing)]
     return lines
+
+
+def _footings(summary: Summary, protocol: str) -> Mapping[str, Footing]:
+    section = summary.protocols.get(protocol)
+    return {} if section is None else section.footings
 
 
 def _section(section: Section, marks: dict[str, str], n_few: int) -> list[str]:
@@ -183,7 +186,7 @@ def _without(section: Section) -> list[str]:
         "",
     ]
     for name, footing in section.footings.items():
-        lines += [f"{md.FOOTINGS[name].capitalize()}:", ""]
+        lines += [f"With {md.FOOTINGS[name]}:", ""]
         lines += md.accuracy_table(footing, with_paper=False, marks={})
         if footing.tests:
             lines += md.tests_table(footing)

@@ -122,11 +122,20 @@ def _footing(scores: Scores, trained: Sequence[Trained]) -> Footing:
     )
 
 
-def left_out(results: Iterable[Result]) -> list[dict[str, Any]]:
+def left_out(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Which labels were left out, for whom and why, and in how many of the runs."""
+    # A label that somebody has and another was never recorded in is left out for the other.
+    labels: dict[str, dict[str, None]] = defaultdict(dict)
+    for result in results:
+        labels[result["data_set"]].update(dict.fromkeys([*result["total"], *result["left_out"]]))
     seen: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for result in results:
-        for label, why in result["left_out"].items():
+        lacking = {
+            label: "no recording"
+            for label in labels[result["data_set"]]
+            if label not in result["total"]
+        }
+        for label, why in (lacking | result["left_out"]).items():
             key = (result["protocol"], result["data_set"], result["person"], label, why)
             seen[key].add(result["run"])
     names = ("protocol", "data_set", "person", "label", "why")

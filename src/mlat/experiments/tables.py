@@ -164,6 +164,11 @@ class Scores:
         ]
 
 
+def signed(points: float) -> str:
+    """Points with their sign, and none of them where they round to 0."""
+    return f"{round(points, 1) + 0.0:+.1f}" if round(points, 1) else "0.0"
+
+
 def _figure(by_run: list[Floats]) -> Figure:
     means = np.array([runs.mean() for runs in by_run])
     deviation = None
