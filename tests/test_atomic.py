@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from mlat.atomic import atomic_write
 from mlat.errors import InputError
+from mlat.files.atomic import atomic_write
 
 
 def test_the_file_appears_when_the_block_ends(tmp_path):

@@ -79,7 +79,7 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
 
 def rewrite(model, target, change):
     """The model with its header or arrays changed, and the checksum made right again."""
-    from mlat.model_file import _digest
+    from mlat.files.model_file import _digest
 
     raw = model.read_bytes()
     length = struct.unpack("<Q", raw[:8])[0]
@@ -201,7 +201,7 @@ def test_a_failed_save_leaves_the_old_model(model, tmp_path, monkeypatch):
     target = tmp_path / "m.mlat"
     target.write_bytes(b"the old one")
     clf = mlat.load(model)
-    monkeypatch.setattr("mlat.model_file.serialize", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("mlat.files.model_file.serialize", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.save(target)
     assert os.listdir(tmp_path) == ["m.mlat"]

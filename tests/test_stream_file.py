@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import mlat.stream_file
+import mlat.files.stream_file
 from mlat.errors import InputError
-from mlat.state_file import write_states
+from mlat.files.state_file import write_states
+from mlat.files.stream_file import read_stream
 from mlat.stream import Stream
-from mlat.stream_file import read_stream
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def write(name, content):
 
 
 def test_examples():
-    assert doctest.testmod(mlat.stream_file).failed == 0
+    assert doctest.testmod(mlat.files.stream_file).failed == 0
 
 
 # --- what is read -----------------------------------------------------------------------------

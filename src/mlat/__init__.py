@@ -10,9 +10,9 @@ from .stream import Runs, Stream
 from .windows import Windows, sliding_windows
 
 if TYPE_CHECKING:
-    from .model_file import load
-    from .state_file import write_states
-    from .stream_file import read_stream
+    from .files.model_file import load
+    from .files.state_file import write_states
+    from .files.stream_file import read_stream
 
 __version__ = "0.1.0"
 
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'mlat' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f".{_ON_USE[name]}", __name__), name)
+    value = getattr(import_module(f".files.{_ON_USE[name]}", __name__), name)
     globals()[name] = value
     return value
 

@@ -253,6 +253,6 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file (no pickle); read it back with :func:`mlat.load`."""
-        from .model_file import save
+        from .files.model_file import save
 
         save(self, path)

@@ -21,8 +21,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..atomic import atomic_write
 from ..errors import InputError
+from ..files.atomic import atomic_write
 from ..solvers import Problem
 from ..targets import select_targets
 from . import fit_worker

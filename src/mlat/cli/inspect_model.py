@@ -15,7 +15,7 @@ from rich.table import Table
 from .. import learned, toeplitz
 from ..classifier import StreamClassifier
 from ..estimators import MLAT
-from ..model_file import load
+from ..files.model_file import load
 from .output import make_folder
 from .predict import ModelFile
 from .show import console, size_of

@@ -16,9 +16,9 @@ from rich.table import Table
 
 from ..classifier import StreamClassifier
 from ..errors import InputError
-from ..file_format import file_format
-from ..model_file import load
-from ..state_file import write_states
+from ..files.file_format import file_format
+from ..files.model_file import load
+from ..files.state_file import write_states
 from ..stream import Stream
 from . import stream_options as options
 from .output import check_can_write

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..files.stream_file import read_stream
 from ..stream import Stream
-from ..stream_file import read_stream
 
 StreamFile = Annotated[
     Path,

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..atomic import atomic_write
 from ..errors import InputError
+from ..files.atomic import atomic_write
 from . import markdown as md
 from . import paper
 from .findings import findings, losses

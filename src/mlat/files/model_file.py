@@ -21,12 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
-from . import toeplitz
+from .. import toeplitz
+from ..classifier import StreamClassifier
+from ..errors import InputError
+from ..estimators import LMNN, MLAT
+from ..windows import Windows
 from .atomic import atomic_write
-from .classifier import StreamClassifier
-from .errors import InputError
-from .estimators import LMNN, MLAT
-from .windows import Windows
 
 FORMAT = "mlat.StreamClassifier"
 VERSION = 1

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .column_source import Array, ColumnSource, column_source
-from .errors import InputError
-from .stream import Stream
-from .stream_arrays import (
+from ..errors import InputError
+from ..stream import Stream
+from ..stream_arrays import (
     StepError,
     decode_recordings,
     decode_states,
@@ -22,6 +21,7 @@ from .stream_arrays import (
     one_per_step,
     stack_columns,
 )
+from .column_source import Array, ColumnSource, column_source
 from .text_table import TextTable
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)

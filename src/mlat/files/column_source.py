@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from .errors import InputError
+from ..errors import InputError
+from ..stream_arrays import as_matrix, distinct, is_frame
 from .file_format import file_format
-from .stream_arrays import as_matrix, distinct, is_frame
 from .text_table import TextTable
 
 

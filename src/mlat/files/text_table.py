@@ -15,7 +15,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
-from .errors import InputError
+from ..errors import InputError
 from .file_format import FileFormat
 
 # What Arrow, like pandas, takes for a missing value; with the space of "1, nan" too.

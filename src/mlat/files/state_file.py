@@ -13,11 +13,11 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
+from ..errors import InputError
+from ..stream import Stream
+from ..stream_arrays import as_states, no_state, one_per_step
 from .atomic import atomic_write
-from .errors import InputError
 from .file_format import FileFormat, file_format
-from .stream import Stream
-from .stream_arrays import as_states, no_state, one_per_step
 
 
 def write_states(
