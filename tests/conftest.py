@@ -1,12 +1,24 @@
-"""Settings for every test."""
+"""Settings and fixtures for every test."""
 
 import os
+from pathlib import Path
 
 # Read when SciPy is first imported: without it scikit-learn skips its array-API check.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+import pytest
 from hypothesis import settings
 
 # Times belong in benchmarks: a busy machine must not fail a property.
 settings.register_profile("mlat", deadline=None)
 settings.load_profile("mlat")
+
+
+@pytest.fixture(scope="session")
+def uci():
+    """The real data: MLAT_DATA, or a `shared/uci` folder beside the checkout."""
+    variable = os.environ.get("MLAT_DATA")
+    place = Path(variable) if variable else Path(__file__).parents[2] / "shared" / "uci"
+    if not place.exists():
+        pytest.skip("no copy of the UCI data; set MLAT_DATA to one")
+    return place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 
@@ -475,16 +474,6 @@ def test_the_shipped_manifest_covers_the_sets():
 
 
 # ---------------------------------------------------------------- UCI's own files
-
-
-@pytest.fixture(scope="module")
-def uci():
-    """The real data: MLAT_DATA, or a `shared/uci` folder beside the checkout."""
-    variable = os.environ.get("MLAT_DATA")
-    place = Path(variable) if variable else Path(__file__).parents[2] / "shared" / "uci"
-    if not place.exists():
-        pytest.skip("no copy of the UCI data; set MLAT_DATA to one")
-    return place
 
 
 def test_real_copy_checks(uci):

@@ -1,6 +1,3 @@
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -203,16 +200,6 @@ def test_bad_arguments():
 
 
 # ---------------------------------------------------------------- UCI's own files
-
-
-@pytest.fixture(scope="module")
-def uci():
-    """The real data: MLAT_DATA, or a `shared/uci` folder beside the checkout."""
-    variable = os.environ.get("MLAT_DATA")
-    place = Path(variable) if variable else Path(__file__).parents[2] / "shared" / "uci"
-    if not place.exists():
-        pytest.skip("no copy of the UCI data; set MLAT_DATA to one")
-    return place
 
 
 @pytest.mark.parametrize("name", datasets.SETS)

@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .margin import hinges
 from .running_sums import Adjoint, Products, accumulate_along_diagonals, cut
 
 Floats = NDArray[np.float64]
@@ -142,7 +143,6 @@ class DiagonalMarginLoss:
 def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, along):  # type: ignore[no-untyped-def]
     """Sum the hinges of a tile of increments, and replace it by ``dE/dG``."""
     n_rows, n_cols = tile.shape
-    k = margin.shape[1]
     before = np.empty(n_cols)
     here = np.empty(n_cols)
     hinge, n_active = 0.0, 0
@@ -171,16 +171,8 @@ def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, a
                     distance = squared_i + squared[other] - 2 * here[j]
                     if distance >= max(farthest_i, farthest[other]):
                         continue
-                    weight = 0
-                    for t in range(k):
-                        if distance < margin[window, t]:
-                            hinge += margin[window, t] - distance
-                            violations[window, t] += 1
-                            weight += 1
-                        if distance < margin[other, t]:
-                            hinge += margin[other, t] - distance
-                            violations[other, t] += 1
-                            weight += 1
+                    part, weight = hinges(distance, window, other, margin, violations)
+                    hinge += part
                     tile[i, j] = 2 * scale * weight
                     along[other] -= scale * weight
                     pull_i += weight

@@ -134,10 +134,25 @@ def _target_distances(Z, targets):  # type: ignore[no-untyped-def]
     return distances
 
 
+@njit(cache=True, nogil=True, fastmath=False)
+def hinges(distance, i, l, margin, violations):  # type: ignore[no-untyped-def]  # noqa: E741
+    """The violated margins of both sides of a pair: their sum and number, each also counted."""
+    total, count = 0.0, 0
+    for j in range(margin.shape[1]):
+        if distance < margin[i, j]:
+            total += margin[i, j] - distance
+            violations[i, j] += 1
+            count += 1
+        if distance < margin[l, j]:
+            total += margin[l, j] - distance
+            violations[l, j] += 1
+            count += 1
+    return total, count
+
+
 @njit(cache=True, nogil=True, fastmath=_SUM)
 def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ignore[no-untyped-def]
     """Add up the hinges of a block of pairs; each pair serves the margins of both its sides."""
-    k = margin.shape[1]
     hinge, n_active = 0.0, 0
     for r in range(len(ptr) - 1):
         i = first + r
@@ -149,16 +164,8 @@ def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ig
                 distance += difference * difference
             if distance >= farthest[i] and distance >= farthest[l]:
                 continue
-            weight = 0
-            for j in range(k):
-                if distance < margin[i, j]:
-                    hinge += margin[i, j] - distance
-                    violations[i, j] += 1
-                    weight += 1
-                if distance < margin[l, j]:
-                    hinge += margin[l, j] - distance
-                    violations[l, j] += 1
-                    weight += 1
+            part, weight = hinges(distance, i, l, margin, violations)
+            hinge += part
             n_active += weight
             for f in range(Z.shape[1]):
                 difference = weight * (Z[i, f] - Z[l, f])

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import InputError
-from ..folding import flatten, fold
+from ..folding import as_windows, flatten, fold
 from ..voting import vote
 from .lanes import FloatArray, IntArray
 
@@ -53,7 +53,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
         """
         width = check_count(self.width, "width", optional=True)
         check_count(self.n_neighbors, "n_neighbors")
-        X = _as_array(X)
+        X = as_windows(X)
         if _is_folded(X):
             width = fold(X, width).shape[1]
         flat, labels = validate_data(
@@ -115,7 +115,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
     def _check_windows(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         shape = self.windows_.shape[1:]
-        X = _as_array(X)
+        X = as_windows(X)
         if _is_folded(X) and X.shape[1:] != shape:
             raise InputError(
                 f"windows have shape {X.shape[1:]} but {type(self).__name__} was fitted on "
@@ -125,11 +125,6 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
             self, flatten(X), dtype=np.float64, order="C", ensure_all_finite=False, reset=False
         )
         return _finite(np.ascontiguousarray(fold(flat, shape[0])))
-
-
-def _as_array(X: Any) -> Any:
-    """Nested lists as an array, which alone can have three dimensions; anything else as it is."""
-    return np.asarray(X) if isinstance(X, list | tuple) else X
 
 
 def _is_folded(X: Any) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,8 @@ from ..errors import InputError
 from ..estimators import LMNN, MLAT
 from ..windows import Windows
 from .atomic import atomic_write
+from .model_header import FORMAT, VERSION, Shapes, expected_tensors, read_header
 
-FORMAT = "mlat.StreamClassifier"
-VERSION = 1
-MAX_HEADER = 4 << 20  # bytes; names of states and channels are all that makes it long
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
 # Parameters that are arrays or randomness are not needed to predict.
 LEFT_OUT = {"init", "random_state", "verbose"}
@@ -86,8 +83,8 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> StreamClassifier:
     """Read a classifier that :meth:`StreamClassifier.save` wrote."""
     file = Path(path)
-    header = _read_header(file)
-    expected = _expected_tensors(header, file)
+    header = read_header(file)
+    expected = expected_tensors(header, file)
     tensors = _read_tensors(file, expected)
     if _digest(tensors) != header["sha256"]:
         raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
@@ -182,110 +179,7 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
     return metric
 
 
-def _read_header(file: Path) -> dict[str, Any]:
-    """The JSON header, with every field that is used later known to be of its type."""
-    not_a_model = f"{file} is not an mlat model"
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
-            prefix = stream.read(8)
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror}); check the path") from None
-    if len(prefix) < 8:
-        raise InputError(f"{not_a_model}: it has only {size} bytes")
-    length = struct.unpack("<Q", prefix)[0]
-    if length > min(size - 8, MAX_HEADER):
-        raise InputError(f"{not_a_model}, or it was cut short; fit and save it again")
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            header = json.loads((opened.metadata() or {}).get("mlat", "null"))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{not_a_model}, or it was cut short ({error})") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{not_a_model}: its header is not JSON") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputError(f"{not_a_model}: it is a safetensors file of something else")
-    version = header.get("version")
-    if version != VERSION:
-        raise InputError(
-            f"{file} has format version {version!r}, this mlat reads version {VERSION}; "
-            "use the mlat that wrote it, or fit again"
-        )
-    _check_header(header, file)
-    return header
-
-
-def _check_header(header: dict[str, Any], file: Path) -> None:
-    def whole(value: Any, low: int = 1, high: int = 1 << 40) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-    channels: Any = header.get("channels")
-    classes: Any = header.get("classes")
-    metric: Any = header.get("metric")
-    texts = isinstance(classes, list) and all(isinstance(c, str) and c for c in classes)
-    numbers = isinstance(classes, list) and all(whole(c, -(1 << 62), 1 << 62) for c in classes)
-    problem = None
-    for name in ("width", "step", "n_neighbors", "n_windows", "n_steps"):
-        if not whole(header.get(name)):
-            problem = f"{name} is {header.get(name)!r}"
-    if (
-        not isinstance(channels, list)
-        or not channels
-        or not all(isinstance(c, str) for c in channels)
-        or len(set(channels)) != len(channels)
-    ):
-        problem = "channels must be different names"
-    elif not (texts or numbers) or len(classes) < 2 or sorted(set(classes)) != classes:
-        problem = "classes must be different states, sorted"
-    elif not isinstance(metric, dict) or metric.get("kind") not in {"euclidean", *METRICS}:
-        problem = "the metric is of no known kind"
-    elif metric["kind"] != "euclidean" and not all(
-        isinstance(metric.get(part), dict) for part in ("parameters", "shapes", "fitted")
-    ):
-        problem = "the metric is not described"
-    elif not isinstance(header.get("scaled"), bool) or not isinstance(header.get("sha256"), str):
-        problem = "fields are missing"
-    if problem is not None:
-        raise InputError(f"{file} is damaged: {problem}")
-
-
-def _expected_tensors(header: dict[str, Any], file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The type and shape that each array must have, from the header alone."""
-    n, d, width = header["n_windows"], len(header["channels"]), header["width"]
-    expected: dict[str, tuple[str, tuple[int, ...]]] = {
-        "steps": ("F64", (header["n_steps"], d)),
-        "start": ("I64", (n,)),
-        "run": ("I64", (n,)),
-        "code": ("I64", (n,)),
-        "mean": ("F64", (d,)),
-        "scale": ("F64", (d,)),
-    }
-    shapes = header["metric"].get("shapes", {})
-    rules: dict[str, tuple[int | None, ...]] = {
-        "taps": (None, None, d),
-        "components": (None, width * d),
-        "blocks": (width, d, d),
-    }
-    wanted: list[set[str]] = {
-        "euclidean": [set[str]()],
-        "LMNN": [{"components"}],
-        "MLAT": [{"taps"}, {"components", "blocks"}],
-    }[header["metric"]["kind"]]
-    fits = set(shapes) in wanted and all(
-        isinstance(shape, list)
-        and len(shape) == len(rules[name])
-        and all(
-            isinstance(have, int) and have >= 1 and want in (None, have)
-            for have, want in zip(shape, rules[name], strict=True)
-        )
-        for name, shape in shapes.items()
-    )
-    if not fits:
-        raise InputError(f"{file} is damaged: the metric does not fit its width and channels")
-    return expected | {name: ("F64", tuple(shape)) for name, shape in shapes.items()}
-
-
-def _read_tensors(file: Path, expected: dict[str, tuple[str, tuple[int, ...]]]) -> Tensors:
+def _read_tensors(file: Path, expected: Shapes) -> Tensors:
     try:
         with safe_open(file, framework="numpy") as opened:
             names = set(opened.keys())
