@@ -61,29 +61,42 @@ def naive_targets(X, codes, k, gap, start, run, width):
     """Nearest permitted windows of the same state, one pair at a time."""
     X = np.asarray(X).reshape(len(X), -1)
     targets = np.full((len(X), k), -1)
-    for i in range(len(X)):
-        same = [j for j in range(len(X)) if codes[j] == codes[i]]
-        one_run = len({run[j] for j in same}) == 1
-        in_time = sorted(same, key=lambda j: (start[j], j))
-        place = {j: p for p, j in enumerate(in_time)}
-        long_enough = max(start[j] for j in same) - min(start[j] for j in same) >= 2 * width
-        permitted = []
-        for j in same:
-            if j == i:
-                continue
-            apart = abs(int(start[i]) - int(start[j]))
-            if gap != "run":
-                allowed = run[i] != run[j] or apart >= gap
-            elif one_run:
-                other_half = (2 * place[i]) // len(same) != (2 * place[j]) // len(same)
-                allowed = other_half and (apart >= width or not long_enough)
-            else:
-                allowed = run[i] != run[j]
-            if allowed:
-                permitted.append((float(((X[i] - X[j]) ** 2).sum()), j))
-        for place_, (_, j) in enumerate(sorted(permitted)[:k]):
-            targets[i, place_] = j
+    for code in set(codes):
+        same = [i for i in range(len(X)) if codes[i] == code]
+        episode = naive_episodes(same, start, run, 5 * width)
+        spread = max(start[i] for i in same) - min(start[i] for i in same)
+        one = len(set(episode.values())) == 1
+        for i in same:
+            permitted = []
+            for j in same:
+                apart = abs(int(start[i]) - int(start[j]))
+                if gap != "run":
+                    allowed = run[i] != run[j] or apart >= gap
+                elif one:
+                    allowed = apart >= min(5 * width, spread // 2)
+                else:
+                    allowed = episode[i] != episode[j]
+                if allowed and j != i:
+                    permitted.append((float(((X[i] - X[j]) ** 2).sum()), j))
+            for place, (_, j) in enumerate(sorted(permitted)[:k]):
+                targets[i, place] = j
     return targets
+
+
+def naive_episodes(rows, start, run, gap):
+    """Which rows belong together: runs that follow each other within ``gap`` steps."""
+    spans = {}
+    for i in rows:
+        low, high = spans.get(run[i], (start[i], start[i]))
+        spans[run[i]] = (min(low, start[i]), max(high, start[i]))
+    ordered = sorted(spans, key=lambda r: (spans[r][0], r))
+    number, of_run = 0, {}
+    for place, r in enumerate(ordered):
+        if place:
+            between = spans[r][0] - spans[ordered[place - 1]][1]
+            number += not 0 < between < gap
+        of_run[r] = number
+    return {i: of_run[run[i]] for i in rows}
 
 
 def naive_loss(M, X, codes, targets, c):

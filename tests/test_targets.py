@@ -22,7 +22,9 @@ def test_targets_are_the_naive_ones(seed, k, gap, width):
     sizes = rng.integers(5, 12, len(code_of_run))
     run = np.repeat(np.arange(len(sizes)), sizes)
     codes = code_of_run[run]
-    start = np.concatenate([np.arange(s) + 50 * i for i, s in enumerate(sizes)])
+    # Sometimes far apart, sometimes a lost sample away, sometimes each from 0.
+    between = rng.choice([0, 15, 50])
+    start = np.concatenate([np.arange(s) + between * i for i, s in enumerate(sizes)])
     X = rng.normal(size=(len(run), 3))
     try:
         found = select_targets(X, codes, k, gap=gap, start=start, run=run, width=width)
@@ -61,3 +63,18 @@ def test_errors_name_the_state_and_the_remedy():
         select_targets(X, codes, 3, **when)
     with pytest.raises(InputError, match="no two windows of state walk are 9 steps apart; lower"):
         select_targets(X, codes, 1, gap=9, **when)
+
+
+def test_another_run_is_preferred_and_a_lost_sample_makes_none():
+    X = np.arange(60.0)[:, None]
+    codes = np.zeros(60, int)
+    codes[50:] = 1
+    run = np.repeat([0, 1, 2], [25, 25, 10])
+    far = np.concatenate([np.arange(25), 1000 + np.arange(25), 2000 + np.arange(10)])
+    targets = select_targets(X, codes, 1, gap="run", start=far, run=run, width=2)[:50, 0]
+    assert ((targets < 25) != (np.arange(50) < 25)).all()
+    near = np.concatenate([np.arange(25), 26 + np.arange(25), 2000 + np.arange(10)])
+    targets = select_targets(X, codes, 1, gap="run", start=near, run=run, width=2)[:50, 0]
+    apart = np.abs(near[targets] - near[:50])
+    assert apart.min() == 10
+    assert apart.max() <= 11

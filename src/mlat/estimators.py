@@ -40,7 +40,8 @@ class MLAT(MarginMetric):
         Windows of the same state that each window is pulled towards.
     target_gap : int or "run", default="run"
         Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
-        from another run of the state, or from the other half of its only run. 0 is the paper.
+        from another run of the state, or at least five windows away in its only run. 0 is the
+        paper.
     push_weight : float, default=0.1
         The paper's c: the weight of pushing other states away, against pulling targets nearer.
     shrinkage : float, default=0.0

@@ -16,6 +16,8 @@ from .errors import InputError
 
 Gap = int | Literal["run"]
 
+# How many windows apart two moments of one run must be to teach as much as another run does.
+APART = 5
 # Distances are computed for this many windows at a time, so memory is bounded by the block.
 BLOCK = 1024
 
@@ -42,9 +44,10 @@ def select_targets(
     n_targets : int
     gap : int or "run"
         An int keeps out windows of the same run that start fewer than ``gap`` steps away (0: no
-        window is kept out). ``"run"`` takes targets from another run of the state; where the
-        state has one run only, from the other half of it and, if it is long enough, at least
-        ``width`` steps away.
+        window is kept out). ``"run"`` takes targets from another run of the state, where runs
+        with fewer than ``5 * width`` steps between them count as one; where the state has one
+        run only, from it, at least ``5 * width`` steps away or, if it is shorter than twice
+        that, half its length.
     start, run : arrays of shape (n,)
         When each window begins, and the run it lies in.
     width : int
@@ -82,22 +85,18 @@ def _nearest_permitted(
     """As :func:`select_targets` for the windows of one state."""
     n = len(X)
     norms = np.einsum("ij,ij->i", X, X)
-    if gap == "run" and (run == run[0]).all():
-        # One run only: its halves stand for two, without the windows that overlap the middle.
-        run = (np.argsort(np.argsort(start, kind="stable"), kind="stable") * 2) // n
-        gap_between, apart = width, np.ptp(start) >= 2 * width
-    else:
-        gap_between, apart = 0, False
+    other_run = False
+    if gap == "run":
+        run = _episodes(start, run, APART * width)
+        other_run = bool((run != run[0]).any())
+        gap = min(APART * width, int(np.ptp(start)) // 2)
     nearest = np.full((n, k), -1, dtype=np.int64)
     for begin in range(0, n, BLOCK):
         rows = slice(begin, min(begin + BLOCK, n))
         squared = norms[rows, None] + norms[None, :] - 2 * (X[rows] @ X.T)
         same_run = run[rows, None] == run[None, :]
         steps = np.abs(start[rows, None] - start[None, :])
-        if gap == "run":
-            barred = same_run | (steps < gap_between) if apart else same_run
-        else:
-            barred = same_run & (steps < gap)
+        barred = same_run if other_run else same_run & (steps < gap)
         squared[barred] = np.inf
         squared[np.arange(squared.shape[0]), np.arange(rows.start, rows.stop)] = np.inf
         best = np.argpartition(squared, min(k, n - 1) - 1, axis=1)[:, :k]
@@ -107,3 +106,22 @@ def _nearest_permitted(
         distance = np.take_along_axis(distance, order, axis=1)
         nearest[rows] = np.where(np.isfinite(distance), best, -1)
     return nearest
+
+
+def _episodes(start: NDArray[Any], run: NDArray[Any], gap: int) -> NDArray[np.int64]:
+    """Runs of one state, with those fewer than ``gap`` steps after another joined to it.
+
+    A lost sample cuts a run in two, but what follows is the same walk.
+    """
+    runs, inverse = np.unique(run, return_inverse=True)
+    first = np.full(len(runs), np.iinfo(np.int64).max)
+    last = np.full(len(runs), np.iinfo(np.int64).min)
+    np.minimum.at(first, inverse, start)
+    np.maximum.at(last, inverse, start)
+    order = np.argsort(first, kind="stable")
+    between = first[order[1:]] - last[order[:-1]]
+    # Runs that overlap in `start` are not of one timeline, and no one's continuation.
+    begins = np.concatenate([[0], ~((between > 0) & (between < gap))])
+    episode = np.empty(len(runs), np.int64)
+    episode[order] = np.cumsum(begins)
+    return episode[inverse]
