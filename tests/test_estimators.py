@@ -149,8 +149,11 @@ def test_bad_windows_get_one_line(windows):
     X, y = windows.X, windows.y
     broken = X.copy()
     broken[3, 2, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    place = "X holds NaN in window 3, step 2, channel 1; leave out"
+    with pytest.raises(InputError, match=place):
         mlat.MLAT().fit(broken, y)
+    with pytest.raises(InputError, match=place):
+        mlat.MLAT(max_iter=1).fit(X, y).transform(broken)
     with pytest.raises(InputError, match="one class, backwards"):
         mlat.MLAT().fit(X[y == "backwards"], y[y == "backwards"])
     with pytest.raises(InputError, match="26 features do not fold into windows of width 8"):

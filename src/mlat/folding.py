@@ -53,6 +53,19 @@ def flatten(X: Any) -> Any:
     return X
 
 
+def check_finite(windows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The windows (n, w, d) themselves, if no value is NaN or infinite."""
+    bad = ~np.isfinite(windows)
+    if bad.any():
+        window, step, channel = np.argwhere(bad)[0]
+        kind = "NaN" if np.isnan(windows[window, step, channel]) else "inf"
+        raise InputError(
+            f"X holds {kind} in window {window}, step {step}, channel {channel}; leave out windows "
+            "with missing values, or fill them in"
+        )
+    return windows
+
+
 def unfold(
     X: NDArray[Any], start: NDArray[Any], run: NDArray[Any]
 ) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:

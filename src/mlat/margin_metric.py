@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from . import progress
 from .errors import InputError
-from .folding import as_windows, flatten, fold, window_width
+from .folding import as_windows, check_finite, flatten, fold, window_width
 from .solvers import Problem, Record
 from .targets import Gap, select_targets
 
@@ -62,10 +62,16 @@ class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = as_windows(X)
         width = window_width(X, self.width)
         flat, labels = validate_data(
-            self, flatten(X), y, dtype=np.float64, ensure_min_samples=2, order="C"
+            self,
+            flatten(X),
+            y,
+            dtype=np.float64,
+            order="C",
+            ensure_min_samples=2,
+            ensure_all_finite=False,  # checked below, with the place
         )
         check_classification_targets(labels)
-        windows = fold(flat, width)
+        windows = check_finite(fold(flat, width))
         states, codes = np.unique(labels, return_inverse=True)
         if len(states) < 2:
             raise InputError(
@@ -100,8 +106,10 @@ class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X = as_windows(X)
         if isinstance(X, np.ndarray) and X.ndim == 3:
             _check_windows(X, self.width_, self.n_channels_)
-        flat = validate_data(self, flatten(X), dtype=np.float64, reset=False)
-        return self._embed(flat.reshape(len(flat), self.width_, self.n_channels_))
+        flat = validate_data(
+            self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
+        )
+        return self._embed(check_finite(flat.reshape(len(flat), self.width_, self.n_channels_)))
 
     def _solve(self, problem: Problem) -> None:
         raise NotImplementedError  # pragma: no cover

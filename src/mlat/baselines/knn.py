@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import InputError
-from ..folding import as_windows, flatten, fold
+from ..folding import as_windows, check_finite, flatten, fold
 from ..voting import vote
 from .lanes import FloatArray, IntArray
 
@@ -60,7 +60,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
             self, flatten(X), y, dtype=np.float64, order="C", ensure_all_finite=False
         )
         check_classification_targets(labels)
-        windows = _finite(np.ascontiguousarray(fold(flat, width)))
+        windows = check_finite(np.ascontiguousarray(fold(flat, width)))
         if len(windows) < self.n_neighbors:
             raise InputError(
                 f"n_neighbors is {self.n_neighbors} but there are {len(windows)} windows"
@@ -124,7 +124,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
         flat = validate_data(
             self, flatten(X), dtype=np.float64, order="C", ensure_all_finite=False, reset=False
         )
-        return _finite(np.ascontiguousarray(fold(flat, shape[0])))
+        return check_finite(np.ascontiguousarray(fold(flat, shape[0])))
 
 
 def _is_folded(X: Any) -> bool:
@@ -138,15 +138,3 @@ def check_count(value: Any, name: str, *, optional: bool = False) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
     return int(value)
-
-
-def _finite(windows: FloatArray) -> FloatArray:
-    bad = ~np.isfinite(windows)
-    if bad.any():
-        window, step, channel = np.argwhere(bad)[0]
-        kind = "NaN" if np.isnan(windows[window, step, channel]) else "inf"
-        raise InputError(
-            f"X holds {kind} in window {window}, step {step}, channel {channel}; leave out windows "
-            "with missing values, or fill them in"
-        )
-    return windows
