@@ -137,6 +137,7 @@ def plot_growth(rows: list[Row], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullLocator
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for axis, key, label in ((axes[0], "n=", "windows n (d=8, w=10)"), (axes[1], "w=", "width w")):
@@ -148,8 +149,11 @@ def plot_growth(rows: list[Row], path: Path) -> None:
                 if row.system == system and (w == 10 if key == "n=" else n == 1000):
                     points[n if key == "n=" else w] = row.seconds / max(row.n_iter, 1)
             axis.loglog(*zip(*sorted(points.items()), strict=True), "o-", label=system)
+        ticks = GROWTH_N if key == "n=" else GROWTH_W
+        axis.set_xticks(ticks, [str(t) for t in ticks])
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set(xlabel=label, ylabel="CPU seconds per iteration")
-        axis.grid(True, which="both", alpha=0.3)
+        axis.grid(True, alpha=0.3)
         axis.legend()
     axes[1].set_xlabel("width w (d=8, n=1000)")
     with atomic_write(path) as temporary:
