@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.progress import track
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import mlat
@@ -30,6 +31,8 @@ VARIATIONS = {
     "push_weight": [0.1, 0.3, 0.5, 0.7, 0.9],
     "shrinkage": [0.0, 0.01, 0.1, 1.0, 10.0],
     "n_taps": [1, 5, 10, 20],
+    "n_filters": ["half the channels"],
+    "max_iter": [25, 50, 100],
     "tol": [1e-2, 1e-3, 1e-4],
 }
 ADMM_VARIATIONS = {"rho": [0.1, 0.3, 1.0]}
@@ -55,6 +58,8 @@ def configurations():
 def measure(metric, part):
     """Accuracy and CPU seconds of one fit."""
     train, test = part.train, part.test
+    if metric is not None and metric.get_params().get("n_filters") == "half the channels":
+        metric = clone(metric).set_params(n_filters=-(-train.values.shape[1] // 2))
     begin = time.process_time()
     if metric is not None:
         metric.fit(train.X, train.y, start=train.start, run=train.run)
@@ -73,6 +78,7 @@ def main():
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--only", help="vary this parameter alone")
     arguments = parser.parse_args()
     splits = []
     for name, people in PERSONS.items():
@@ -87,7 +93,8 @@ def main():
         "|---|---|" + "---|" * (len(PERSONS) + 2),
     ]
     with threadpool_limits(1):
-        for what, value, metric in track(list(configurations()), "configurations"):
+        chosen = [c for c in configurations() if arguments.only in (None, c[0])]
+        for what, value, metric in track(chosen, "configurations"):
             found = [(name, person, *measure(metric, part)) for name, person, part in splits]
             by_set = [
                 100
