@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +36,11 @@ GROWTH_W = (10, 25, 50, 100, 200)
 
 @dataclass(frozen=True)
 class Row:
-    """One fit. ``to_peer`` is when the loss first was as low as metric-learn's result."""
+    """One fit.
+
+    ``to_peer`` is when the loss first was as low as metric-learn's result, ``trace`` the CPU
+    seconds and the loss at each iteration.
+    """
 
     problem: str
     system: str
@@ -46,6 +50,7 @@ class Row:
     n_iter: int
     objective: float | None
     to_peer: float | None = None
+    trace: list[tuple[float, float]] = field(default_factory=list, repr=False)
 
 
 def run_one(system: str, size: Size, *, python: str = sys.executable, threads: int = 1) -> Row:
@@ -69,7 +74,7 @@ def run_one(system: str, size: Size, *, python: str = sys.executable, threads: i
         objective = report.get("loss")
         if components.exists():
             objective = _objective(windows, np.load(components))
-    row = Row(
+    return Row(
         str(size),
         system,
         report["seconds"],
@@ -77,9 +82,8 @@ def run_one(system: str, size: Size, *, python: str = sys.executable, threads: i
         report["peak_bytes"] / 1e6,
         report["n_iter"],
         objective,
+        trace=report.get("trace", []),
     )
-    object.__setattr__(row, "_trace", report.get("trace", []))
-    return row
 
 
 def _objective(windows: Any, L: np.ndarray) -> float:
@@ -111,10 +115,9 @@ def compare(
                 rows.append(row)
         for system in OURS:
             row = run_one(system, size)
-            trace: list[tuple[float, float]] = row._trace  # type: ignore[attr-defined]
             if peer_objective is not None and system.startswith("LMNN"):
-                reached = [t for t, loss in trace if loss <= peer_objective]
-                row = Row(**{**asdict(row), "to_peer": reached[0] if reached else None})
+                reached = [t for t, loss in row.trace if loss <= peer_objective]
+                row = replace(row, to_peer=reached[0] if reached else None)
             rows.append(row)
     return rows
 
