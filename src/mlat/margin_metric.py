@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -23,7 +24,9 @@ Floats = NDArray[np.float64]
 MANY_PRODUCTS = 1e10  # n² w d
 
 
-class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class MarginMetric(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+):
     """A scikit-learn transformer over windows; an estimator adds _solve and _embed."""
 
     width: int | None
@@ -111,11 +114,13 @@ class MarginMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         )
         return self._embed(check_finite(flat.reshape(len(flat), self.width_, self.n_channels_)))
 
+    @abstractmethod
     def _solve(self, problem: Problem) -> None:
-        raise NotImplementedError  # pragma: no cover
+        """Solve the problem and keep what was found."""
 
+    @abstractmethod
     def _embed(self, X: Floats) -> Floats:
-        raise NotImplementedError  # pragma: no cover
+        """Windows (n, w, d) in the learned space, (n, r)."""
 
     def _record(self, solution: Any) -> None:
         """Keep what every solution tells of itself."""
