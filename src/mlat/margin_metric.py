@@ -24,8 +24,11 @@ Floats = NDArray[np.float64]
 MANY_PRODUCTS = 1e10  # n² w d
 
 
-class MarginMetric(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+class MarginMetric(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    metaclass=ABCMeta,
 ):
     """A scikit-learn transformer over windows; an estimator adds _solve and _embed."""
 
