@@ -19,8 +19,8 @@ from ..optim import minimize
 from .problem import Floats, Listener, Problem, Record
 
 # Running sums along diagonals cost about 8d products a pair of windows, convolving the windows
-# w·q·r·d a window. This ratio of the two lies between two problems that were timed: at 0.02 (n=3500,
-# d=3, w=10) convolving is the faster way, at 0.27 (n=2500, d=27, w=10) the running sums are.
+# w·q·r·d a window. This ratio of the two lies between two problems that were timed: at 0.02
+# (n=3500, d=3, w=10) convolving is the faster way, at 0.27 (n=2500, d=27, w=10) the other.
 CONVOLVE_BELOW = 0.1
 # Shorter stretches than this are not worth the bookkeeping of the running sums.
 MIN_STRETCH = 32
