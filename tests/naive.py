@@ -54,6 +54,43 @@ def naive_windows(values, states, width, step=1, recordings=None, time=None, max
     return windows
 
 
+# --- Lifts --------------------------------------------------------------------------------------
+
+
+def naive_lift(values, name, reach):
+    """One map of every channel of one recording, step by step from what it looks back at."""
+    result = []
+    for t, row in enumerate(values):
+        lifted = []
+        for channel, now in enumerate(row):
+            past = [values[s][channel] for s in range(max(0, t - reach + 1), t + 1)]
+            steps = [
+                values[s][channel] - values[s - 1][channel] if s else 0.0
+                for s in range(max(0, t - reach + 1), t + 1)
+            ]
+            mean = math.fsum(past) / len(past)
+            lifted.append(
+                {
+                    "identity": now,
+                    "rectified": abs(now),
+                    "log_magnitude": math.log(abs(now) + 1e-2),
+                    "difference": steps[-1],
+                    "low_pass": mean,
+                    "running_magnitude": math.log(
+                        math.fsum(abs(x) for x in past) / len(past) + 1e-3
+                    ),
+                    "running_deviation": math.log(
+                        math.sqrt(math.fsum((x - mean) ** 2 for x in past) / len(past)) + 1e-3
+                    ),
+                    "running_difference": math.log(
+                        math.sqrt(math.fsum(x * x for x in steps) / len(past)) + 1e-3
+                    ),
+                }[name]
+            )
+        result.append(lifted)
+    return np.array(result, dtype=float).reshape(len(values), -1)
+
+
 # --- Phase II ---------------------------------------------------------------------------------
 
 
