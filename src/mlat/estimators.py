@@ -36,8 +36,9 @@ class MLAT(MarginMetric):
     solver : {"filter", "admm"}, default="filter"
         ``"filter"``: exactly Toeplitz and PSD by construction, for windows of any width.
         ``"admm"``: Algorithm 1 of the paper.
-    n_targets : int, default=3
-        Windows of the same state that each window is pulled towards.
+    n_targets : int, optional
+        Windows of the same state that each window is pulled towards; default 10, or as many
+        others as the smallest state has.
     target_gap : int or "run", default="run"
         Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
         from another run of the state, or at least five windows away in its only run. 0 is the
@@ -49,8 +50,8 @@ class MLAT(MarginMetric):
     rho : float, default=0.3
         The penalty of ``"admm"``, relative in the same way.
     n_taps : int, optional
-        Filter taps q of ``"filter"``; default the width. More than the width is allowed and
-        enlarges the set of metrics.
+        Filter taps q of ``"filter"``; default the width and, up to twice the width, ten more:
+        more taps than steps enlarge the set of metrics.
     n_filters : int, optional
         Filters r of ``"filter"``; default the number of channels.
     max_iter : int, default=100
@@ -102,7 +103,7 @@ class MLAT(MarginMetric):
         width: int | None = None,
         *,
         solver: Literal["filter", "admm"] = "filter",
-        n_targets: int = 3,
+        n_targets: int | None = None,
         target_gap: Gap = "run",
         push_weight: float = 0.1,
         shrinkage: float = 0.0,
@@ -134,9 +135,15 @@ class MLAT(MarginMetric):
     def as_in_paper(cls, **parameters: Any) -> MLAT:
         """Algorithm 1 and nothing else: ADMM, nearest targets wherever they are, no shrinkage.
 
-        The paper does not give its c; 0.5 is the usual choice.
+        The paper gives neither its c nor how many targets; 0.5 and 3 are the usual choices.
         """
-        paper = {"solver": "admm", "target_gap": 0, "push_weight": 0.5, "shrinkage": 0.0}
+        paper = {
+            "solver": "admm",
+            "n_targets": 3,
+            "target_gap": 0,
+            "push_weight": 0.5,
+            "shrinkage": 0.0,
+        }
         return cls(**{**paper, **parameters})
 
     def _check_parameters(self) -> None:
@@ -220,7 +227,7 @@ class LMNN(MarginMetric):
         self,
         width: int | None = None,
         *,
-        n_targets: int = 3,
+        n_targets: int | None = None,
         target_gap: Gap = "run",
         push_weight: float = 0.1,
         shrinkage: float = 0.0,

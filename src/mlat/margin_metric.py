@@ -21,6 +21,7 @@ from .targets import Gap, select_targets
 
 Floats = NDArray[np.float64]
 
+N_TARGETS = 10
 MANY_PRODUCTS = 1e10  # n² w d
 
 
@@ -33,7 +34,7 @@ class MarginMetric(
     """A scikit-learn transformer over windows; an estimator adds _solve and _embed."""
 
     width: int | None
-    n_targets: int
+    n_targets: int | None
     target_gap: Gap
     push_weight: float
     shrinkage: float
@@ -89,7 +90,7 @@ class MarginMetric(
         targets = select_targets(
             flat,
             codes,
-            self.n_targets,
+            self._n_targets(codes),
             gap=self.target_gap,
             start=start,
             run=run,
@@ -125,6 +126,12 @@ class MarginMetric(
     def _embed(self, X: Floats) -> Floats:
         """Windows (n, w, d) in the learned space, (n, r)."""
 
+    def _n_targets(self, codes: NDArray[np.int64]) -> int:
+        """As many as asked for; else the usual number, or what the smallest state has."""
+        if self.n_targets is not None:
+            return self.n_targets
+        return min(N_TARGETS, max(1, int(np.bincount(codes).min()) - 1))
+
     def _record(self, solution: Any) -> None:
         """Keep what every solution tells of itself."""
         self.loss_, self.history_ = solution.loss, solution.history
@@ -159,7 +166,8 @@ class MarginMetric(
         return start
 
     def _check_parameters(self) -> None:
-        check_number(self, "n_targets", Integral, 1)
+        if self.n_targets is not None:
+            check_number(self, "n_targets", Integral, 1)
         check_number(self, "max_iter", Integral, 1)
         check_number(self, "push_weight", Real, 0, 1)
         check_number(self, "shrinkage", Real, 0)

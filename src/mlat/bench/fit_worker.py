@@ -27,7 +27,10 @@ def mlat_fit(system: str, problem: dict[str, Any]) -> Fit:
     def make(**more: Any) -> Any:
         if system.startswith("LMNN"):
             return mlat.LMNN(**same, **more)
-        return mlat.MLAT(solver="admm" if "admm" in system else "filter", **same, **more)
+        if "admm" in system:
+            return mlat.MLAT(solver="admm", **same, **more)
+        # As many taps as steps: the same number of lags as the others have.
+        return mlat.MLAT(n_taps=int(problem["width"]), **same, **more)
 
     X = problem["X"].reshape(len(problem["X"]), int(problem["width"]), -1)
     when = {"start": problem["start"], "run": problem["run"]}
