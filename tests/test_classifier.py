@@ -50,10 +50,40 @@ def test_prediction_is_plain_nearest_neighbours(train, test, k):
     shares = clf.predict_proba(test[:90])
     assert np.isnan(shares[:7]).all()
     np.testing.assert_allclose(shares[7:].sum(axis=1), 1)
-    for share, row in zip(shares[7:], rows, strict=True):
-        for state, value in zip(clf.classes_, share, strict=True):
-            assert value == pytest.approx(np.mean(references.y[row] == state))
+    predicted = clf.predict(test[:90])[7:]
+    if k == 1:  # calibrated: see below
+        np.testing.assert_array_equal(predicted, references.y[rows[:, 0]])
+    else:
+        for share, row in zip(shares[7:], rows, strict=True):
+            for state, value in zip(clf.classes_, share, strict=True):
+                assert value == pytest.approx(np.mean(references.y[row] == state))
+        assert (
+            shares[7:].max(axis=1)
+            == [np.mean(references.y[r] == p) for r, p in zip(rows, predicted, strict=True)]
+        ).all()
     assert len(queries) < len(windows)
+
+
+def test_distances_to_every_state_are_plain_and_give_the_probabilities(classifier, test):
+    part = test[:60]
+    windows = mlat.sliding_windows(part, 8, labelled=False)
+    queries = classifier.metric_.transform((windows.X - classifier.mean_) / classifier.scale_)
+    references = mlat.sliding_windows(rotating_states(run_length=50, n_channels=3, noise=0.5), 8)
+    embedded = classifier.metric_.transform((references.X - classifier.mean_) / classifier.scale_)
+    expected = [
+        naive_neighbors(queries, embedded[references.y == state], 1)[0][:, 0]
+        for state in classifier.classes_
+    ]
+    nearest = classifier.class_distances(part)
+    assert np.isnan(nearest[:7]).all()
+    np.testing.assert_allclose(nearest[7:], np.transpose(expected), rtol=1e-9)
+    proba = classifier.predict_proba(part)
+    # The nearer the more probable, and nothing else: the order of the states is kept.
+    np.testing.assert_array_equal(
+        np.argsort(-proba[7:], axis=1, kind="stable"),
+        np.argsort(nearest[7:], axis=1, kind="stable"),
+    )
+    np.testing.assert_array_equal(proba, classifier.confidence_.calibration.proba(nearest))
 
 
 def test_predictions_do_not_depend_on_the_future(classifier, test):
@@ -159,7 +189,7 @@ def test_streams_that_do_not_fit(classifier, test, change, message):
         (lambda s: StreamClassifier().fit(s[:40]), "windows of one state only, forwards"),
         (lambda s: StreamClassifier().fit(s.values), "fit needs the states"),
         (lambda s: StreamClassifier().fit(s, s.states), "states of its own"),
-        (lambda s: StreamClassifier(metric="cosine").fit(s), 'metric must be "euclidean"'),
+        (lambda s: StreamClassifier(metric="cosine").fit(s), 'metric must be "auto", "euclidean"'),
         (lambda s: StreamClassifier().fit(Stream(s.values)), "the stream has no states"),
     ],
 )

@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import struct
 
@@ -7,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 import mlat
 from mlat import InputError, StreamClassifier
 from mlat.datasets.synthetic import rotating_states
+from model_rewriting import put, put_tensor, rewrite
 
 METRICS = {
     "filter": mlat.MLAT(max_iter=3),
@@ -77,40 +77,12 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
     )
 
 
-def rewrite(model, target, change):
-    """The model with its header or arrays changed, and the checksum made right again."""
-    from mlat.files.model_file import _digest
-
-    raw = model.read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["mlat"])
-    tensors = load_file(model)
-    change(header, tensors)
-    if "sha256" in header:
-        header["sha256"] = _digest(tensors)
-    target.write_bytes(save(tensors, metadata={"mlat": json.dumps(header)}))
-    return target
-
-
-def put(name, value):
-    def change(header, tensors):
-        header[name] = value
-
-    return change
-
-
-def put_tensor(name, make):
-    def change(header, tensors):
-        tensors[name] = make(tensors[name])
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (put("format", "other"), "safetensors file of something else"),
-        (put("version", 99), "format version 99, this mlat reads version 1"),
+        (put("version", 99), "format version 99, this mlat reads version 2"),
+        (put("version", 1), "format version 1, .*; use the mlat that wrote it, or fit again"),
         (put("width", -3), "width is -3"),
         (put("width", 10**9), "does not fit its width and channels|is damaged"),
         (put("n_windows", 10**12), "is damaged"),
@@ -121,7 +93,10 @@ def put_tensor(name, make):
         (put("classes", ["b", "a", "c", "d"]), "classes must be different states, sorted"),
         (put("classes", ["a", 1, "c", "d"]), "classes must be"),
         (put("metric", {"kind": "Pickle"}), "the metric is of no known kind"),
+        (put("metric", {"kind": ["MLAT"]}), "the metric is of no known kind"),
         (put("metric", {"kind": "MLAT"}), "the metric is not described"),
+        (put("n_neighbors", 10**6), "it has fewer windows than n_neighbors, 1000000"),
+        (put("n_windows", "many"), "n_windows is 'many'"),
         (put("scaled", 3), "fields are missing"),
         (lambda h, t: h.pop("sha256"), "fields are missing"),
         (

@@ -6,6 +6,7 @@ from . import toeplitz
 from .classifier import StreamClassifier
 from .errors import InputError
 from .estimators import LMNN, MLAT
+from .lifts import Lift
 from .stream import Runs, Stream
 from .windows import Windows, sliding_windows
 
@@ -20,6 +21,7 @@ __all__ = [
     "LMNN",
     "MLAT",
     "InputError",
+    "Lift",
     "Runs",
     "Stream",
     "StreamClassifier",

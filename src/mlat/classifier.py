@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from . import progress
+from .confidence import learn_confidence
 from .errors import InputError
-from .estimators import MLAT
-from .neighbors import NearestNeighbors
+from .features import Features, lift_runs
+from .novelty import is_unknown
+from .reference_search import ReferenceSearch, check_channels
+from .setup import Setup, as_labelled, set_up
 from .stream import Stream, no_state
 from .voting import vote
 from .windows import Windows, sliding_windows
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import os
 
 Floats = NDArray[np.float64]
-
-BLOCK = 4096  # windows embedded at a time
 
 
 class StreamClassifier(BaseEstimator):  # type: ignore[misc]
@@ -36,15 +34,33 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     width : int, default=10
-        Steps per window.
-    metric : estimator or "euclidean", optional
-        A transformer over windows, such as :class:`MLAT` or :class:`LMNN`; default ``MLAT()``.
-    n_neighbors : int, default=1
+        Steps per window; with ``metric="auto"`` the widest that may be chosen.
+    metric : "auto", "euclidean", "mlat", "lmnn" or an estimator, default="auto"
+        ``"auto"`` decides for itself on lift, width, metric and number of neighbours, by how well
+        parts of the training stream far from each other tell each other's states; see
+        ``selection_``. An estimator is a transformer over windows, such as :class:`MLAT`.
+    lift : Lift or sequence of str, optional
+        What to make of the channels first, see :class:`~mlat.Lift`; default nothing. With
+        ``metric="auto"`` it is chosen.
+    whiten : bool, default=False
+        Weigh the lifted channels by how they vary within states (:mod:`mlat.whitening`) before the
+        metric is learned. With ``metric="auto"`` it is chosen.
+    n_neighbors : int, optional
+        Default 1. With ``metric="auto"`` it is chosen.
     scale : bool, default=True
         Scale each channel to mean 0 and variance 1 over the labelled steps of the training
         stream, and by the same figures ever after.
     step : int, default=1
         Keep every ``step``-th window of a run as a reference.
+    reach : int, optional
+        For ``metric="auto"``: how many steps back its lifts may look; default 100, or two widths
+        where that is more, but no more than a fifth of the usual run or the width. A state depends
+        on no step further back than the width and the reach together.
+    unknown_rate : float, default=0.0
+        Predict the unknown state where a window is farther from every reference than this share
+        of windows like the references would be. 0 never does.
+    budget : float, default=60.0
+        Seconds after which ``metric="auto"`` tries nothing more.
 
     Attributes
     ----------
@@ -52,11 +68,21 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         The states it can predict.
     unknown_ : ``""`` or -1
         The unknown state, predicted where there is no complete window.
+    width_ : int
+        Steps per window, given or chosen.
+    n_neighbors_ : int
     metric_ : fitted transformer, or None for Euclidean distance
+    features_ : Features
+        From the channels to what the metric sees.
+    feature_names_ : tuple of str
+    feature_channels_ : array of shape (d',)
+        The channel each feature is made of.
     windows_ : Windows
         The references, as windows over the training stream's values.
+    selection_ : Selection or None
+        What ``"auto"`` tried, what it chose and why.
+    confidence_ : Confidence
     channels_ : tuple of str
-    mean_, scale_ : arrays of shape (d,)
     n_channels_ : int
 
     Examples
@@ -75,16 +101,26 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         self,
         width: int = 10,
         *,
-        metric: Any = None,
-        n_neighbors: int = 1,
+        metric: Any = "auto",
+        lift: Any = None,
+        whiten: bool = False,
+        n_neighbors: int | None = None,
         scale: bool = True,
         step: int = 1,
+        reach: int | None = None,
+        unknown_rate: float = 0.0,
+        budget: float = 60.0,
     ) -> None:
         self.width = width
         self.metric = metric
+        self.lift = lift
+        self.whiten = whiten
         self.n_neighbors = n_neighbors
         self.scale = scale
         self.step = step
+        self.reach = reach
+        self.unknown_rate = unknown_rate
+        self.budget = budget
 
     def fit(
         self,
@@ -95,96 +131,88 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         time: ArrayLike | None = None,
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,)."""
-        if not isinstance(stream, Stream):
-            if states is None:
-                raise InputError("fit needs the states: fit(stream) or fit(values, states)")
-            stream = Stream(stream, states, recordings=recordings, time=time)
-        elif states is not None:
-            raise InputError("the stream has states of its own; give it alone")
-        if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
-            raise InputError(f"n_neighbors must be at least 1, not {self.n_neighbors!r}")
-        windows = sliding_windows(stream, self.width, step=self.step)
-        classes = np.unique(windows.y)
-        if len(classes) < 2:
-            raise InputError(
-                f"the stream has windows of one state only, {classes[0]!s}; "
-                "label at least two states"
-            )
-        mean, deviation = self._channel_scale(stream)
-        metric = self._fit_metric(windows, mean, deviation)
-        return self._remember(windows, classes, mean, deviation, metric, stream.channels)
+        stream = as_labelled(stream, states, recordings=recordings, time=time)
+        setup = set_up(self, stream)
+        windows = sliding_windows(stream, setup.width, step=self.step)
+        lifted = lift_runs(stream, setup.lift, scale=self.scale)
+        features = lifted.features(scale=self.scale, whiten=setup.whiten)
+        seen = features.mix(features.lifted(lifted.values))
+        metric = setup.fit_metric(
+            Windows(seen, windows.width, windows.start, windows.run, windows.y)
+        )
+        self._remember(windows, features, metric, stream.channels, setup)
+        self.confidence_ = learn_confidence(
+            self._search.by_class,
+            self._search.embedded,
+            windows,
+            self._codes,
+            stream,
+            overlap=self.width_ + features.lift.memory,
+            unknown_rate=self.unknown_rate,
+        )
+        return self
 
     def _remember(
         self,
         windows: Windows,
-        classes: NDArray[Any],
-        mean: Floats,
-        deviation: Floats,
+        features: Features,
         metric: Any,
         channels: tuple[str, ...],
+        setup: Setup,
     ) -> Self:
         """Everything that predicting needs, from fitting or from a model file."""
-        self.windows_, self.classes_, self.channels_ = windows, classes, channels
-        self.mean_, self.scale_, self.metric_ = mean, deviation, metric
-        self.n_channels_ = len(mean)
-        self.unknown_ = no_state(classes)
-        self._codes = np.searchsorted(classes, windows.y)
-        self._search = NearestNeighbors(np.concatenate([*self._embed(windows)]))
-        if self.n_neighbors > len(self._search):
+        self.windows_, self.channels_ = windows, channels
+        self.classes_ = np.unique(windows.y)
+        self.features_, self.metric_ = features, metric
+        self.width_, self.n_neighbors_ = windows.width, setup.n_neighbors
+        self.selection_ = setup.selection
+        self.n_channels_ = len(channels)
+        self.feature_names_ = features.lift.names(channels)
+        self.feature_channels_ = features.lift.channels(len(channels))
+        self.unknown_ = no_state(self.classes_)
+        self._codes = np.searchsorted(self.classes_, windows.y)
+        self._search = ReferenceSearch(windows, features, metric, self._codes, len(self.classes_))
+        if self.n_neighbors_ > len(self._search):
             raise InputError(
-                f"n_neighbors is {self.n_neighbors}, but the stream gives only "
+                f"n_neighbors is {self.n_neighbors_}, but the stream gives only "
                 f"{len(self._search)} windows"
             )
         return self
 
-    def _channel_scale(self, stream: Stream) -> tuple[Floats, Floats]:
-        if not self.scale:
-            return np.zeros(stream.n_channels), np.ones(stream.n_channels)
-        steps = stream.values[stream.labelled & ~stream.missing].astype(np.float64)
-        deviation = steps.std(axis=0)
-        # A channel that never moves says nothing: centred it is 0, whatever it is divided by.
-        flat = deviation <= 1e-12 * np.abs(steps).max(axis=0)
-        return steps.mean(axis=0), np.where(flat, 1.0, deviation)
+    @property
+    def mean_(self) -> Floats:
+        """The mean of each channel, shape (d,), that is taken off it."""
+        return self.features_.channels.mean
 
-    def _fit_metric(self, windows: Windows, mean: Floats, deviation: Floats) -> Any:
-        if isinstance(self.metric, str):
-            if self.metric != "euclidean":
-                raise InputError(
-                    f'metric must be "euclidean" or an estimator such as mlat.MLAT(), '
-                    f"not {self.metric!r}"
-                )
-            return None
-        metric = clone(MLAT() if self.metric is None else self.metric)
-        X = (windows.X - mean) / deviation
-        accepted = inspect.signature(metric.fit).parameters
-        when = {"start": windows.start, "run": windows.run}
-        return metric.fit(X, windows.y, **{k: v for k, v in when.items() if k in accepted})
+    @property
+    def scale_(self) -> Floats:
+        """The deviation of each channel, shape (d,), that it is divided by."""
+        return self.features_.channels.scale
 
-    def _embed(self, windows: Windows) -> Iterator[Floats]:
-        """The windows in the learned space, a block at a time."""
-        view = windows.view
-        for begin in range(0, len(windows), BLOCK):
-            X = (view[windows.start[begin : begin + BLOCK]] - self.mean_) / self.scale_
-            flat = X.reshape(len(X), -1)
-            yield flat if self.metric_ is None else self.metric_.transform(X)
+    @property
+    def reference_features_(self) -> Floats:
+        """The features of the training stream's steps, shape (T, d'); NaN outside runs."""
+        return self._search.plain
+
+    def features(self, stream: Stream | ArrayLike) -> Floats:
+        """The lifted and scaled channels, shape (T, d'), before whitening; NaN where missing."""
+        return self.features_.plain(self._as_stream(stream))
+
+    def metric_matrix(self) -> Floats:
+        """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
+        check_is_fitted(self, "features_")
+        size = self.width_ * self.features_.n_features
+        M = np.eye(size) if self.metric_ is None else self.metric_.metric_
+        if self.features_.mixing is None:
+            return M
+        W = np.kron(np.eye(self.width_), self.features_.mixing)
+        return W @ M @ W.T
 
     def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
-        check_is_fitted(self)
+        check_is_fitted(self, "features_")
         if not isinstance(stream, Stream):
             stream = Stream(stream)
-        elif stream.n_channels == self.n_channels_ and stream.channels != self.channels_:
-            names = {f"x{i}" for i in range(self.n_channels_)}
-            # Channels that were never named cannot be told apart by name.
-            if not (set(stream.channels) == names or set(self.channels_) == names):
-                raise InputError(
-                    f"the stream's channels are {', '.join(stream.channels)}; the model was "
-                    f"learned on {', '.join(self.channels_)}; choose and order them alike"
-                )
-        if stream.n_channels != self.n_channels_:
-            raise InputError(
-                f"the stream has {stream.n_channels} channels, the model was learned on "
-                f"{self.n_channels_} ({', '.join(self.channels_)})"
-            )
+        check_channels(stream, self.channels_)
         return stream
 
     def kneighbors(
@@ -200,53 +228,68 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             Rows of ``windows_``; -1 where there is no complete window.
         """
         stream = self._as_stream(stream)
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
-        windows = sliding_windows(stream, self.width, labelled=False)
-        distances = np.full((len(stream), k), np.nan)
-        rows = np.full((len(stream), k), -1, np.int64)
-        ends = windows.start + self.width - 1
-        n_blocks = -(-len(windows) // BLOCK)
-        for i, Z in enumerate(self._embed(windows)):
-            progress.report("neighbours", i + 1, n_blocks, {})
-            at = ends[i * BLOCK : (i + 1) * BLOCK]
-            distances[at], rows[at] = self._search.query(Z, k)
-        return distances, rows
+        k = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        return self._search.neighbours(stream, k)
 
-    def predict(self, stream: Stream | ArrayLike) -> NDArray[Any]:
+    def class_distances(self, stream: Stream | ArrayLike) -> Floats:
+        """The distance to the nearest reference of each state, shape (T, S); NaN where unknown."""
+        return self._search.class_distances(self._as_stream(stream))
+
+    def predict(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> NDArray[Any]:
         """The state at each step, shape (T,): that of the window which ends there.
 
         ``unknown_`` where there is none: before the first full window of a recording, after a gap
-        and after a missing value.
+        and after a missing value; and, if ``unknown_rate`` asks for it, where the window is like
+        no reference.
+
+        Parameters
+        ----------
+        filtered : bool, default=False
+            Let states persist: the most probable state given all windows up to each step, by the
+            transitions of the training stream. Steadier, and late at a switch.
         """
-        return self._predict(stream)[0]
+        return self._predict(self._as_stream(stream), filtered)[0]
 
-    def predict_proba(self, stream: Stream | ArrayLike) -> Floats:
-        """The share of each state among the neighbours, shape (T, S); NaN where unknown."""
-        return self._predict(stream)[1]
+    def predict_proba(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> Floats:
+        """The probability of each state, shape (T, S); NaN where there is no complete window.
 
-    def _predict(self, stream: Stream | ArrayLike) -> tuple[NDArray[Any], Floats]:
-        distances, rows = self.kneighbors(stream)
-        known = rows[:, 0] >= 0
-        states = np.full(len(rows), self.unknown_, dtype=self.classes_.dtype)
-        shares = np.full((len(rows), len(self.classes_)), np.nan)
-        if known.any():
-            codes, shares[known] = vote(
+        With one neighbour it is calibrated on the training stream; with several it is each
+        state's share among them.
+        """
+        return self._predict(self._as_stream(stream), filtered)[1]
+
+    def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
+        states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
+        if self.n_neighbors_ == 1:
+            nearest = self.class_distances(stream)
+            proba = self.confidence_.calibration.proba(nearest)
+            known = ~np.isnan(proba[:, 0])
+            codes = nearest[known].argmin(axis=1)
+            strange = is_unknown(nearest, self.confidence_.threshold)
+        else:
+            distances, rows = self.kneighbors(stream)
+            known = rows[:, 0] >= 0
+            proba = np.full((len(rows), len(self.classes_)), np.nan)
+            codes, proba[known] = vote(
                 self._codes[rows[known]], distances[known], len(self.classes_)
             )
-            states[known] = self.classes_[codes]
-        return states, shares
+            strange = known & (np.nan_to_num(distances[:, 0]) > self.confidence_.threshold)
+        if filtered:
+            proba = self.confidence_.filter(stream, proba, self.n_neighbors_)
+            codes = proba[known].argmax(axis=1)
+        states[known] = self.classes_[codes]
+        states[strange] = self.unknown_
+        return states, proba
 
     def score(self, stream: Stream | ArrayLike, states: ArrayLike | None = None) -> float:
         """The share of labelled steps whose state is predicted, among those with a full window.
 
-        Windows that reach across a switch of states count too: a live stream has them.
+        Windows that reach across a switch of states count too: a live stream has them. So do
+        windows that are like no reference; the unknown state is then counted as wrong.
         """
-        if not isinstance(stream, Stream):
-            stream = Stream(stream, states)
-        elif states is not None:
-            raise InputError("the stream has states of its own; give it alone")
-        predicted = self.predict(stream)
-        judged = stream.labelled & (predicted != self.unknown_)
+        stream = as_labelled(stream, states)
+        predicted, proba = self._predict(self._as_stream(stream), filtered=False)
+        judged = stream.labelled & ~np.isnan(proba[:, 0])
         if not judged.any():
             raise InputError("no labelled step of the stream has a complete window to judge")
         return float((predicted[judged] == stream.states[judged]).mean())

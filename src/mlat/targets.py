@@ -87,7 +87,7 @@ def _nearest_permitted(
     norms = np.einsum("ij,ij->i", X, X)
     other_run = False
     if gap == "run":
-        run = _episodes(start, run, APART * width)
+        run = episodes(start, run, APART * width)
         other_run = bool((run != run[0]).any())
         gap = min(APART * width, int(np.ptp(start)) // 2)
     nearest = np.full((n, k), -1, dtype=np.int64)
@@ -108,7 +108,7 @@ def _nearest_permitted(
     return nearest
 
 
-def _episodes(start: NDArray[Any], run: NDArray[Any], gap: int) -> NDArray[np.int64]:
+def episodes(start: NDArray[Any], run: NDArray[Any], gap: int) -> NDArray[np.int64]:
     """Runs of one state, with those fewer than ``gap`` steps after another joined to it.
 
     A lost sample cuts a run in two, but what follows is the same walk.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,19 @@ from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
 from .. import toeplitz
+from ..calibration import Calibration
 from ..classifier import StreamClassifier
+from ..confidence import Confidence
 from ..errors import InputError
 from ..estimators import LMNN, MLAT
+from ..features import Features, Scaling
+from ..lifts import Lift
+from ..persistence import Persistence
+from ..setup import Setup, no_metric
 from ..windows import Windows
 from .atomic import atomic_write
 from .model_header import FORMAT, VERSION, Shapes, expected_tensors, read_header
+from .selection_record import read_selection, record_selection
 
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
 # Parameters that are arrays or randomness are not needed to predict.
@@ -50,8 +58,8 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
     check_is_fitted(classifier)
     metric, metric_tensors = _describe_metric(classifier.metric_)
     windows = classifier.windows_
-    # Only the steps that some window covers, so that the file holds no more than it needs.
-    steps, start = _covered_steps(windows)
+    # Only the steps that are needed, so that the file holds no more than it needs.
+    steps, start = _needed_steps(windows, between=classifier.features_.lift.memory > 0)
     tensors: Tensors = {
         "steps": steps,
         "start": start,
@@ -59,21 +67,31 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
         "code": np.searchsorted(classifier.classes_, windows.y).astype(np.int64),
         "mean": classifier.mean_,
         "scale": classifier.scale_,
+        "feature_mean": classifier.features_.lifted.mean,
+        "feature_scale": classifier.features_.lifted.scale,
+        "transition": classifier.confidence_.persistence.transition,
         **metric_tensors,
     }
+    if classifier.features_.mixing is not None:
+        tensors["mixing"] = classifier.features_.mixing
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
         "width": int(windows.width),
         "step": int(classifier.step),
-        "n_neighbors": int(classifier.n_neighbors),
+        "n_neighbors": int(classifier.n_neighbors_),
         "scaled": bool(classifier.scale),
         "channels": list(classifier.channels_),
         "classes": classifier.classes_.tolist(),
         "n_windows": len(windows),
         "n_steps": len(steps),
         "metric": metric,
+        "lift": _describe_lift(classifier.features_.lift),
+        "whitened": classifier.features_.mixing is not None,
+        "confidence": _describe_confidence(classifier.confidence_),
+        "unknown_rate": float(classifier.unknown_rate),
+        "selection": record_selection(classifier.selection_),
         "sha256": _digest(tensors),
     }
     with atomic_write(path) as temporary:
@@ -100,29 +118,84 @@ def load(path: str | os.PathLike[str]) -> StreamClassifier:
         or (code < 0).any()
         or (code >= len(classes)).any()
         or (tensors["scale"] <= 0).any()
+        or (tensors["feature_scale"] <= 0).any()
+        or (tensors["transition"] <= 0).any()
+        or (np.abs(tensors["transition"].sum(axis=1) - 1) > 1e-9).any()
     ):
         raise InputError(f"{file} is damaged: windows or scales are out of range")
+    if not np.isin(np.arange(len(classes)), code).all():
+        raise InputError(f"{file} is damaged: a state has no windows")
+    metric = _rebuild_metric(header, tensors, file)
+    features = Features(
+        Scaling(tensors["mean"], tensors["scale"]),
+        Lift(**header["lift"]),
+        Scaling(tensors["feature_mean"], tensors["feature_scale"]),
+        tensors.get("mixing"),
+    )
+    # As one would ask for the same again: what was chosen counts as given.
     classifier = StreamClassifier(
-        header["width"],
-        metric="euclidean" if header["metric"]["kind"] == "euclidean" else None,
+        width,
+        metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
+        lift=features.lift,
+        whiten=header["whitened"],
         n_neighbors=header["n_neighbors"],
         scale=header["scaled"],
         step=header["step"],
+        unknown_rate=header["unknown_rate"],
     )
-    metric = _rebuild_metric(header, tensors, file)
-    if metric is not None:
-        classifier.metric = type(metric)(**metric.get_params())
+    selection = read_selection(header["selection"], file)
+    setup = Setup(
+        width, features.lift, header["whitened"], header["n_neighbors"], no_metric, selection
+    )
     windows = Windows(tensors["steps"], width, start, run, classes[code])
-    return classifier._remember(
-        windows, classes, tensors["mean"], tensors["scale"], metric, tuple(header["channels"])
+    classifier._remember(windows, features, metric, tuple(header["channels"]), setup)
+    classifier.confidence_ = _rebuild_confidence(header["confidence"], tensors["transition"])
+    return classifier
+
+
+def _describe_lift(lift: Lift) -> dict[str, Any]:
+    if isinstance(lift.maps, Mapping):
+        maps: Any = {
+            name: None if chosen is None else [int(i) for i in chosen]
+            for name, chosen in lift.maps.items()
+        }
+    else:
+        maps = list(lift.maps)
+    return {"maps": maps, "reach": int(lift.reach)}
+
+
+def _describe_confidence(confidence: Confidence) -> dict[str, Any]:
+    # JSON has no infinity: a threshold that is never passed is null.
+    return {
+        "beta": confidence.calibration.beta,
+        "typical": confidence.calibration.typical,
+        "tempering": confidence.persistence.tempering,
+        "threshold": confidence.threshold if np.isfinite(confidence.threshold) else None,
+    }
+
+
+def _rebuild_confidence(record: dict[str, Any], transition: NDArray[Any]) -> Confidence:
+    threshold = record["threshold"]
+    return Confidence(
+        Calibration(record["beta"], record["typical"]),
+        Persistence(transition, record["tempering"]),
+        np.inf if threshold is None else threshold,
     )
 
 
-def _covered_steps(windows: Windows) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The steps inside some window, and where each window starts among them."""
+def _needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The steps inside some window, and where each window starts among them.
+
+    ``between`` keeps those between the windows of a run too: a lift may look back at them.
+    """
+    start, stop = windows.start, windows.start + windows.width
+    if between:
+        runs = [rows for _, rows in windows.by_run()]
+        start = np.array([start[rows].min() for rows in runs])
+        stop = np.array([stop[rows].max() for rows in runs])
     covered = np.zeros(len(windows.values) + 1, np.int64)
-    np.add.at(covered, windows.start, 1)
-    np.add.at(covered, windows.start + windows.width, -1)
+    np.add.at(covered, start, 1)
+    np.add.at(covered, stop, -1)
     inside = np.cumsum(covered[:-1]) > 0
     place = np.cumsum(inside) - 1
     return windows.values[inside].astype(np.float64), place[windows.start].astype(np.int64)
@@ -166,7 +239,7 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
             setattr(metric, name, fitted[name])
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"{file} describes no metric that this version knows ({error})") from None
-    metric.width_, metric.n_channels_ = header["width"], len(header["channels"])
+    metric.width_, metric.n_channels_ = header["width"], len(tensors["feature_mean"])
     metric.n_features_in_ = metric.width_ * metric.n_channels_
     if "taps" in tensors:
         metric.taps_ = tensors["taps"]

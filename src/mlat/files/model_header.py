@@ -10,9 +10,10 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from ..errors import InputError
+from ..lifts import Lift
 
 FORMAT = "mlat.StreamClassifier"
-VERSION = 1
+VERSION = 2
 MAX_HEADER = 4 << 20  # bytes; names of states and channels are all that makes it long
 # The arrays that describe each kind of metric; MLAT has one set for each of its solvers.
 METRIC_ARRAYS: dict[str, list[set[str]]] = {
@@ -61,6 +62,7 @@ def _check_header(header: dict[str, Any], file: Path) -> None:
     def whole(value: Any, low: int = 1, high: int = 1 << 40) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
+    number = _is_number
     channels: Any = header.get("channels")
     classes: Any = header.get("classes")
     metric: Any = header.get("metric")
@@ -79,21 +81,70 @@ def _check_header(header: dict[str, Any], file: Path) -> None:
         problem = "channels must be different names"
     elif not (texts or numbers) or len(classes) < 2 or sorted(set(classes)) != classes:
         problem = "classes must be different states, sorted"
-    elif not isinstance(metric, dict) or metric.get("kind") not in METRIC_ARRAYS:
+    elif not isinstance(metric, dict) or metric.get("kind") not in list(METRIC_ARRAYS):
         problem = "the metric is of no known kind"
     elif metric["kind"] != "euclidean" and not all(
         isinstance(metric.get(part), dict) for part in ("parameters", "shapes", "fitted")
     ):
         problem = "the metric is not described"
-    elif not isinstance(header.get("scaled"), bool) or not isinstance(header.get("sha256"), str):
+    elif (
+        not all(isinstance(header.get(name), bool) for name in ("scaled", "whitened"))
+        or not isinstance(header.get("sha256"), str)
+        or not number(header.get("unknown_rate"), 0, 1)
+        or header["unknown_rate"] == 1
+    ):
         problem = "fields are missing"
+    elif problem is None and header["n_neighbors"] > header["n_windows"]:
+        problem = f"it has fewer windows than n_neighbors, {header['n_neighbors']}"
+    elif not _is_lift(header.get("lift"), len(channels)):
+        problem = "the lift is of no known kind"
+    elif not _is_confidence(header.get("confidence")):
+        problem = "how sure it is, is not described"
     if problem is not None:
         raise InputError(f"{file} is damaged: {problem}")
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_confidence(record: Any) -> bool:
+    if not isinstance(record, dict):
+        return False
+    threshold = record.get("threshold")
+    return (
+        _is_number(record.get("beta"), 0, 1e6)
+        and _is_number(record.get("typical"), 1e-300, 1e300)
+        and _is_number(record.get("tempering"), 0, 1)
+        and (threshold is None or _is_number(threshold, 0, 1e300))
+    )
+
+
+def _is_lift(record: Any, n_channels: int) -> bool:
+    if not isinstance(record, dict) or set(record) != {"maps", "reach"}:
+        return False
+    maps = record["maps"]
+    names = list(maps) if isinstance(maps, list | dict) else [None]
+    chosen = list(maps.values()) if isinstance(maps, dict) else []
+    plain = all(isinstance(name, str) for name in names) and all(
+        of is None or (isinstance(of, list) and all(isinstance(i, int) for i in of))
+        for of in chosen
+    )
+    reach = record["reach"]
+    # Its ring is kept for every stream: a header must not ask for all the memory there is.
+    if not plain or isinstance(reach, bool) or not _is_number(reach, 1, 1 << 20):
+        return False
+    try:
+        return Lift(maps, reach).n_features(n_channels) > 0
+    except InputError:
+        return False
 
 
 def expected_tensors(header: dict[str, Any], file: Path) -> Shapes:
     """The type and shape that each array must have, from the header alone."""
     n, d, width = header["n_windows"], len(header["channels"]), header["width"]
+    lifted = Lift(**header["lift"]).n_features(d)
+    n_states = len(header["classes"])
     expected: Shapes = {
         "steps": ("F64", (header["n_steps"], d)),
         "start": ("I64", (n,)),
@@ -101,12 +152,17 @@ def expected_tensors(header: dict[str, Any], file: Path) -> Shapes:
         "code": ("I64", (n,)),
         "mean": ("F64", (d,)),
         "scale": ("F64", (d,)),
+        "feature_mean": ("F64", (lifted,)),
+        "feature_scale": ("F64", (lifted,)),
+        "transition": ("F64", (n_states, n_states)),
     }
+    if header["whitened"]:
+        expected["mixing"] = ("F64", (lifted, lifted))
     shapes = header["metric"].get("shapes", {})
     rules: dict[str, tuple[int | None, ...]] = {
-        "taps": (None, None, d),
-        "components": (None, width * d),
-        "blocks": (width, d, d),
+        "taps": (None, None, lifted),
+        "components": (None, width * lifted),
+        "blocks": (width, lifted, lifted),
     }
     wanted = METRIC_ARRAYS[header["metric"]["kind"]]
     fits = set(shapes) in wanted and all(

@@ -1,0 +1,104 @@
+"""The references of a classifier, and what of them is near the windows of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import progress
+from .class_distances import ClassDistances
+from .errors import InputError
+from .features import Features
+from .neighbors import NearestNeighbors
+from .stream import Stream
+from .windows import Windows, sliding_windows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK = 4096  # windows embedded at a time
+
+
+class ReferenceSearch:
+    """Labelled windows in the learned space.
+
+    Parameters
+    ----------
+    windows : Windows
+        The references, over raw channels.
+    features : Features
+    metric : fitted transformer, or None for Euclidean distance
+    codes : array of shape (n,)
+        The state of each reference.
+    n_classes : int
+
+    Attributes
+    ----------
+    plain : array of shape (T, d')
+        The features of the references' steps, before whitening.
+    embedded : array of shape (n, r)
+    by_class : ClassDistances
+    """
+
+    def __init__(
+        self, windows: Windows, features: Features, metric: Any, codes: Ints, n_classes: int
+    ) -> None:
+        self._width, self._features, self._metric = windows.width, features, metric
+        self.plain = features.of_runs(windows)
+        seen = features.mix(self.plain)
+        self.embedded = np.concatenate([*self._embed(seen, windows.start)])
+        self._nearest = NearestNeighbors(self.embedded)
+        self.by_class = ClassDistances(self.embedded, codes, n_classes)
+
+    def __len__(self) -> int:
+        return len(self._nearest)
+
+    def neighbours(self, stream: Stream, k: int) -> tuple[Floats, Ints]:
+        """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
+        distances = np.full((len(stream), k), np.nan)
+        rows = np.full((len(stream), k), -1, np.int64)
+        for at, Z in self._blocks(stream):
+            distances[at], rows[at] = self._nearest.query(Z, k)
+        return distances, rows
+
+    def class_distances(self, stream: Stream) -> Floats:
+        """The distance to the nearest of each state, shape (T, S); NaN without a window."""
+        nearest = np.full((len(stream), self.by_class.n_classes), np.nan)
+        for at, Z in self._blocks(stream):
+            nearest[at] = self.by_class.query(Z)
+        return nearest
+
+    def _blocks(self, stream: Stream) -> Iterator[tuple[Ints, Floats]]:
+        """The steps at which windows end, and the windows in the learned space, some at a time."""
+        start = sliding_windows(stream, self._width, labelled=False).start
+        ends = start + self._width - 1
+        for i, Z in enumerate(self._embed(self._features(stream), start)):
+            progress.report("neighbours", i + 1, -(-len(start) // BLOCK), {})
+            yield ends[i * BLOCK : (i + 1) * BLOCK], Z
+
+    def _embed(self, seen: Floats, start: Ints) -> Iterator[Floats]:
+        """Windows over features, by where they start."""
+        nothing = np.empty(0)
+        view = Windows(seen, self._width, start, nothing.astype(np.int64), nothing).view
+        for begin in range(0, len(start), BLOCK):
+            X = view[start[begin : begin + BLOCK]]
+            yield X.reshape(len(X), -1) if self._metric is None else self._metric.transform(X)
+
+
+def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:
+    """Refuse a stream of other channels than those that were learned from."""
+    if stream.n_channels != len(channels):
+        raise InputError(
+            f"the stream has {stream.n_channels} channels, the model was learned on "
+            f"{len(channels)} ({', '.join(channels)})"
+        )
+    unnamed = {f"x{i}" for i in range(len(channels))}
+    # Channels that were never named cannot be told apart by name.
+    if stream.channels != channels and unnamed not in (set(stream.channels), set(channels)):
+        raise InputError(
+            f"the stream's channels are {', '.join(stream.channels)}; the model was "
+            f"learned on {', '.join(channels)}; choose and order them alike"
+        )
