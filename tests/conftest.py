@@ -22,3 +22,12 @@ def uci():
     if not place.exists():
         pytest.skip("no copy of the UCI data; set MLAT_DATA to one")
     return place
+
+
+def pytest_sessionfinish(session):
+    """With MLAT_NO_SKIPS a skipped test fails the run: there, everything it needs is installed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("MLAT_NO_SKIPS") and reporter and reporter.stats.get("skipped"):
+        names = [report.nodeid for report in reporter.stats["skipped"]]
+        reporter.write_line(f"MLAT_NO_SKIPS is set, but these were skipped: {', '.join(names)}")
+        session.exitstatus = 1

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
@@ -8,6 +8,7 @@ from mlat import InputError, Stream, datasets
 from mlat.baselines import EuclideanKNN
 from mlat.experiments.protocol import PROTOCOLS, split, split_seed
 from mlat.experiments.sources import uci_people
+from split_strategies import arguments, people, split_or_skip
 
 
 def recording_numbers(stream):
@@ -34,41 +35,6 @@ def smallest_distance(stream, parts):
             before, after = a[np.maximum(place - 1, 0)], a[np.minimum(place, len(a) - 1)]
             smallest = min(smallest, np.abs(b - before).min(), np.abs(after - b).min())
     return smallest
-
-
-@st.composite
-def people(draw):
-    """A stream of stretches of three states, in a few recordings, with holes in it."""
-    lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=12))
-    labels = draw(st.lists(st.sampled_from("abc"), min_size=len(lengths), max_size=len(lengths)))
-    states = np.repeat(labels, lengths)
-    n = len(states)
-    recordings = None
-    if draw(st.booleans()):
-        recordings = np.sort(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    values = rng.normal(size=(n, draw(st.integers(1, 3)))) + 5
-    values[rng.random(n) < draw(st.sampled_from([0, 0, 0.05]))] = np.nan
-    return Stream(values, states, recordings=recordings)
-
-
-arguments = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 2**32 - 1),
-        "width": st.integers(1, 6),
-        "given": st.none() | st.integers(6, 15),
-        "n_few": st.integers(1, 4),
-        "n_test": st.integers(1, 30),
-    }
-)
-
-
-def split_or_skip(stream, protocol, options):
-    options = dict(options)
-    try:
-        return split(stream, protocol, options.pop("seed"), **options)
-    except InputError:
-        assume(False)
 
 
 @settings(max_examples=300)

@@ -502,7 +502,7 @@ def test_an_interrupt_keeps_what_is_done(imitated, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "run_jobs", interrupt)
+    monkeypatch.setattr("mlat.cli.jobs.run_jobs", interrupt)
     result = call("--out", tmp_path, "--runs", 1)
     assert result.exit_code == 130
     assert "the same command goes on" in result.output

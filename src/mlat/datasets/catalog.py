@@ -30,6 +30,8 @@ class UciSet:
         A glob that finds the data files below that folder.
     pattern : str
         A regular expression of their paths.
+    rate : int
+        Steps per second.
     people : tuple of str
         Everyone in the set; AReM is one group, because UCI does not say who was recorded when.
     addresses : tuple of str
@@ -42,6 +44,7 @@ class UciSet:
     folder: str
     layout: str
     pattern: str
+    rate: int
     people: tuple[str, ...]
     addresses: tuple[str, ...]
 
@@ -92,6 +95,7 @@ SETS = {
             folder="Activity Recognition from Single Chest-Mounted Accelerometer",
             layout="*.csv",
             pattern=r"\d+\.csv",
+            rate=52,
             people=tuple(str(i) for i in range(1, 16)),
             addresses=(
                 "static/public/287/"
@@ -107,6 +111,7 @@ SETS = {
             folder="AReM",
             layout="*/dataset*.csv",
             pattern=r"(bending[12]|cycling|lying|sitting|standing|walking)/dataset\d+\.csv",
+            rate=4,
             people=("all",),
             addresses=(
                 "static/public/366/"
@@ -121,6 +126,7 @@ SETS = {
             folder="EMG Physical Action Data Set",
             layout="sub*/*/txt/*.txt",
             pattern=r"sub\d+/(Normal|Aggressive)/txt/[^/]+\.txt",
+            rate=1000,
             people=tuple(f"sub{i}" for i in range(1, 5)),
             addresses=(
                 "static/public/213/emg+physical+action+data+set.zip",
@@ -134,6 +140,7 @@ SETS = {
             folder="Vicon Physical Action Data Set",
             layout="sub*/*/*.txt",
             pattern=r"sub\d+/(normal|aggressive)/[^/]+\.txt",
+            rate=200,
             people=tuple(f"sub{i}" for i in range(1, 11)),
             addresses=(
                 "static/public/214/vicon+physical+action+data+set.zip",

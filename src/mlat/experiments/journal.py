@@ -39,6 +39,7 @@ FIELDS = (
     "predict_seconds",
 )
 Result = dict[str, Any]
+Results = dict[tuple[Job, str], Result]  # by job and fingerprint
 
 
 def job_of(result: Result) -> Job:
@@ -70,11 +71,7 @@ class Journal:
         self._lock()
         self._file.seek(0)
         content = self._file.read()
-        self.results: dict[tuple[Job, str], Result] = {}
-        for line in content.split(b"\n"):
-            result = _parse(line)
-            if result is not None:
-                self.results[job_of(result), result["fingerprint"]] = result
+        self.results = _parse_all(content)
         if content and not content.endswith(b"\n"):
             self._write(b"\n")  # ends the torn line, so that the next begins on its own
 
@@ -118,6 +115,29 @@ class Journal:
             raise InputError(
                 f"{self.path} is in use by another run; wait for it, or choose another --out"
             ) from None
+
+
+def read_results(path: str | os.PathLike[str]) -> Results:
+    """What a journal holds, without writing to it: a run may be adding to it.
+
+    A journal that does not exist holds nothing.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+    return _parse_all(content)
+
+
+def _parse_all(content: bytes) -> Results:
+    results: Results = {}
+    for line in content.split(b"\n"):
+        result = _parse(line)
+        if result is not None:
+            results[job_of(result), result["fingerprint"]] = result
+    return results
 
 
 def _parse(line: bytes) -> Result | None:

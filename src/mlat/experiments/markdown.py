@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from . import paper
 from .findings import Finding, Loss
@@ -26,10 +27,10 @@ def accuracy_table(footing: Footing, *, with_paper: bool, marks: Mapping[str, st
     rows = []
     for data_set, figures in footing.accuracy.items():
         best = max(round(figure.mean, 1) for figure in figures.values())
-        cells = [_mean(figures[n], best) + marks.get(f"{data_set} {n}", "") for n in systems]
+        cells = [mean_cell(figures[n], best) + marks.get(f"{data_set} {n}", "") for n in systems]
         rows.append([paper.set_title(data_set), "accuracy", *cells])
         if any(figure.low is not None for figure in figures.values()):
-            rows.append(["", "95 % interval", *(_interval(figures[name]) for name in systems)])
+            rows.append(["", "95 % interval", *(interval_cell(figures[name]) for name in systems)])
         theirs = paper.TABLE_2.get(data_set)
         if with_paper and theirs is not None:
             rows.append(["", "the paper", *(_paper(theirs.get(name)) for name in systems)])
@@ -46,7 +47,7 @@ def gains_table(gains: Mapping[str, Mapping[str, Figure]], marks: Mapping[str, s
         ]
         rows.append([paper.set_title(data_set), "gain", *cells])
         if any(figure.low is not None for figure in figures.values()):
-            cells = [_interval(figures[name], sign=True) for name in systems]
+            cells = [interval_cell(figures[name], sign=True) for name in systems]
             rows.append(["", "95 % interval", *cells])
         theirs = paper.TABLE_3.get(data_set)
         if theirs is not None:
@@ -75,7 +76,7 @@ def tests_table(footing: Footing) -> list[str]:
         cells = []
         for test in comparisons:
             count = f"{signed(test.difference)} · {test.wins}/{test.losses}/{test.ties}"
-            sure = f" · {_p(test.p)} ({_p(test.p_holm)})" if n_people(test) > 1 else ""
+            sure = f" · {p_cell(test.p)} ({p_cell(test.p_holm)})" if n_people(test) > 1 else ""
             cells.append(count + sure)
         rows.append([scope if scope == EVERYONE else paper.set_title(scope), *cells])
     others = [paper.system_title(name) for name, _ in footing.trained if (name, ALL) != OURS]
@@ -124,14 +125,19 @@ def findings_list(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def left_out_list(summary: Summary) -> list[str]:
-    n_runs = summary.settings["runs"]
+def left_out_list(rows: Iterable[Mapping[str, Any]], n_runs: int) -> list[str]:
+    """The labels that were left out, for whom and why."""
     lines = [
         f"- {row['protocol']}, {paper.set_title(row['data_set'])} {row['person']}: {row['label']}, "
         f"{row['why']} ({row['runs']} of {n_runs} runs)"
-        for row in summary.left_out
+        for row in rows
     ]
     return [*(lines or ["- none"]), ""]
+
+
+def pictures(drawn: Iterable[tuple[str, str]]) -> list[str]:
+    """Each picture, by what it shows and its path, with that below it."""
+    return [line for title, path in drawn for line in (f"![{title}]({path})", "", f"{title}.", "")]
 
 
 def headline(footing: Footing) -> list[str]:
@@ -142,7 +148,7 @@ def headline(footing: Footing) -> list[str]:
         for test in comparisons:
             if test.other[0] in ("ED", "LMNN", "MLAT-paper"):
                 n = n_people(test)
-                sure = f", p = {_p(test.p)}" if n > 1 else ""
+                sure = f", p = {p_cell(test.p)}" if n > 1 else ""
                 parts.append(
                     f"{signed(test.difference)} points to {paper.system_title(test.other[0])} "
                     f"(ahead for {test.wins} of {n}{sure})"
@@ -158,14 +164,16 @@ def thinned_marks(summary: Summary) -> dict[str, str]:
     return {f"{data_set} LDMLT": "†" for data_set in capped}
 
 
-def _mean(figure: Figure, best: float) -> str:
+def mean_cell(figure: Figure, best: float) -> str:
+    """A mean with its deviation; the best in bold."""
     text = f"{figure.mean:.1f}"
     if round(figure.mean, 1) == best:
         text = f"**{text}**"
     return text if figure.deviation is None else f"{text} ± {figure.deviation:.1f}"
 
 
-def _interval(figure: Figure, *, sign: bool = False) -> str:
+def interval_cell(figure: Figure, *, sign: bool = False) -> str:
+    """The bootstrap interval, or a dash where there is none."""
     if figure.low is None or figure.high is None:
         return "–"
     if sign:
@@ -177,5 +185,6 @@ def _paper(figure: tuple[float, float] | None) -> str:
     return "" if figure is None else f"{figure[0]:.1f} ± {figure[1]:.1f}"
 
 
-def _p(p: float) -> str:
+def p_cell(p: float) -> str:
+    """A p value to three places, and a small one by its order."""
     return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"

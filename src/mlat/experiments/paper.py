@@ -46,7 +46,12 @@ TABLE_3: Mapping[str, Mapping[str, float]] = {
 
 # How people and papers write the sets and the systems.
 SET_TITLES: Mapping[str, str] = {"scma": "SCMA", "arem": "AReM", "emg": "EMG", "vicon": "Vicon"}
-SYSTEM_TITLES: Mapping[str, str] = {"MLAT-paper": "MLAT, paper", "MLAT": "MLAT, ours"}
+SYSTEM_TITLES: Mapping[str, str] = {
+    "MLAT-paper": "MLAT, paper",
+    "MLAT": "MLAT, ours",
+    "MLAT-auto": "MLAT, auto",
+    "MLAT-auto-filtered": "MLAT, auto + filter",
+}
 
 
 def set_title(name: str) -> str:

@@ -77,13 +77,20 @@ def _draw_bars(ax: Axes, footing: Footing, data_set: str) -> None:
 def draw_ranks(section: Section) -> Picture:
     """Critical-difference diagrams (Demšar 2006), one for each footing."""
     titles = {TABLE_2: "as in Table 2: MLAT alone on all windows", ON_ALL: "all on all windows"}
-    figure = Picture(figsize=(7, 2.5 * len(section.footings)), layout="constrained")
-    panels = figure.subplots(len(section.footings), 1, squeeze=False)[:, 0]
-    for ax, (name, footing) in zip(panels, section.footings.items(), strict=True):
+    by_title = {titles[name]: footing for name, footing in section.footings.items()}
+    return draw_critical_differences(by_title, len(section.groups))
+
+
+def draw_critical_differences(footings: Mapping[str, Footing], n_groups: int) -> Picture:
+    """A critical-difference diagram for each footing, below its title."""
+    most = max(len(footing.ranks) for footing in footings.values())
+    # Names stand in two columns: the more there are, the longer these are.
+    height = 1.3 + 0.4 * ((most + 1) // 2)
+    figure = Picture(figsize=(7, height * len(footings)), layout="constrained")
+    panels = figure.subplots(len(footings), 1, squeeze=False)[:, 0]
+    for ax, (title, footing) in zip(panels, footings.items(), strict=True):
         _draw_critical_difference(ax, footing)
-        ax.set_title(
-            f"{titles[name]} ({len(section.groups)} groups)", fontsize=10, color=INK, loc="left"
-        )
+        ax.set_title(f"{title} ({n_groups} groups)", fontsize=10, color=INK, loc="left")
     return figure
 
 

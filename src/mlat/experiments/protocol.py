@@ -46,6 +46,11 @@ class Split:
         The given steps of each label.
     mean, scale : arrays of shape (d,)
         Of the training observations alone; both kinds of windows are ``(x - mean) / scale``.
+    apart : array of shape (T,)
+        Which steps of the stream are farther than a window from every given step of their
+        recording; test windows of ``holdout`` lie on these.
+    recording : array of shape (T,)
+        The number of each step's recording.
     left_out : dict of label to str
         The labels without given steps or test windows, and why.
     """
@@ -56,6 +61,8 @@ class Split:
     given: dict[Any, tuple[int, int]]
     mean: Floats
     scale: Floats
+    apart: NDArray[np.bool_]
+    recording: Ints
     left_out: dict[Any, str]
 
 
@@ -111,9 +118,9 @@ def split(
     inside = _cover(drawn, len(stream))
     # Of one state and one recording: a window that begins and ends inside lies inside.
     of_given = inside[windows.start] & inside[windows.start + width - 1]
+    near = _widened(inside, recording, width)
     if protocol == "holdout":
         train = np.flatnonzero(of_given)
-        near = _widened(inside, recording, width)
         far = ~_any_inside(near, windows.start, width)
         test = _sample(windows.y, np.flatnonzero(far), n_test, rng)
     else:
@@ -138,6 +145,8 @@ def split(
         drawn,
         mean,
         scale,
+        ~near,
+        recording,
         left_out,
     )
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..errors import InputError
-from ..files.atomic import atomic_write
 from . import markdown as md
 from . import paper
 from .findings import findings, losses
-from .journal import FIELDS, Job, Result
+from .journal import Result
+from .pages import Pictures, write_csv, write_json, write_pages
 from .plots import write_plots
 from .runner import Experiment
 from .summary import ON_ALL, TABLE_2, Footing, Section, Summary, summarise
 from .why import WHY_IT_DIFFERS, WHY_LEARNING_LOSES
-
-COLUMNS = (
-    *Job._fields,
-    *(field for field in FIELDS if field not in ("fingerprint", "right", "total")),
-)
 
 
 def write_reports(
@@ -47,41 +38,17 @@ def write_reports(
     yield path
     summary = summarise(results, experiment, tables)
     path = folder / "summary.json"
-    with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(summary.as_json(), indent=1) + "\n", encoding="utf-8")
+    write_json(summary.as_json(), path)
     yield path
-    places = [(folder / "report.md", folder / "plots")]
-    if report is not None:
-        places.append((report, report.with_suffix("")))
-    for path, pictures in places:
-        try:
-            pictures.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{pictures} cannot be made ({error.strerror})") from None
-        drawn = list(write_plots(summary, experiment, pictures))
-        text = write_markdown(
-            results,
-            summary,
-            [(title, os.path.relpath(file, path.parent)) for title, file in drawn],
-        )
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        yield path
+    yield from write_pages(
+        folder,
+        report,
+        lambda pictures: write_plots(summary, experiment, pictures),
+        lambda pictures: write_markdown(results, summary, pictures),
+    )
 
 
-def write_csv(results: Sequence[Result], path: Path) -> None:
-    """One row per job, in the order of the plan."""
-    with atomic_write(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as f:
-        writer = csv.writer(f)
-        writer.writerow(COLUMNS)
-        for result in results:
-            row = {**result, "left_out": "; ".join(result["left_out"])}
-            writer.writerow([row[column] for column in COLUMNS])
-
-
-def write_markdown(
-    results: Sequence[Result], summary: Summary, pictures: Sequence[tuple[str, str]]
-) -> str:
+def write_markdown(results: Sequence[Result], summary: Summary, pictures: Pictures) -> str:
     """The report, as text."""
     lines = [*_opening(summary)]
     marks = md.thinned_marks(summary)
@@ -92,10 +59,12 @@ def write_markdown(
             lines += _without(summary.without_development[protocol])
     lines += _agreement(summary)
     lines += _learning(results, summary)
-    lines += ["## Pictures", ""]
-    for title, path in pictures:
-        lines += [f"![{title}]({path})", "", f"{title}.", ""]
-    lines += ["## Labels left out", "", *md.left_out_list(summary)]
+    lines += ["## Pictures", "", *md.pictures(pictures)]
+    lines += [
+        "## Labels left out",
+        "",
+        *md.left_out_list(summary.left_out, summary.settings["runs"]),
+    ]
     lines += _closing(summary)
     return "\n".join(lines)
 

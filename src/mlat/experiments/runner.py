@@ -16,17 +16,29 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NamedTuple
 
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..errors import InputError
 from ..stream import Stream
+from ..windows import Windows
 from .journal import Job, Journal, Result
 from .protocol import WITHIN_SHARE, Split, split, split_seed
 from .sources import People
+from .split_streams import as_streams
 from .systems import FEW, SYSTEMS, System, describe
+
+
+class Judged(NamedTuple):
+    """The predicted labels, how long it took, and what the system chose, if it says so."""
+
+    predicted: NDArray[Any]
+    fit_seconds: float
+    predict_seconds: float
+    chosen: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,12 +59,16 @@ class Experiment:
     n_few: int = 100
     n_test: int = 500
 
+    def width_of(self, data_set: str) -> int:
+        """The steps per window of a set."""
+        return self.people[data_set].width or self.width
+
     def fingerprint(self, job: Job) -> str:
         """Changes with whatever could change the job's result, and with nothing else."""
         people = self.people[job.data_set]
         settings = {
             "version": __version__,
-            "width": self.width,
+            "width": self.width_of(job.data_set),
             "n_few": self.n_few,
             "n_test": self.n_test,
             "given": people.given,
@@ -149,6 +165,7 @@ class Worker:
         # The jobs of a split follow each other, so two of each are enough.
         self.stream = lru_cache(maxsize=2)(self._load)
         self.split = lru_cache(maxsize=2)(self._split)
+        self._fitted: dict[tuple[Any, ...], tuple[Any, float]] = {}
 
     def do(self, job: Job) -> Result:
         with threadpool_limits(1):  # the processes are the parallelism
@@ -157,15 +174,11 @@ class Worker:
     def _judge(self, job: Job) -> Result:
         parts = self.split(job.data_set, job.person, job.run, job.protocol)
         train = parts.train.take(parts.few) if job.size == FEW else parts.train
-        X, test = train.X, parts.test
-        classifier = self.experiment.systems[job.system].make(job.data_set, job.size)
-        accepted = inspect.signature(classifier.fit).parameters
-        when = {"start": train.start, "run": train.run}
-        began = time.perf_counter()
-        classifier.fit(X, train.y, **{k: v for k, v in when.items() if k in accepted})
-        fitted = time.perf_counter()
-        right = classifier.predict(test.X) == test.y
-        ended = time.perf_counter()
+        test = parts.test
+        system = self.experiment.systems[job.system]
+        judge = self._on_streams if system.on_streams else self._on_windows
+        judged = judge(job, train)
+        right = judged.predicted == test.y
         labels = list(parts.given)
         return {
             **job._asdict(),
@@ -176,9 +189,44 @@ class Worker:
             "n_train": len(train),
             "n_test": len(test),
             "left_out": {str(label): why for label, why in parts.left_out.items()},
-            "fit_seconds": round(fitted - began, 4),
-            "predict_seconds": round(ended - fitted, 4),
+            "fit_seconds": round(judged.fit_seconds, 4),
+            "predict_seconds": round(judged.predict_seconds, 4),
+            **({} if judged.chosen is None else {"chosen": judged.chosen}),
         }
+
+    def _on_windows(self, job: Job, train: Windows) -> Judged:
+        parts = self.split(job.data_set, job.person, job.run, job.protocol)
+        X, classifier = train.X, self._make(job)
+        accepted = inspect.signature(classifier.fit).parameters
+        when = {"start": train.start, "run": train.run}
+        began = time.perf_counter()
+        classifier.fit(X, train.y, **{k: v for k, v in when.items() if k in accepted})
+        fitted = time.perf_counter()
+        predicted = classifier.predict(parts.test.X)
+        return Judged(predicted, fitted - began, time.perf_counter() - fitted)
+
+    def _on_streams(self, job: Job, train: Windows) -> Judged:
+        streams = as_streams(self.split(job.data_set, job.person, job.run, job.protocol))
+        classifier, seconds = self._fit_on_stream(job, streams.train)
+        began = time.perf_counter()
+        filtered = self.experiment.systems[job.system].filtered
+        predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
+        took = time.perf_counter() - began
+        chosen = getattr(getattr(classifier, "selection_", None), "chosen", None)
+        return Judged(predicted, seconds, took, None if chosen is None else str(chosen))
+
+    def _fit_on_stream(self, job: Job, train: Stream) -> tuple[Any, float]:
+        """The fitted classifier and how long that took; with and without the filter it is one."""
+        classifier = self._make(job).set_params(width=self.experiment.width_of(job.data_set))
+        key = (*job._replace(system=""), json.dumps(describe(classifier), sort_keys=True))
+        if key not in self._fitted:
+            began = time.perf_counter()
+            classifier.fit(train)
+            self._fitted = {key: (classifier, time.perf_counter() - began)}
+        return self._fitted[key]
+
+    def _make(self, job: Job) -> Any:
+        return self.experiment.systems[job.system].make(job.data_set, job.size)
 
     def _load(self, data_set: str, person: str) -> Stream:
         return self.experiment.people[data_set].load(person)
@@ -190,7 +238,7 @@ class Worker:
                 stream,
                 protocol,
                 split_seed(data_set, person, run, protocol),
-                width=experiment.width,
+                width=experiment.width_of(data_set),
                 given=experiment.people[data_set].given,
                 n_few=experiment.n_few,
                 n_test=experiment.n_test,

@@ -26,6 +26,8 @@ class People:
         From a person's name to the stream. Worker processes call it, so it must be picklable.
     given : int, optional
         The given steps per label; None is one whole recording.
+    width : int, optional
+        Steps per window of this set; default the experiment's.
     options : mapping
         What else decides the streams, for the fingerprint of a result.
     """
@@ -33,6 +35,7 @@ class People:
     names: tuple[str, ...]
     load: Callable[[str], Stream]
     given: int | None = 510
+    width: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -92,10 +92,10 @@ def _section(scores: Scores, experiment: Experiment, tables: set[int]) -> Sectio
     footings = {}
     if 2 in tables:
         trained = [(system.name, system.table_2_size) for system in systems]
-        footings[TABLE_2] = _footing(scores, trained)
+        footings[TABLE_2] = footing_of(scores, trained)
     if 3 in tables:
         on_all = [(s.name, ALL) for s in systems if (s.name, ALL) in there]
-        footings[ON_ALL] = _footing(scores, on_all)
+        footings[ON_ALL] = footing_of(scores, on_all)
     gains = {
         data_set: {s.name: scores.gain(s.name, FEW, ALL, data_set) for s in systems if s.is_rival}
         for data_set in scores.data_sets
@@ -104,12 +104,13 @@ def _section(scores: Scores, experiment: Experiment, tables: set[int]) -> Sectio
     return Section(tuple(scores.groups), footings, gains)
 
 
-def _footing(scores: Scores, trained: Sequence[Trained]) -> Footing:
+def footing_of(scores: Scores, trained: Sequence[Trained], ours: Trained = OURS) -> Footing:
+    """Compare systems that everyone has results of, and test ours against the others."""
     tests = {}
-    if OURS in trained:
-        others = [one for one in trained if one != OURS]
+    if ours in trained:
+        others = [one for one in trained if one != ours]
         scopes = {EVERYONE: None, **{data_set: data_set for data_set in scores.data_sets}}
-        tests = {scope: scores.compare(OURS, others, within) for scope, within in scopes.items()}
+        tests = {scope: scores.compare(ours, others, within) for scope, within in scopes.items()}
     return Footing(
         tuple(trained),
         {

@@ -82,11 +82,18 @@ class System:
         From the name of a data set and a size to a fresh estimator.
     sizes : tuple of str
         A rival trains on few windows in Table 2 and on all in Table 3; MLAT always on all.
+    on_streams : bool
+        The estimator is a :class:`~mlat.StreamClassifier`: it learns from the given steps as a
+        stream, and tells the state of each step.
+    filtered : bool
+        Its states are those of the causal filter.
     """
 
     name: str
     make: Callable[[str, str], Any]
     sizes: tuple[str, ...] = (FEW, ALL)
+    on_streams: bool = False
+    filtered: bool = False
 
     @property
     def is_rival(self) -> bool:

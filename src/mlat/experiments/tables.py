@@ -91,7 +91,7 @@ class Scores:
             if result["protocol"] == protocol and person not in (without or {}).get(data_set, ()):
                 trained = result["system"], result["size"]
                 runs[data_set, person][trained][result["run"]] = result["accuracy"]
-        self.runs = runs
+        self.runs = {group: dict(by) for group, by in runs.items()}
 
     @property
     def groups(self) -> list[Group]:
@@ -105,8 +105,19 @@ class Scores:
     def trained(self) -> list[Trained]:
         return list(dict.fromkeys(trained for by in self.runs.values() for trained in by))
 
+    def lacking(self, trained: Trained) -> list[Group]:
+        """The groups without a result of a system."""
+        return [group for group in self.groups if trained not in self.runs[group]]
+
+    def by_person(self, trained: Trained, data_set: str) -> dict[str, float]:
+        """The mean over runs of each person of a set who has results."""
+        return {
+            person: float(self._of_runs((data_set, person), trained).mean())
+            for _, person in self._of_set(data_set, trained)
+        }
+
     def means(self, trained: Trained, data_set: str | None = None) -> Floats:
-        """Each person's mean over runs, of one set or of all."""
+        """Each person's mean over runs, of one set or of all; everyone must have results."""
         return np.array(
             [
                 np.mean(list(self.runs[group][trained].values()))
@@ -116,8 +127,8 @@ class Scores:
         )
 
     def figure(self, trained: Trained, data_set: str) -> Figure:
-        """The accuracy of a system in a set."""
-        by_run = [self._of_runs(group, trained) for group in self._of_set(data_set)]
+        """The accuracy of a system in a set, over the people who have results of it."""
+        by_run = [self._of_runs(group, trained) for group in self._of_set(data_set, trained)]
         return _figure(by_run)
 
     def gain(self, system: str, few: str, all_: str, data_set: str) -> Figure:
@@ -128,8 +139,12 @@ class Scores:
         ]
         return _figure(by_run)
 
-    def _of_set(self, data_set: str) -> list[Group]:
-        return [group for group in self.groups if group[0] == data_set]
+    def _of_set(self, data_set: str, trained: Trained | None = None) -> list[Group]:
+        return [
+            group
+            for group, by in self.runs.items()
+            if group[0] == data_set and (trained is None or trained in by)
+        ]
 
     def _of_runs(self, group: Group, trained: Trained) -> Floats:
         by_run = self.runs[group][trained]
