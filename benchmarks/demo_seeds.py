@@ -9,28 +9,36 @@ import numpy as np
 from sklearn.base import clone
 
 from mlat.classifier import StreamClassifier
-from mlat.cli.demo import SENSORS, SYSTEMS, TEST, TRAIN
+from mlat.cli.demo import AUTO, SENSORS, SYSTEMS, TEST, TRAIN, WIDTH, System
 from mlat.datasets.synthetic import rotating_states
+from mlat.estimators import LMNN, MLAT
 
 
-def accuracy(system, seed, **train):
+def accuracy(system, seed, reach=None, **train):
     learned_from = rotating_states(random_state=2 * seed, **SENSORS, **{**TRAIN, **train})
     tested_on = rotating_states(random_state=2 * seed + 1, **SENSORS, **TEST)
     metric = system.metric if isinstance(system.metric, str) else clone(system.metric)
-    classifier = StreamClassifier(width=system.width, metric=metric).fit(learned_from)
-    return 100 * classifier.score(tested_on)
+    classifier = StreamClassifier(width=system.width, metric=metric, reach=reach)
+    return 100 * classifier.fit(learned_from).score(tested_on)
 
 
 def main():
-    table = np.array([[accuracy(s, seed) for s in SYSTEMS] for seed in range(10, 30)])
-    for system, column in zip(SYSTEMS, table.T, strict=True):
+    systems = (*SYSTEMS, AUTO)
+    table = np.array([[accuracy(s, seed) for s in systems] for seed in range(10, 30)])
+    for system, column in zip(systems, table.T, strict=True):
         print(f"{system.name:30s} {column.mean():.1f}")
+    near = np.mean([accuracy(AUTO, seed, reach=10) for seed in range(10, 30)])
+    print(f"{AUTO.name}, reach 10: {near:.1f}")
+    for metric in (LMNN(), MLAT()):
+        plain = System("", "", WIDTH, metric)
+        mean = np.mean([accuracy(plain, seed) for seed in range(10, 30)])
+        print(f"{WIDTH} steps, {metric.__class__.__name__} with its defaults: {mean:.1f}")
     lead = table[:, 4] - table[:, 2]
     print(
         f"MLAT by filters ahead of LMNN: {(lead > 0).sum()} of 20, by {lead.mean():.1f}"
         f" (sd {lead.std(ddof=1):.1f})"
     )
-    chosen = [SYSTEMS[1], SYSTEMS[2], SYSTEMS[4]]
+    chosen = [SYSTEMS[1], SYSTEMS[2], SYSTEMS[4], AUTO]
     for runs in (2, 3, 4, 6):
         rows = np.array(
             [[accuracy(s, seed, runs_per_state=runs) for s in chosen] for seed in range(10, 20)]

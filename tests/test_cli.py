@@ -13,49 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import mlat
-from mlat.cli import app, show
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.cli import show
 from mlat.cli.one_line import line_for
 from mlat.datasets.synthetic import rotating_states
 from mlat.progress import report
-
-WIDTH = 8
-SENSORS = {"n_channels": 4, "drift": 0.3, "noise": 0.3}
-
-
-def run(*arguments: object, status: int = 0) -> tuple[str, str]:
-    """The command's output and its word on stderr."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == status, result.output
-    return result.stdout, result.stderr
-
-
-def refused(*arguments: object) -> str:
-    """The one line that says what is wrong."""
-    out, error = run(*arguments, status=2)
-    assert out == ""
-    assert error.startswith("mlat: ")
-    assert error.endswith("\n")
-    assert error.count("\n") == 1
-    return error
-
-
-def write_csv(file: Path, stream: mlat.Stream, **columns: object) -> Path:
-    """A stream as a file, with further columns before it."""
-    with file.open("w", newline="", encoding="utf-8") as handle:
-        rows = csv.writer(handle)
-        rows.writerow([*columns, *stream.channels, "state"])
-        rows.writerows(
-            [*more, *values, state]
-            for *more, values, state in zip(
-                *columns.values(), stream.values.tolist(), stream.states, strict=True
-            )
-        )
-    return file
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("cli")
     write_csv(place / "walk.csv", rotating_states(**SENSORS))
     write_csv(place / "again.csv", rotating_states(**SENSORS, random_state=1))
-    run("fit", place / "walk.csv", "--label", "state", "--width", WIDTH, "-o", place / "walk.mlat")
+    where = ["--label", "state", "--width", WIDTH, "-o", place / "walk.mlat"]
+    run("fit", place / "walk.csv", "--metric", "mlat", *where)
     return place
 
 
@@ -140,7 +105,8 @@ def test_fit_says_what_it_learned_from(folder, tmp_path):
     values[3, 1] = np.nan  # leaves a run of three steps
     states[100:104] = ""
     file = write_csv(tmp_path / "gaps.csv", mlat.Stream(values, states, channels=stream.channels))
-    out, error = run("fit", file, "--label", "state", "-o", tmp_path / "m.mlat", "--width", WIDTH)
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", WIDTH]
+    out, error = run("fit", file, "--metric", "mlat", *where)
     assert error == ""
     assert "480 steps of 4 channels: sensor 1, sensor 2, sensor 3, sensor 4" in out
     assert (
@@ -157,7 +123,11 @@ def test_fit_says_what_it_learned_from(folder, tmp_path):
     [
         (["--metric", "euclidean"], None, "nothing is learned"),
         (["--metric", "lmnn", "--gap", "8"], mlat.LMNN, "LMNN: loss"),
-        (["--solver", "admm", "--step", "6", "--targets", "1"], mlat.MLAT, "solver admm"),
+        (
+            ["--metric", "mlat", "--solver", "admm", "--step", "6", "--targets", "1"],
+            mlat.MLAT,
+            "solver admm",
+        ),
     ],
 )
 def test_fit_by_every_metric(folder, tmp_path, options, metric, says):
@@ -169,13 +139,26 @@ def test_fit_by_every_metric(folder, tmp_path, options, metric, says):
 
 def test_fit_passes_its_options_on(folder, tmp_path):
     model = tmp_path / "m.mlat"
-    options = ["--shrinkage=2.5", "--neighbors=3", "--step=4", "--targets=2", "--width=5"]
+    options = [
+        "--metric=mlat",
+        "--shrinkage=2.5",
+        "--neighbors=3",
+        "--step=4",
+        "--targets=2",
+        "--width=5",
+    ]
     chosen = ["--channels", "sensor 3,sensor 1", "--channels", "sensor 2"]
+    chosen += ["--lift", "rectified,low_pass", "--reach", "7", "--whiten", "--unknown-rate=0.02"]
     run("fit", folder / "walk.csv", "--label", "state", *options, *chosen, "-o", model)
     classifier = mlat.load(model)
     assert (classifier.width, classifier.step, classifier.n_neighbors) == (5, 4, 3)
     assert classifier.channels_ == ("sensor 3", "sensor 1", "sensor 2")
     assert (classifier.metric_.shrinkage, classifier.metric_.n_targets) == (2.5, 2)
+    assert list(classifier.features_.lift.maps) == ["rectified", "low_pass"]
+    assert classifier.features_.lift.reach == 7
+    assert classifier.features_.mixing.shape == (6, 6)
+    assert classifier.unknown_rate == 0.02
+    assert np.isfinite(classifier.confidence_.threshold)
 
 
 def test_fit_reads_recordings_time_and_unlabelled(tmp_path):
@@ -184,7 +167,8 @@ def test_fit_reads_recordings_time_and_unlabelled(tmp_path):
     file = write_csv(tmp_path / "s.csv", stream, t=steps + 5.0 * (steps >= 30), rec=steps // 240)
     model = tmp_path / "m.mlat"
     where = ["--label", "state", "--time", "t", "--recording", "rec", "-o", model]
-    out, _ = run("fit", file, *where, "--unlabelled", "fast", "--metric", "euclidean")
+    where += ["--metric", "euclidean"]
+    out, _ = run("fit", file, *where, "--unlabelled", "fast")
     assert "of 4 channels" in out
     assert "120 steps without a state" in out
     assert re.search(r"forwards +│ +3 ", out)  # the gap in time parts a run
@@ -196,7 +180,10 @@ def test_fit_reads_recordings_time_and_unlabelled(tmp_path):
     ("options", "words"),
     [
         (["--label", "stat"], "did you mean 'state'?"),
-        (["--label", "state", "--gap", "near"], '--gap must be "run" or a whole number'),
+        (
+            ["--label", "state", "--metric", "lmnn", "--gap", "near"],
+            '--gap must be "run" or a whole number',
+        ),
         (["--label", "state", "--width", "900"], "choose a width of at most 60"),
         (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),
         (["--label", "state", "--max-gap", "3"], "needs --time"),
@@ -370,7 +357,8 @@ def test_inspect_tells_and_draws(folder, in_folder):
     assert re.search(r"Eigenvalues: .*effective rank [\d.]+ of 32", out)
     assert out.count("━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━ │") >= 2  # the full bars
     pictures = in_folder / "walk-pictures"
-    assert sorted(p.name for p in pictures.iterdir()) == ["blocks.png", "history.png"]
+    drawn = sorted(p.name for p in pictures.iterdir())
+    assert drawn == ["blocks.png", "history.png", "usage.png"]
 
 
 def test_inspect_without_pictures(folder, in_folder):
@@ -425,9 +413,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_demo_shows_that_order_in_time_is_what_tells(demo):
     told = [float(share) / 100 for share in re.findall(r"│ +([\d.]+)% │", demo[1])]
-    single, euclidean, lmnn, admm, filtered = told
+    single, euclidean, lmnn, admm, filtered, chosen = told
     assert single < 0.32  # chance is 0.25
     assert euclidean < lmnn < min(admm, filtered) - 0.05
+    assert single < chosen
     assert "between different moments" in demo[1]
 
 
@@ -541,7 +530,7 @@ def test_process_interrupted_leaves_nothing(folder, tmp_path):
     )
     place = tmp_path / "out"
     place.mkdir()
-    where = ["--label", "state", "-o", str(place / "m.mlat")]
+    where = ["--label", "state", "--metric", "mlat", "-o", str(place / "m.mlat")]
     command = [sys.executable, "-c", code, "fit", str(folder / "walk.csv"), *where]
     with subprocess.Popen(command, text=True, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 120

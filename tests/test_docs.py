@@ -9,7 +9,10 @@ import pytest
 import mlat
 from doc_examples import DOCS, run_examples
 
-PAGES = ["toeplitz.md", "metrics.md", "classifier.md", "model-file.md"]
+PAGES = [
+    *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "confidence.md"],
+    "model-file.md",
+]
 # Programs and optional parts, which other tests run.
 PROGRAMS = ("mlat.bench", "mlat.cli")
 MODULES = sorted(

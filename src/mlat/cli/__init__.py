@@ -9,6 +9,8 @@ import typer
 from .. import __version__
 from . import bench, data
 from .demo import demo
+from .evaluate import evaluate
+from .explain import explain_step
 from .fit import fit
 from .inspect_model import inspect_model
 from .one_line import OneLineGroup
@@ -26,6 +28,8 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("fit")(fit)
 app.command("predict")(predict)
+app.command("evaluate")(evaluate)
+app.command("explain")(explain_step)
 app.command("inspect")(inspect_model)
 app.add_typer(data.app, name="data")
 app.command("reproduce")(reproduce)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,22 +12,14 @@ from rich.table import Table
 
 from ..classifier import StreamClassifier
 from ..errors import InputError
-from ..estimators import LMNN, MLAT
+from ..estimators import MLAT
+from ..lifts import MAPS
 from ..stream import Stream
 from . import stream_options as options
+from .chosen import is_plain, print_features, print_selection
+from .fit_options import Asked, Metric, Solver
 from .output import check_can_write
 from .show import console, size_of, working
-
-
-class Metric(StrEnum):
-    mlat = "mlat"
-    lmnn = "lmnn"
-    euclidean = "euclidean"
-
-
-class Solver(StrEnum):
-    filter = "filter"
-    admm = "admm"
 
 
 def fit(
@@ -42,7 +33,9 @@ def fit(
             "-o", "--out", metavar="MODEL", help="Where to write the model.", show_default=False
         ),
     ],
-    width: Annotated[int, typer.Option(min=1, help="Steps per window.")] = 10,
+    width: Annotated[
+        int, typer.Option(min=1, help="Steps per window; for auto the most it may choose.")
+    ] = 10,
     recording: options.Recording = None,
     time: options.Time = None,
     max_gap: options.MaxGap = None,
@@ -51,27 +44,83 @@ def fit(
         typer.Option(metavar="A,B,C", help="Columns of values; default all that are left."),
     ] = None,
     unlabelled: options.Unlabelled = None,
-    metric: Annotated[Metric, typer.Option(help="How to measure distance.")] = Metric.mlat,
-    solver: Annotated[Solver, typer.Option(help="For mlat; admm is the paper's.")] = Solver.filter,
+    metric: Annotated[
+        Metric, typer.Option(help="How to measure distance; auto chooses, features included.")
+    ] = Metric.auto,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="For auto: how long to try, such as 90, 60s (default) or 2m."
+        ),
+    ] = None,
+    lift: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,C", help=f"Not for auto: maps of the channels, of {', '.join(MAPS)}."
+        ),
+    ] = None,
+    whiten: Annotated[
+        bool,
+        typer.Option("--whiten", help="Not for auto: weigh features by how they vary in states."),
+    ] = False,
+    reach: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many steps back running maps look; default 50, for auto 100 or two widths.",
+        ),
+    ] = None,
+    solver: Annotated[
+        Solver | None, typer.Option(help="For mlat; default filter, admm is the paper's.")
+    ] = None,
     targets: Annotated[
-        int, typer.Option(min=1, help="Windows of its state that each window is pulled towards.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=1,
+            help="For mlat and lmnn: windows of its state that each is pulled towards; default 10.",
+        ),
+    ] = None,
     gap: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="run|STEPS",
-            help="Targets from another run of the state, or at least so many steps away.",
+            help="For mlat and lmnn: targets from another run of the state (default), or at least "
+            "so many steps away.",
         ),
-    ] = "run",
+    ] = None,
     shrinkage: Annotated[
-        float, typer.Option(min=0, help="Pull towards the Euclidean distance.")
-    ] = 0.0,
-    neighbors: Annotated[int, typer.Option(min=1, help="Neighbours that vote.")] = 1,
+        float | None,
+        typer.Option(
+            min=0, help="For mlat and lmnn: pull towards the Euclidean distance; default 0."
+        ),
+    ] = None,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="Neighbours that vote; default 1, or what auto finds.")
+    ] = None,
     step: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
+    unknown_rate: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Tell no state where a window is farther from all references "
+            "than this share of windows like them would be.",
+        ),
+    ] = 0.0,
 ) -> None:
     """Learn from a labelled stream to tell its states apart, and write a model."""
-    estimator = _estimator(metric, solver, targets, _parse_gap(gap), shrinkage)
-    classifier = StreamClassifier(width, metric=estimator, n_neighbors=neighbors, step=step)
+    asked = Asked(
+        metric=metric,
+        solver=solver,
+        targets=targets,
+        gap=gap,
+        shrinkage=shrinkage,
+        lift=lift,
+        whiten=whiten,
+        reach=reach,
+        budget=budget,
+        unknown_rate=unknown_rate,
+    )
+    classifier = asked.classifier(width=width, n_neighbors=neighbors, step=step)
     check_can_write(out)
     with working(f"reading {stream.name}"):
         labelled = options.read(
@@ -88,35 +137,19 @@ def fit(
             f"{stream}: column {label!r} names no state; write one for some of the steps"
         )
     begin = clock.perf_counter()
-    with working("learning"):
+    with working("learning", budget=classifier.budget):
         classifier.fit(labelled)
     seconds = clock.perf_counter() - begin
+    if classifier.selection_ is not None:
+        seconds -= classifier.selection_.seconds
     classifier.save(out)
     screen = console()
     _print_stream(screen, labelled, classifier)
-    _print_metric(screen, classifier.metric_, seconds)
+    print_selection(screen, classifier)
+    if not is_plain(classifier):
+        print_features(screen, classifier)
+    _print_metric(screen, classifier, seconds)
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
-
-
-def _parse_gap(gap: str) -> Any:
-    if gap == "run":
-        return gap
-    if not (gap.isascii() and gap.isdigit()):
-        raise InputError(f'--gap must be "run" or a whole number of steps, not {gap!r}')
-    return int(gap)
-
-
-def _estimator(
-    metric: Metric, solver: Solver, n_targets: int, target_gap: Any, shrinkage: float
-) -> Any:
-    if metric is Metric.euclidean:
-        return "euclidean"
-    shared: dict[str, Any] = {
-        "n_targets": n_targets,
-        "target_gap": target_gap,
-        "shrinkage": shrinkage,
-    }
-    return LMNN(**shared) if metric is Metric.lmnn else MLAT(solver=solver.value, **shared)
 
 
 def _print_stream(screen: Console, stream: Stream, classifier: StreamClassifier) -> None:
@@ -133,7 +166,7 @@ def _print_stream(screen: Console, stream: Stream, classifier: StreamClassifier)
         windows = int((classifier.windows_.y == state).sum())
         table.add_row(str(state), str(int(mine.sum())), str(steps), str(windows))
     screen.print(table)
-    left_out = _left_out(stream, classifier.width)
+    left_out = _left_out(stream, classifier.width_)
     if left_out:
         screen.print(f"Left out: {', '.join(left_out)}.", soft_wrap=True)
 
@@ -151,9 +184,12 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     return [f"{n} step{'s' if n > 1 else ''} {reason}" for reason, n in why.items() if n]
 
 
-def _print_metric(screen: Console, metric: Any, seconds: float) -> None:
+def _print_metric(screen: Console, classifier: StreamClassifier, seconds: float) -> None:
+    metric = classifier.metric_
     if metric is None:
-        screen.print("Euclidean distance: nothing is learned.")
+        whitened = classifier.features_.mixing is not None
+        learned = "of whitened features" if whitened else "nothing is learned"
+        screen.print(f"Euclidean distance: {learned}.")
         return
     name = "MLAT" if isinstance(metric, MLAT) else "LMNN"
     how = f", solver {metric.solver}" if isinstance(metric, MLAT) else ""

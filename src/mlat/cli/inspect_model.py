@@ -12,16 +12,18 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from .. import learned, toeplitz
+from .. import attribution, learned, toeplitz
 from ..classifier import StreamClassifier
+from ..errors import InputError
 from ..estimators import MLAT
 from ..files.model_file import load
+from .chosen import is_plain, print_features, print_selection
 from .output import make_folder
 from .predict import ModelFile
-from .show import console, size_of
+from .show import console, size_of, working
 
 MAX_LAGS = 24  # rows of the table by lag; wider windows are shown in groups of lags
-MAX_CHANNELS = 20
+MAX_FEATURES = 20
 N_EIGENVALUES = 8
 
 
@@ -35,33 +37,60 @@ def inspect_model(
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
 ) -> None:
-    """Show what a model learned: its weights by lag and by channel, and its eigenvalues."""
+    """Show what a model chose and learned: features, weights by lag and feature, eigenvalues."""
     classifier = load(model)
     screen = console()
     _print_model(screen, classifier, model)
-    metric = classifier.metric_
-    if metric is None:
+    print_features(screen, classifier)
+    print_selection(screen, classifier)
+    metric, mixing = classifier.metric_, classifier.features_.mixing
+    if metric is None and is_plain(classifier):
         screen.print("Distance: Euclidean. Nothing was learned, so there is nothing to draw.")
         return
-    blocks = learned.blocks_of(metric)
-    _print_solution(screen, metric)
-    screen.print(_lag_table(blocks))
-    screen.print(_in_words(blocks), soft_wrap=True)
-    screen.print(_channel_table(blocks, classifier.channels_))
-    _print_spectrum(screen, metric)
+    if metric is not None:
+        # Over the features before whitening, which have names.
+        blocks = attribution.unmix_blocks(learned.blocks_of(metric), mixing)
+        _print_solution(screen, metric)
+        screen.print(_lag_table(blocks))
+        screen.print(_in_words(blocks), soft_wrap=True)
+        screen.print(_feature_table(blocks, classifier.feature_names_))
+        _print_spectrum(screen, metric)
+    else:
+        screen.print(f"Distance: Euclidean{'' if mixing is None else ', of whitened features'}.")
+        if mixing is not None:
+            blocks = attribution.unmix_blocks(np.eye(len(mixing))[None], mixing)
+            screen.print(_feature_table(blocks, classifier.feature_names_))
     if pictures:
         folder = make_folder(out or Path(f"{model.stem}-pictures"))
-        from ..plots import plot_blocks, plot_history, save_figure
+        with working("drawing"):
+            files = _draw(screen, classifier, folder)
+        if files:
+            screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
 
-        save_figure(plot_blocks(metric, channels=classifier.channels_), folder / "blocks.png")
-        save_figure(plot_history(metric), folder / "history.png")
-        screen.print(f"Pictures: {folder / 'blocks.png'}, {folder / 'history.png'}", soft_wrap=True)
+
+def _draw(screen: Console, classifier: StreamClassifier, folder: Path) -> list[Path]:
+    from ..plots import plot_blocks, plot_history, plot_usage, save_figure
+
+    metric = classifier.metric_
+    files = []
+    if metric is not None:
+        blocks = attribution.unmix_blocks(learned.blocks_of(metric), classifier.features_.mixing)
+        drawn = plot_blocks(blocks, channels=classifier.feature_names_)
+        files = [folder / "blocks.png", folder / "history.png"]
+        save_figure(drawn, files[0])
+        save_figure(plot_history(metric), files[1])
+    try:
+        save_figure(plot_usage(classifier), folder / "usage.png")
+        files.append(folder / "usage.png")
+    except InputError as error:  # too few references to judge by; the rest is still worth it
+        screen.print(f"No picture of usage: {error}.", soft_wrap=True)
+    return files
 
 
 def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> None:
     screen.print(
-        f"{file} ({size_of(file.stat().st_size)}): windows of {classifier.width} steps of "
-        f"{classifier.n_channels_} channels, {classifier.n_neighbors} nearest",
+        f"{file} ({size_of(file.stat().st_size)}): windows of {classifier.width_} steps of "
+        f"{classifier.n_channels_} channels, {classifier.n_neighbors_} nearest",
         soft_wrap=True,
     )
     table = Table("state")
@@ -69,6 +98,13 @@ def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> N
     for state in classifier.classes_:
         table.add_row(str(state), str(int((classifier.windows_.y == state).sum())))
     screen.print(table)
+    threshold = classifier.confidence_.threshold
+    if np.isfinite(threshold):
+        screen.print(
+            f"No state is told farther than {threshold:.4g} from every reference: for about "
+            f"{classifier.unknown_rate:.2%} of windows like these.",
+            soft_wrap=True,
+        )
 
 
 def _print_solution(screen: Console, metric: Any) -> None:
@@ -122,18 +158,18 @@ def _in_words(blocks: NDArray[np.float64]) -> str:
     )
 
 
-def _channel_table(blocks: NDArray[np.float64], channels: tuple[str, ...]) -> Table:
+def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table:
     shares = learned.channel_shares(blocks)
     order = np.argsort(-shares, kind="stable")
-    title = "By channel: share in the weight of single steps"
-    if len(order) > MAX_CHANNELS:
-        title += f" (the {MAX_CHANNELS} largest of {len(order)})"
-    table = Table("channel", title=title, title_justify="left")
+    title = "By feature: share in the weight of single steps"
+    if len(order) > MAX_FEATURES:
+        title += f" (the {MAX_FEATURES} largest of {len(order)})"
+    table = Table("feature", title=title, title_justify="left")
     table.add_column("share", justify="right")
     table.add_column("against the largest")
-    for channel in order[:MAX_CHANNELS]:
-        share = float(shares[channel])
-        table.add_row(channels[channel], f"{share:.1%}", _bar(share, float(shares.max())))
+    for feature in order[:MAX_FEATURES]:
+        share = float(shares[feature])
+        table.add_row(names[feature], f"{share:.1%}", _bar(share, float(shares.max())))
     return table
 
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..experiments.journal import Job, Journal, Result
+from ..errors import InputError
+from ..experiments.journal import Journal
 from ..experiments.protocol import PROTOCOLS
-from ..experiments.runner import Experiment, plan, run_jobs
+from ..experiments.runner import Experiment, plan
 from ..experiments.sources import uci_people
-from ..experiments.timing import TimeLeft
+from .jobs import do_jobs, n_processors
 from .output import check_can_write, make_folder
 
 # People that no default was chosen on; one run of them under ``holdout`` takes a minute or two.
 QUICK_PEOPLE = ("scma:3", "scma:4", "arem:all", "emg:sub3", "vicon:sub4")
-
-SECONDS_BETWEEN_LINES = 15.0
 
 
 class TableChoice(StrEnum):
     TWO = "2"
     THREE = "3"
     BOTH = "both"
+    BEYOND = "beyond"
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -48,9 +42,9 @@ class ProtocolChoice(StrEnum):
 
 
 def reproduce(
-    table: Annotated[TableChoice, typer.Option(help="Which of the paper's tables.")] = (
-        TableChoice.BOTH
-    ),
+    table: Annotated[
+        TableChoice, typer.Option(help="The paper's 2 or 3, or beyond: ours, with more rivals.")
+    ] = TableChoice.BOTH,
     data: Annotated[
         Path | None,
         typer.Option(help="Where the UCI sets are; default MLAT_DATA, else a cache folder."),
@@ -71,7 +65,7 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results; default reproduction (reproduction-quick)."),
+        typer.Option(help="Folder for results; default reproduction, or beyond; or -quick."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; default one per processor.")
@@ -82,17 +76,56 @@ def reproduce(
     report: Annotated[
         Path | None, typer.Option(help="Write the report here as well, with its plots beside it.")
     ] = None,
+    runs_second: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="For --table beyond: runs with windows of one second; default 1, quick 0."
+        ),
+    ] = None,
+    peer_python: Annotated[
+        Path | None,
+        typer.Option(help="For --table beyond: a Python that has aeon; default this one."),
+    ] = None,
+    systems: Annotated[
+        list[str] | None,
+        typer.Option(help="For --table beyond: run these only, with commas. Default all."),
+    ] = None,
+    only_report: Annotated[
+        bool,
+        typer.Option(
+            "--only-report", help="For --table beyond: run nothing, report what is there."
+        ),
+    ] = False,
 ) -> None:
-    """Run the paper's Tables 2 and 3; a run that was stopped goes on where it was."""
-    folder = out or Path("reproduction-quick" if quick else "reproduction")
-    chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
+    """Run the paper's Tables 2 and 3, or ours; a stopped run goes on where it was."""
+    is_beyond = table is TableChoice.BEYOND
+    _check_together(is_beyond, protocol, runs_second, peer_python, systems, only_report)
+    folder = out or Path(("beyond" if is_beyond else "reproduction") + ("-quick" if quick else ""))
     asked = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
+    if is_beyond:
+        # Not before: its rivals take a moment to import, which no other command should wait for.
+        from .beyond import reproduce_beyond
+
+        reproduce_beyond(
+            uci_people(_names(sets), asked, data),
+            folder,
+            runs=runs,
+            runs_second=runs_second,
+            quick=quick,
+            python=peer_python,
+            systems=_names(systems),
+            only_report=only_report,
+            n_workers=jobs or n_processors(),
+            report=report,
+        )
+        return
+    chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
     experiment = Experiment(uci_people(_names(sets), asked, data))
     todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
     if report is not None:
         check_can_write(report)
     with Journal(make_folder(folder) / "journal.jsonl") as journal:
-        results = _run(experiment, todo, journal, jobs or _n_processors())
+        results = do_jobs(experiment, todo, journal, jobs or n_processors())
     # Not before: a long run should not fail for what only its report needs.
     from ..experiments.report import write_reports
 
@@ -100,92 +133,29 @@ def reproduce(
         typer.echo(f"wrote {path}")
 
 
-def _run(experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int) -> list[Result]:
-    """Do the jobs, with a bar on a terminal and with lines elsewhere."""
-    keys = [(job, experiment.fingerprint(job)) for job in jobs]
-    todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
-    kept = len(jobs) - len(todo)
-    typer.echo(f"{len(jobs)} jobs, {kept} of them done before; {n_workers} processes", err=True)
-    asked = set(jobs)
-    stale = {job for job, _ in journal.results if job in asked} & set(todo)
-    if stale:
-        typer.echo(
-            f"{len(stale)} results in {journal.path} are of another version or other settings; "
-            "they are computed anew",
-            err=True,
-        )
-    left = TimeLeft(todo, journal.results.values(), n_workers)
-    console = Console(stderr=True)
-    try:
-        with (
-            _bar(console, len(jobs), kept)
-            if console.is_terminal
-            else _lines(len(jobs), kept) as show
-        ):
-
-            def on_done(result: Result) -> None:
-                left.done(result)
-                show(result, left.seconds)
-
-            return run_jobs(experiment, jobs, journal, n_workers=n_workers, on_done=on_done)
-    except KeyboardInterrupt:
-        typer.echo(
-            f"stopped; {journal.path} keeps what is done: the same command goes on", err=True
-        )
-        raise typer.Exit(130) from None
-
-
-Show = Callable[[Result, float | None], None]
-
-
-@contextmanager
-def _bar(console: Console, total: int, done: int) -> Iterator[Show]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("reproduce", total=total, completed=done, left="")
-
-        def show(result: Result, seconds: float | None) -> None:
-            progress.update(task, advance=1, description=_name(result), left=_left(seconds))
-
-        yield show
-
-
-@contextmanager
-def _lines(total: int, done: int) -> Iterator[Show]:
-    spoke, count = time.monotonic(), done
-
-    def show(result: Result, seconds: float | None) -> None:
-        nonlocal spoke, count
-        count += 1
-        if count == total or time.monotonic() - spoke > SECONDS_BETWEEN_LINES:
-            spoke = time.monotonic()
-            typer.echo(f"{count}/{total} {_name(result)} {_left(seconds)}", err=True)
-
-    yield show
-
-
-def _name(result: Result) -> str:
-    return f"{result['data_set']} {result['person']} run {result['run'] + 1}"
-
-
-def _left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+def _check_together(
+    is_beyond: bool,
+    protocol: ProtocolChoice | None,
+    runs_second: int | None,
+    peer_python: Path | None,
+    systems: list[str] | None,
+    only_report: bool,
+) -> None:
+    """Refuse an option that would go unheard."""
+    if is_beyond:
+        if protocol not in (None, ProtocolChoice.HOLDOUT):
+            raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")
+        return
+    for name, given in (
+        ("--runs-second", runs_second is not None),
+        ("--peer-python", peer_python is not None),
+        ("--systems", systems),
+        ("--only-report", only_report),
+    ):
+        if given:
+            raise InputError(f"{name} is for --table beyond; add that, or leave {name} out")
 
 
 def _names(given: list[str] | None) -> list[str] | None:
     names = [name.strip() for text in given or () for name in text.split(",") if name.strip()]
     return names or None
-
-
-def _n_processors() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TaskID,
@@ -36,9 +35,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str, *, budget: float | None = None) -> Iterator[None]:
     """Show on stderr that ``what`` is going on, with a bar once the work reports its steps.
 
+    Work that cannot say how many steps there are gets a count, with its ``budget`` of seconds.
     Nothing is shown where a bar cannot be drawn over: in a file, a pipe or a dumb terminal.
     """
     screen = console(stderr=True)
@@ -49,28 +49,40 @@ def working(what: str) -> Iterator[None]:
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=screen, transient=True) as bar:
-        waiting = bar.add_task(what, total=None, figures="")
+        waiting = bar.add_task(what, total=None, count="", figures="")
         tasks: dict[str, TaskID] = {}
 
         def show(report: Report) -> None:
             bar.update(waiting, visible=False)
+            total = report.total or None  # 0 means that nobody knows
             if report.task not in tasks:
-                tasks[report.task] = bar.add_task(f"{what}, {report.task}", figures="")
-            loss = report.figures.get("objective")
+                tasks[report.task] = bar.add_task(
+                    f"{what}, {report.task}", total=total, count="", figures=""
+                )
             bar.update(
                 tasks[report.task],
                 completed=report.step,
-                total=report.total,
-                figures="" if loss is None else f"loss {loss:.4g}",
+                total=total,
+                count=f"{report.step} tried" if total is None else f"{report.step}/{total}",
+                figures=_figures(report, budget),
             )
 
         with listen(show):
             yield
+
+
+def _figures(report: Report, budget: float | None) -> str:
+    loss, seconds = report.figures.get("objective"), report.figures.get("seconds")
+    if loss is not None:
+        return f"loss {loss:.4g}"
+    if seconds is not None and budget is not None:
+        return f"{seconds:.0f} of at most {budget:g} s"
+    return ""
 
 
 def size_of(n_bytes: int) -> str:

@@ -1,22 +1,30 @@
-"""Pictures of streams and of what a metric learned.
+"""Pictures of streams, of what a metric learned and of why a model tells what it tells.
 
 Every function returns a ``matplotlib.figure.Figure`` of its own, made without pyplot: nothing
 global changes, no window opens, and no display is needed.
 """
 
 from .blocks import plot_blocks, plot_lags
+from .confusion import plot_confusion
+from .explain import explain_prediction
 from .figure import save_figure
 from .history import plot_history
 from .overview import plot_overview
 from .stream import plot_stream
 from .theorem1 import plot_theorem1
+from .timeline import plot_timeline
+from .usage import plot_usage
 
 __all__ = [
+    "explain_prediction",
     "plot_blocks",
+    "plot_confusion",
     "plot_history",
     "plot_lags",
     "plot_overview",
     "plot_stream",
     "plot_theorem1",
+    "plot_timeline",
+    "plot_usage",
     "save_figure",
 ]

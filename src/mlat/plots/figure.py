@@ -37,6 +37,26 @@ def state_colours(n_states: int) -> NDArray[np.float64]:
     return np.asarray(colormaps["turbo"](np.linspace(0.05, 0.95, n_states)))[:, :3]
 
 
+def shorten(name: str, letters: int = 26) -> str:
+    """A name that fits beside a row; a long one loses its middle, for names differ at the ends."""
+    if len(name) <= letters:
+        return name
+    end = (letters - 1) // 2
+    return f"{name[: letters - 1 - end]}…{name[len(name) - end :]}"
+
+
+def in_figures(value: float) -> str:
+    """A number to three digits, without an exponent where it can be read without one."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:#.3g}".rstrip(".")
+
+
+def used_lags(parts: NDArray[np.float64], least: int = 8) -> int:
+    """How many lags to draw of parts (w, …): up to the last that counts, but at least so many."""
+    sizes = np.abs(parts).reshape(len(parts), -1).sum(axis=1)
+    counting = np.flatnonzero(sizes > 1e-9 * sizes.max(initial=0.0))
+    return max(int(counting[-1]) + 1 if len(counting) else 0, min(least, len(parts)))
+
+
 def bare(ax: Axes, *sides: str) -> None:
     """Hide the named sides of the frame (default top and right): less ink, same facts."""
     for side in sides or ("top", "right"):

@@ -65,8 +65,7 @@ def plot_stream(
     bare(ax, "top", "right", "left")
     if len(shown) < stream.n_channels:
         ax.set_ylabel(f"{len(shown)} of {stream.n_channels} channels", color=INK)
-    if 0 < len(classes) <= MAX_LEGEND:
-        _legend(ax, classes)
+    state_legend(ax, classes)
     return figure
 
 
@@ -112,7 +111,10 @@ def _recording_starts(stream: Stream) -> NDArray[np.int64]:
     return np.flatnonzero(stream.recordings[1:] != stream.recordings[:-1]) + 1
 
 
-def _legend(ax: Axes, classes: NDArray[np.generic]) -> None:
+def state_legend(ax: Axes, classes: NDArray[np.generic]) -> None:
+    """The colour of each state, above the axes."""
+    if not 0 < len(classes) <= MAX_LEGEND:
+        return
     colours = state_colours(len(classes))
     patches = [Patch(color=c, label=str(s)) for c, s in zip(colours, classes, strict=True)]
     ax.legend(

@@ -1,0 +1,88 @@
+"""``mlat evaluate``: how well a model tells the states of a labelled stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..confusions import count_confusions
+from ..errors import InputError
+from ..files.model_file import load
+from . import stream_options as options
+from .output import check_can_be_folder, make_folder
+from .predict import ModelFile
+from .score import print_score
+from .show import console, working
+
+
+def evaluate(
+    model: ModelFile,
+    stream: options.StreamFile,
+    label: Annotated[str, typer.Option(metavar="COL", help="Column of true states.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Where to write the pictures; default STREAM-evaluation.",
+        ),
+    ] = None,
+    pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Draw how sure it is, too (takes as long again).")
+    ] = False,
+    recording: options.Recording = None,
+    time: options.Time = None,
+    max_gap: options.MaxGap = None,
+    channels: options.ModelChannels = None,
+    unlabelled: options.Unlabelled = None,
+    filtered: options.Filtered = False,
+) -> None:
+    """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline."""
+    folder = out or Path(f"{stream.stem}-evaluation")
+    if pictures:
+        check_can_be_folder(folder)
+    classifier = load(model)
+    with working(f"reading {stream.name}"):
+        steps = options.read_for_model(
+            classifier,
+            model,
+            stream,
+            label=label,
+            recording=recording,
+            time=time,
+            max_gap=max_gap,
+            channels=channels,
+            unlabelled=unlabelled,
+        )
+    if not steps.labelled.any():
+        raise InputError(f"{stream}: column {label!r} names no state, so there is nothing to judge")
+    with working("predicting"):
+        predicted = classifier.predict(steps, filtered=filtered)
+        sure = None
+        if confidence:
+            sure = classifier.predict_proba(steps, filtered=filtered).max(axis=1)
+    found = count_confusions(steps, predicted, known=classifier.classes_)
+    if not found.n_judged:
+        raise InputError(
+            f"{stream}: no labelled step is given a state, so there is nothing to judge; a "
+            f"state needs a complete window of {classifier.width_} steps"
+        )
+    screen = console()
+    print_score(screen, found, classifier.classes_)
+    if not pictures:
+        return
+    from ..plots import plot_confusion, plot_timeline, save_figure
+
+    make_folder(folder)
+    with working("drawing"):
+        files = {
+            folder / "confusion.png": plot_confusion(predicted, steps, known=classifier.classes_),
+            folder / "timeline.png": plot_timeline(steps, predicted, confidence=sure),
+        }
+        for file, figure in files.items():
+            save_figure(figure, file)
+    screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)

@@ -1,0 +1,114 @@
+"""Doing the jobs of an experiment where somebody watches: progress, time left, interrupts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..experiments.journal import Job, Journal, Result
+from ..experiments.runner import Experiment, run_jobs
+from ..experiments.timing import TimeLeft
+
+SECONDS_BETWEEN_LINES = 15.0
+
+
+def do_jobs(
+    experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int, title: str = ""
+) -> list[Result]:
+    """Do the jobs, with a bar on a terminal and with lines elsewhere.
+
+    Parameters
+    ----------
+    title : str
+        What these jobs are, where a command has several kinds of them.
+    """
+    keys = [(job, experiment.fingerprint(job)) for job in jobs]
+    todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
+    kept = len(jobs) - len(todo)
+    counts = f"{len(jobs)} jobs, {kept} of them done before; {n_workers} processes"
+    typer.echo(f"{title}: {counts}" if title else counts, err=True)
+    asked = set(jobs)
+    stale = {job for job, _ in journal.results if job in asked} & set(todo)
+    if stale:
+        typer.echo(
+            f"{len(stale)} results in {journal.path} are of another version or other settings; "
+            "they are computed anew",
+            err=True,
+        )
+    left = TimeLeft(todo, journal.results.values(), n_workers)
+    console = Console(stderr=True)
+    try:
+        with (
+            _bar(console, len(jobs), kept)
+            if console.is_terminal
+            else _lines(len(jobs), kept) as show
+        ):
+
+            def on_done(result: Result) -> None:
+                left.done(result)
+                show(result, left.seconds)
+
+            return run_jobs(experiment, jobs, journal, n_workers=n_workers, on_done=on_done)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"stopped; {journal.path} keeps what is done: the same command goes on", err=True
+        )
+        raise typer.Exit(130) from None
+
+
+Show = Callable[[Result, float | None], None]
+
+
+@contextmanager
+def _bar(console: Console, total: int, done: int) -> Iterator[Show]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("reproduce", total=total, completed=done, left="")
+
+        def show(result: Result, seconds: float | None) -> None:
+            progress.update(task, advance=1, description=_name(result), left=_left(seconds))
+
+        yield show
+
+
+@contextmanager
+def _lines(total: int, done: int) -> Iterator[Show]:
+    spoke, count = time.monotonic(), done
+
+    def show(result: Result, seconds: float | None) -> None:
+        nonlocal spoke, count
+        count += 1
+        if count == total or time.monotonic() - spoke > SECONDS_BETWEEN_LINES:
+            spoke = time.monotonic()
+            typer.echo(f"{count}/{total} {_name(result)} {_left(seconds)}", err=True)
+
+    yield show
+
+
+def _name(result: Result) -> str:
+    return f"{result['data_set']} {result['person']} run {result['run'] + 1}"
+
+
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+def n_processors() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

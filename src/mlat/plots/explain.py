@@ -1,0 +1,214 @@
+"""Why one step got its state: the nearest windows over it, and what carried the distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpecFromSubplotSpec
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from ..classifier import StreamClassifier
+from ..explanation import Explanation, Towards, explain
+from ..stream import Stream
+from .figure import FAINT, INK, bare, in_figures, shorten, state_colours, used_lags
+
+MAX_CHANNELS = 5  # with their lines
+MAX_FEATURES = 10  # with bars of their own
+MAX_BARS = 40  # lags that are still drawn as bars
+
+Floats = NDArray[np.float64]
+
+
+def explain_prediction(
+    clf: StreamClassifier,
+    stream: Stream,
+    step: int,
+    n_neighbors: int = 3,
+    *,
+    against: Any = None,
+    max_channels: int = MAX_CHANNELS,
+) -> Figure:
+    """The window that ends at ``step``, under the nearest references of two states, and why.
+
+    Above, each column holds one state's nearest references against the window (black), channel by
+    channel; beneath are the parts of the squared distance to the nearest of each, by feature and
+    by lag.
+
+    Parameters
+    ----------
+    clf : fitted StreamClassifier
+    stream : Stream
+    step : int
+        A step that ends a complete window.
+    n_neighbors : int, default=3
+        References drawn of each state.
+    against : str or int, optional
+        The state to hold the predicted one against. Default the true state if another was
+        predicted and the model knows it, otherwise the nearest of the others.
+    max_channels : int, default=5
+        Draw so many channels, those in which the two distances differ most.
+    """
+    found = explain(clf, stream, step, n_neighbors=n_neighbors, against=against)
+    return draw_explanation(found, clf, stream, max_channels=max_channels)
+
+
+def draw_explanation(
+    found: Explanation, clf: StreamClassifier, stream: Stream, *, max_channels: int = MAX_CHANNELS
+) -> Figure:
+    """The picture of an explanation that was found before."""
+    by_channel = found.margin.by_channel(found.channels, clf.n_channels_)
+    order = np.argsort(-np.abs(by_channel), kind="stable")[:max_channels]
+    n_bars = min(len(found.features), MAX_FEATURES)
+    heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
+    figure = Figure(figsize=(10, sum(heights) + 1.5), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.05, w_pad=0.08, hspace=0.02)  # type: ignore[union-attr, call-arg]
+    outer = figure.add_gridspec(2, 1, height_ratios=heights)
+    above = outer[0].subgridspec(len(order), 2)
+    sides = ((found.own, _own_title(found)), (found.other, f"nearest {found.other.state}"))
+    colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
+    _draw_windows(figure, above, order, sides, found, clf, stream, colours)
+    below = outer[1].subgridspec(1, 2)
+    pair = [(towards, colours[towards.state]) for towards, _ in sides]
+    _draw_features(figure.add_subplot(below[0]), found, pair)
+    _draw_lags(figure.add_subplot(below[1]), pair)
+    figure.suptitle(found.headline, fontsize=12, fontweight="bold", color=INK)
+    hidden = clf.n_channels_ - len(order)
+    if hidden:
+        figure.supxlabel(
+            f"{len(order)} of {clf.n_channels_} channels are drawn, those in which the two "
+            f"distances differ most; {hidden} are not.",
+            fontsize=8,
+            color=INK,
+        )
+    return figure
+
+
+def _own_title(found: Explanation) -> str:
+    told = found.own.state == found.predicted
+    return f"nearest {found.own.state}" + (" (predicted)" if told else "")
+
+
+def _draw_windows(
+    figure: Figure,
+    grid: GridSpecFromSubplotSpec,
+    order: NDArray[np.intp],
+    sides: tuple[tuple[Towards, str], ...],
+    found: Explanation,
+    clf: StreamClassifier,
+    stream: Stream,
+    colours: dict[Any, Any],
+) -> None:
+    steps = np.arange(found.start, found.step + 1)
+    query = stream.values[found.start : found.step + 1]
+    start = clf.windows_.start
+    left = []
+    for row, channel in enumerate(order):
+        first: Axes | None = None
+        for column, (towards, text) in enumerate(sides):
+            ax = figure.add_subplot(grid[row, column], sharey=first)
+            first = first or ax
+            for rank in range(len(towards.rows))[::-1]:
+                begin = start[towards.rows[rank]]
+                line = clf.windows_.values[begin : begin + found.width, channel]
+                ax.plot(
+                    steps,
+                    line,
+                    color=colours[towards.state],
+                    linewidth=2.2 if rank == 0 else 1.0,
+                    alpha=1.0 if rank == 0 else 0.45,
+                    marker=_marker(steps),
+                )
+            ax.plot(steps, query[:, channel], color=INK, linewidth=1.2, marker=_marker(steps))
+            for switch in found.switches:
+                ax.axvline(switch - 0.5, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
+            _dress_window(ax, row == len(order) - 1, column == 0, clf.channels_[channel])
+            if row == 0:
+                ax.set_title(f"{text}: {_listed(towards.distances)}", fontsize=9, color=INK)
+            if column == 0:
+                left.append(ax)
+    figure.align_ylabels(left)
+
+
+def _listed(distances: Floats) -> str:
+    others = ", ".join(in_figures(distance) for distance in distances[1:])
+    return f"distance {in_figures(distances[0])}" + (f" (then {others})" if others else "")
+
+
+def _marker(steps: NDArray[Any]) -> str:
+    """A line of one point is not seen."""
+    return "o" if len(steps) == 1 else ""
+
+
+def _dress_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) -> None:
+    bare(ax)
+    ax.tick_params(labelsize=7, labelbottom=is_last, labelleft=is_first_column)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=2))
+    ax.ticklabel_format(axis="x", style="plain", useOffset=False)
+    if is_first_column:
+        # Flat beside the axes: many names are longer than a row is high.
+        ax.set_ylabel(shorten(channel), rotation=0, ha="right", va="center", fontsize=8, color=INK)
+    if is_last:
+        ax.set_xlabel("step", fontsize=8)
+
+
+def _draw_features(ax: Axes, found: Explanation, pair: list[tuple[Towards, Any]]) -> None:
+    order = np.argsort(-np.abs(found.margin.by_feature), kind="stable")
+    shown = order[:MAX_FEATURES]
+    places = np.arange(len(shown))[::-1].astype(float)
+    for (towards, colour), shift in zip(pair, (0.19, -0.19), strict=True):
+        ax.barh(places + shift, towards.parts.by_feature[shown], height=0.36, color=colour)
+    ax.axvline(0, color=INK, linewidth=0.6)
+    ax.set_yticks(places, [shorten(found.features[i]) for i in shown], fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
+    _dress_parts(ax, "which features carry the squared distance", "left")
+    text = "part of the squared distance"
+    rest = order[MAX_FEATURES:]
+    if len(rest):
+        # As words: the bars of many together would dwarf those of one.
+        sums = " and ".join(in_figures(t.parts.by_feature[rest].sum()) for t, _ in pair)
+        text += f"\n{len(rest)} others, which differ less, have {sums} together"
+    ax.set_xlabel(text, fontsize=8)
+
+
+def _draw_lags(ax: Axes, pair: list[tuple[Towards, Any]]) -> None:
+    n_lags = max(used_lags(towards.parts.by_lag) for towards, _ in pair)
+    for (towards, colour), shift in zip(pair, (-0.19, 0.19), strict=True):
+        parts = towards.parts.by_lag[:n_lags]
+        lags = np.arange(len(parts))
+        if len(lags) <= MAX_BARS:
+            ax.bar(lags + shift, parts, width=0.36, color=colour, label=_in_all(towards))
+        else:
+            ax.plot(lags, parts, color=colour, label=_in_all(towards))
+    ax.axhline(0, color=INK, linewidth=0.6)
+    ax.set_xlim(-0.6, max(n_lags, 4) - 0.4)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.grid(True, color=FAINT, linewidth=0.5)
+    _dress_parts(ax, "which lags carry it", "bottom")
+    ax.set_xlabel("lag (steps between two moments)", fontsize=8)
+    # Above the axes, where no bar can be.
+    ax.legend(
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        handlelength=1,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        borderaxespad=0,
+    )
+
+
+def _in_all(towards: Towards) -> str:
+    return f"to the nearest {towards.state}, {in_figures(towards.parts.total)} in all"
+
+
+def _dress_parts(ax: Axes, text: str, free_side: str) -> None:
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=8)
+    bare(ax, "top", "right", free_side)
+    ax.set_title(text, fontsize=9, color=INK, loc="left")

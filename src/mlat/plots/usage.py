@@ -1,0 +1,110 @@
+"""Which channels and lags a model goes by."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ..classifier import StreamClassifier
+from ..usage import Usage, usage
+from .figure import FAINT, INK, bare, shorten, used_lags
+
+MAX_FEATURES = 20
+_FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the map of colours
+
+
+def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
+    """What tells the states apart: features by lags, and the sums of each.
+
+    The figures are those of :func:`mlat.usage.usage`: what each feature at each lag adds to
+    the nearest reference of another state being farther than the nearest of the own one, in shares
+    of the squared distance to the former. Red adds, blue takes away.
+
+    Parameters
+    ----------
+    clf : fitted StreamClassifier
+    max_features : int, default=20
+        Draw so many, the most used ones.
+    """
+    used = usage(clf)
+    parts = used.shares.by_lag_and_feature.T
+    n_lags = used_lags(parts.T)
+    order = np.argsort(-np.abs(used.shares.by_feature), kind="stable")
+    shown = order[:max_features]
+    height = 0.28 * len(shown) + 0.4
+    figure = Figure(figsize=(10, height + 2.9), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=[2.6, 1], height_ratios=[height, 1.3])
+    ax = figure.add_subplot(grid[0, 0])
+    limit = float(np.abs(parts[shown]).max()) or 1.0
+    image = ax.imshow(parts[shown, :n_lags], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    ax.set_yticks(range(len(shown)), [shorten(used.features[i]) for i in shown], fontsize=8)
+    ax.tick_params(axis="both", length=0)
+    bare(ax, "top", "right", "bottom", "left")
+    bar = figure.colorbar(image, ax=ax, location="top", shrink=0.5, aspect=40, pad=0.02)
+    bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=5, symmetric=True))
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(_percent))
+    bar.ax.tick_params(labelsize=7, color=FAINT, labelcolor=INK)
+    bar.outline.set_visible(False)
+    below = figure.add_subplot(grid[1, 0], sharex=ax)
+    _draw_lags(below, used.shares.by_lag[:n_lags])
+    ax.tick_params(labelbottom=False)
+    below.set_xlim(-0.5, n_lags - 0.5)
+    _draw_features(figure.add_subplot(grid[0, 1], sharey=ax), used, shown)
+    _write_note(figure.add_subplot(grid[1, 1]), used, len(order) - len(shown))
+    figure.suptitle(
+        "What tells the states apart, by feature and lag", fontsize=12, fontweight="bold", color=INK
+    )
+    return figure
+
+
+def _draw_lags(ax: Axes, shares: np.ndarray) -> None:
+    ax.bar(np.arange(len(shares)), shares, width=0.7, color=_colours(shares))
+    ax.axhline(0, color=INK, linewidth=0.6)
+    ax.set_xlabel("lag (steps between two moments)", fontsize=9)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=3))
+    ax.yaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.yaxis.grid(True, color=FAINT, linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=8)
+    ax.set_title("all features together", fontsize=9, color=INK, loc="left")
+    bare(ax, "top", "right", "bottom")
+
+
+def _draw_features(ax: Axes, used: Usage, shown: np.ndarray) -> None:
+    shares = used.shares.by_feature[shown]
+    ax.barh(np.arange(len(shown)), shares, height=0.7, color=_colours(shares))
+    ax.axvline(0, color=INK, linewidth=0.6)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    ax.xaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(axis="y", length=0, labelleft=False)
+    ax.tick_params(labelsize=8)
+    ax.set_title("all lags together", fontsize=9, color=INK, loc="left")
+    bare(ax, "top", "right", "left")
+
+
+def _colours(shares: np.ndarray) -> list[str]:
+    return [_FOR if share > 0 else _AGAINST for share in shares]
+
+
+def _percent(share: float, _: int) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _write_note(ax: Axes, used: Usage, hidden: int) -> None:
+    ax.set_axis_off()
+    total = used.shares.total
+    compared = f"{abs(total):.0%} {'nearer' if total >= 0 else 'farther'}"
+    lines = [
+        "In squared distance, the nearest window of",
+        f"the own state is {compared} than the nearest",
+        "of another. The figures say what each adds",
+        f"to that; mean over {used.n_judged} references.",
+    ]
+    if hidden:
+        lines.append(f"{hidden} less used features are not shown.")
+    ax.text(0, 1, "\n".join(lines), va="top", fontsize=8, color=INK, linespacing=1.5)

@@ -1,0 +1,46 @@
+"""Running the commands in this process, and streams as files for them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+import mlat
+from mlat.cli import app
+
+WIDTH = 8
+SENSORS = {"n_channels": 4, "drift": 0.3, "noise": 0.3}
+
+
+def run(*arguments: object, status: int = 0) -> tuple[str, str]:
+    """The command's output and its word on stderr."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == status, result.output
+    return result.stdout, result.stderr
+
+
+def refused(*arguments: object) -> str:
+    """The one line that says what is wrong."""
+    out, error = run(*arguments, status=2)
+    assert out == ""
+    assert re.fullmatch(r"mlat: .*\n", error)
+    return error
+
+
+def write_csv(file: Path, stream: mlat.Stream, **columns: object) -> Path:
+    """A stream as a file, with further columns before it."""
+    with file.open("w", newline="", encoding="utf-8") as handle:
+        rows = csv.writer(handle)
+        rows.writerow([*columns, *stream.channels, "state"])
+        rows.writerows(
+            [*more, *values, state]
+            for *more, values, state in zip(
+                *columns.values(), stream.values.tolist(), stream.states, strict=True
+            )
+        )
+    return file
