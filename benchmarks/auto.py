@@ -32,23 +32,24 @@ from mlat.experiments.sources import uci_people
 from mlat.experiments.split_streams import as_streams
 from mlat.experiments.systems import DEVELOPMENT
 from mlat.selection.choice import LIFTS
-from mlat.selection.search import MOST_VALUES, NARROW, default_reach
+from mlat.selection.reach import default_reach
+from mlat.selection.search import MOST_VALUES, NARROW
 
 AUTO = "**auto**"
 
 
-def systems(width: int, n_channels: int) -> Iterator[tuple[str, mlat.StreamClassifier]]:
+def systems(train: mlat.Stream, width: int) -> Iterator[tuple[str, mlat.StreamClassifier]]:
     """The name of each row, and its classifier."""
     yield "Euclidean", mlat.StreamClassifier(width, metric="euclidean")
     for name, maps in LIFTS.items():
         # As in the search: a window of too many values is not laid out.
-        fits = width * n_channels * len(maps) <= MOST_VALUES
+        fits = width * train.n_channels * len(maps) <= MOST_VALUES
         yield (
             f"{name}, whitened",
             mlat.StreamClassifier(
                 width if fits else NARROW,
                 metric="euclidean",
-                lift=mlat.Lift(maps, default_reach(width)),
+                lift=mlat.Lift(maps, default_reach(train, width)),
                 whiten=True,
             ),
         )
@@ -62,7 +63,7 @@ def measure(parts: Split, width: int) -> Iterator[tuple[str, float, float, str]]
     def right(predicted: NDArray[Any]) -> float:
         return 100 * float((predicted[streams.ends] == parts.test.y).mean())
 
-    for name, classifier in systems(width, streams.train.n_channels):
+    for name, classifier in systems(streams.train, width):
         begin = time.process_time()
         classifier.fit(streams.train)
         seconds = time.process_time() - begin

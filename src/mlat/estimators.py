@@ -37,8 +37,8 @@ class MLAT(MarginMetric):
         ``"filter"``: exactly Toeplitz and PSD by construction, for windows of any width.
         ``"admm"``: Algorithm 1 of the paper.
     n_targets : int, optional
-        Windows of the same state that each window is pulled towards; default 10, or as many
-        others as the smallest state has.
+        Windows of the same state that each window is pulled towards; default one for every 25
+        windows of the smallest state, from 3 to 10.
     target_gap : int or "run", default="run"
         Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
         from another run of the state, or at least five windows away in its only run. 0 is the

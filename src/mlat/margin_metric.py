@@ -21,7 +21,9 @@ from .targets import Gap, select_targets
 
 Floats = NDArray[np.float64]
 
-N_TARGETS = 10
+# Many targets make the better metric where there are many windows. Where there are few, some of
+# ten would be far away in the state, and pulling them together undoes what tells states apart.
+FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
 MANY_PRODUCTS = 1e10  # n² w d
 
 
@@ -127,10 +129,12 @@ class MarginMetric(
         """Windows (n, w, d) in the learned space, (n, r)."""
 
     def _n_targets(self, codes: NDArray[np.int64]) -> int:
-        """As many as asked for; else the usual number, or what the smallest state has."""
+        """As many as asked for; else by how many windows the smallest state has."""
         if self.n_targets is not None:
             return self.n_targets
-        return min(N_TARGETS, max(1, int(np.bincount(codes).min()) - 1))
+        fewest = int(np.bincount(codes).min())
+        usual = min(MOST_TARGETS, max(FEWEST_TARGETS, fewest // WINDOWS_PER_TARGET))
+        return min(usual, max(1, fewest - 1))
 
     def _record(self, solution: Any) -> None:
         """Keep what every solution tells of itself."""

@@ -67,7 +67,7 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="How many steps back running maps look; default 50, for auto 100 or two widths.",
+            help="How many steps back running maps look; default 50, for auto by the runs.",
         ),
     ] = None,
     solver: Annotated[
@@ -77,7 +77,8 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="For mlat and lmnn: windows of its state that each is pulled towards; default 10.",
+            help="For mlat and lmnn: windows of its state that each is pulled towards; default 3 to "
+            "10, by how many there are.",
         ),
     ] = None,
     gap: Annotated[
