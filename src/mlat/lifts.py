@@ -115,10 +115,11 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     @property
     def memory(self) -> int:
         names = set(self.maps)
+        memory = int("difference" in names)
         if names & set(RUNNING):
             # A difference reaches one step beyond the steps it is averaged over.
-            return self.reach - 1 + ("running_difference" in names)
-        return int("difference" in names)
+            memory = max(memory, self.reach - 1 + ("running_difference" in names))
+        return memory
 
     def transform(self, X: Stream | ArrayLike) -> Floats:
         """The lifted channels, shape (T, d').

@@ -77,8 +77,8 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="For mlat and lmnn: windows of its state that each is pulled towards; default 3 to "
-            "10, by how many there are.",
+            help="For mlat and lmnn: windows of its state that each is pulled towards; default 3 "
+            "to 10, by how many there are.",
         ),
     ] = None,
     gap: Annotated[

@@ -1,8 +1,9 @@
 """The search: from the usual choice to others, which must earn their place.
 
-The usual choice is what did best over the development persons: channels and running energies,
-whitened. Another lift, or none, takes its place where it is better by more than its error; so does
-then a metric that is learned, and more neighbours.
+The usual choice, channels and running energies, whitened, did well on every set of the development
+persons, where others did best on one and badly on another. Another lift, or none, takes its place
+where it is better by more than its error; so does then a metric that is learned, and so do more
+neighbours.
 """
 
 from __future__ import annotations
