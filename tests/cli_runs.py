@@ -17,7 +17,8 @@ SENSORS = {"n_channels": 4, "drift": 0.3, "noise": 0.3}
 
 def run(*arguments: object, status: int = 0) -> tuple[str, str]:
     """The command's output and its word on stderr."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    # As into a pipe, whatever terminal the tests themselves run in: parallel workers have a width.
+    result = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": None})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == status, result.output
