@@ -50,15 +50,18 @@ def main() -> None:
     for steps in (60, 200, 600):
         train = rotating_states(random_state=0, run_length=steps)
         test = rotating_states(random_state=1, run_length=steps)
-        classifier = StreamClassifier(width=16).fit(train)
-        report(f"synthetic, runs of {steps}", classifier, test, np.ones(len(test), bool))
+        for metric in ("auto", "euclidean", "mlat"):
+            classifier = StreamClassifier(width=16, metric=metric).fit(train)
+            report(
+                f"synthetic, runs of {steps}, {metric}", classifier, test, np.ones(len(test), bool)
+            )
     people = uci_people(["scma"], [f"scma:{p}" for p in DEVELOPMENT["scma"]], data)["scma"]
     for person in people.names:
         stream = people.load(person)
         parts = split(stream, "holdout", split_seed("scma", person, 0, "holdout"))
         classifier = StreamClassifier().fit(as_streams(parts).train)
         scaled = Stream(parts.train.values, stream.states, recordings=stream.recordings)
-        report(f"SCMA {person}", classifier, scaled, parts.apart)
+        report(f"SCMA {person}, auto", classifier, scaled, parts.apart)
 
 
 if __name__ == "__main__":
