@@ -83,7 +83,6 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         What ``"auto"`` tried, what it chose and why.
     confidence_ : Confidence
     channels_ : tuple of str
-    n_channels_ : int
 
     Examples
     --------
