@@ -168,6 +168,11 @@ class _Search:
     def _lifts(self, best: Choice) -> Iterator[Choice]:
         narrow = min(NARROW, self.width)
         yield best.but(lift="channels as they are", width=narrow, whiten=False)
+        raw = self._wide(best.but(lift="channels as they are", whiten=False))
+        if raw.width != narrow:
+            yield raw
+        if raw.width * self.stream.n_channels <= MOST_FULL:
+            yield raw.but(metric="MLAT", shrinkage=0.0)
         for lift in LIFTS:
             # Where nothing looks back there is one reach; else the half of it is quicker.
             half = max(1, self.reach // 2)
