@@ -143,7 +143,8 @@ def test_windows_go_there_and_labels_come_back(stub):
     test, right = easy(seed=1)
     peer = AeonPeer("MiniRocket", python).fit(X, y)
     assert (peer.predict(test) == right).all()
-    assert peer.versions_ == aeon_versions(python) == {"aeon": "0.0", "torch": None}
+    assert peer.versions_ == aeon_versions(python)
+    assert peer.versions_["aeon"] == "0.0"
     assert [call[2:] for call in calls()] == [["3", "12"]] * 2
 
 

@@ -211,19 +211,31 @@ def test_episodes_go_to_the_side_that_has_less():
     np.testing.assert_array_equal(side, np.repeat([LATE, EARLY, LATE, LATE], [5, 10, 4, 2]))
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=60))
-def test_blocks_are_a_few_stretches_of_each_state(codes):
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 20))
+def test_blocks_are_a_few_stretches_of_each_state(codes, shortest):
     codes = np.array(codes)
-    block = _blocks(codes)
+    block = _blocks(codes, shortest)
     np.testing.assert_array_equal(block // BLOCKS, codes)
     for code in set(codes.tolist()):
         mine = block[codes == code]
         assert (np.diff(mine) >= 0).all()
         sizes = np.bincount(mine - mine[0])
-        assert len(sizes) <= BLOCKS
-        if len(mine) >= BLOCKS:
-            assert len(sizes) == BLOCKS
-            assert np.ptp(sizes) <= 1
+        assert len(sizes) == max(1, min(BLOCKS, len(mine) // shortest))
+        assert np.ptp(sizes) <= 1
+        assert len(sizes) == 1 or sizes.min() >= shortest
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_no_block_is_shorter_than_a_window(every):
+    stream = Stream(np.arange(400.0)[:, None], np.repeat(["a", "b"], 200))
+    sides, _ = far_sides(stream, 10)
+    part, on_side = cut(stream, sides)
+    windows = sliding_windows(part, 30)
+    windows = windows.take(np.arange(0, len(windows), every))
+    codes = np.unique(windows.y, return_inverse=True)[1]
+    for fold in far_folds(windows, codes, on_side):
+        # A third of 200 steps has 37 windows of 30: one block, where there could have been three.
+        assert len(np.unique(fold.block)) == 2
 
 
 @pytest.mark.parametrize("width", [1, 10])

@@ -9,8 +9,8 @@ ROOT = Path(mlat.__file__).parent
 LAYERS = [
     ["errors", "progress"],
     ["stream_arrays", "gaps", "stream", "windows"],
-    ["lifts", "whitening", "features"],
-    ["folding", "lags", "toeplitz", "optim", "targets", "impostors", "margin"],
+    ["fixed_order", "lifts", "whitening", "features"],
+    ["folding", "lags", "toeplitz", "optim", "targets", "shares", "impostors", "margin"],
     ["running_sums", "diagonals", "attribution", "confusions"],
     ["solvers"],
     [
@@ -24,7 +24,9 @@ LAYERS = [
     ["files"],
     ["datasets"],
     ["plots"],
+    ["live"],
     ["experiments"],
+    ["cluster"],
     ["bench"],
     ["cli"],
 ]

@@ -3,9 +3,9 @@ import pytest
 
 import mlat
 from mlat import toeplitz
-from mlat.solvers import filter as filter_module
-from mlat.solvers import solve_admm, solve_filter, solve_lmnn
-from mlat.solvers.filter import _ConvolutionLoss, _DiagonalLoss, _shrinkage, blocks_loss
+from mlat.solvers import filter_losses, solve_admm, solve_filter, solve_lmnn
+from mlat.solvers.filter import _shrinkage
+from mlat.solvers.filter_losses import ConvolutionLoss, DiagonalLoss, blocks_loss
 from mlat.solvers.lmnn import MahalanobisObjective, shrinkage_penalty
 from problems import alignment, central_differences, planted_problem, random_problem
 
@@ -25,12 +25,12 @@ def test_lmnn_and_admm_objective_by_finite_differences(shrinkage):
     np.testing.assert_allclose(objective(L)[1], central_differences(objective, L), atol=1e-5)
 
 
-@pytest.mark.parametrize("way", [_ConvolutionLoss, _DiagonalLoss])
+@pytest.mark.parametrize("way", [ConvolutionLoss, DiagonalLoss])
 @pytest.mark.parametrize("q", [2, 4, 6])
 def test_filter_objective_by_finite_differences(way, q):
     problem = random_problem(1)
-    stretches = filter_module.unfold(problem.X, problem.start, problem.run)
-    loss = way(problem, stretches) if way is _DiagonalLoss else way(problem)
+    stretches = filter_losses.unfold(problem.X, problem.start, problem.run)
+    loss = way(problem, stretches) if way is DiagonalLoss else way(problem)
     H = 0.4 * np.random.default_rng(2).normal(size=(q, 2, 3))
     np.testing.assert_allclose(loss(H)[1], central_differences(loss, H), atol=1e-5)
 
@@ -54,8 +54,8 @@ def test_both_ways_of_the_filter_end_at_the_same_metric(monkeypatch):
     problem = random_problem(2, lengths=(60, 60, 60), codes=(0, 1, 2))
     solutions = []
     for below in (0.0, np.inf):
-        monkeypatch.setattr(filter_module, "CONVOLVE_BELOW", below)
-        expected = _ConvolutionLoss if below else _DiagonalLoss
+        monkeypatch.setattr(filter_losses, "CONVOLVE_BELOW", below)
+        expected = ConvolutionLoss if below else DiagonalLoss
         assert isinstance(blocks_loss(problem, 4, 3), expected)
         solutions.append(solve_filter(problem, max_iter=15, tol=0.0))
     np.testing.assert_allclose(solutions[0].taps, solutions[1].taps, atol=1e-6)

@@ -84,6 +84,13 @@ class ClassDistances:
 
     def query(self, Z: Floats, *, exclude: Ints | None = None) -> Floats:
         """As :func:`nearest_by_class`."""
+        return self.query_rows(Z, exclude=exclude)[0]
+
+    def query_rows(self, Z: Floats, *, exclude: Ints | None = None) -> tuple[Floats, Ints]:
+        """The same, and the rows of these references, shape (m, n_classes).
+
+        Of equally near references the first; -1 where a distance is NaN or infinite.
+        """
         Z = np.asarray(Z, dtype=np.float64)
         if Z.ndim != 2 or Z.shape[1] != self._references.shape[1]:
             raise InputError(
@@ -94,15 +101,17 @@ class ClassDistances:
         elif exclude.shape != (len(Z), 2):
             raise InputError(f"exclude must have shape ({len(Z)}, 2), not {exclude.shape}")
         best = np.full((len(Z), self.n_classes), np.inf)
+        where = np.full(best.shape, -1, np.int64)
         for begin in range(0, len(Z), QUERIES):
             block = slice(begin, begin + QUERIES)
-            self._query_block(Z[block], np.ascontiguousarray(exclude[block]), best[block])
+            left_out = np.ascontiguousarray(exclude[block])
+            self._query_block(Z[block], left_out, best[block], where[block])
         nearest: Floats = self._scale * np.sqrt(best)
         nearest[np.isnan(Z).any(axis=1)] = np.nan
-        return nearest
+        return nearest, where
 
-    def _query_block(self, Z: Floats, exclude: Ints, best: Floats) -> None:
-        """Squared distances of some queries, in units of the scale, into ``best``."""
+    def _query_block(self, Z: Floats, exclude: Ints, best: Floats, where: Ints) -> None:
+        """Squared distances of some queries, in units of the scale, and their rows."""
         x = np.ascontiguousarray((Z - self._mean) / self._scale)
         # Not the far, which are compared with every reference (a NaN, too, is not below).
         bounded = np.abs(x).max(axis=1, initial=0.0) < FAR
@@ -115,7 +124,9 @@ class ClassDistances:
         for begin in range(0, len(self), REFERENCES):
             part = slice(begin, begin + REFERENCES)
             product = single @ self._single[part].T
-            edges = np.clip(self._edges - begin, 0, product.shape[1])
+            edges = self._edges
+            if len(self) > REFERENCES:
+                edges = np.clip(edges - begin, 0, product.shape[1])
             _nearest(
                 product,
                 x,
@@ -129,12 +140,13 @@ class ClassDistances:
                 relative,
                 absolute,
                 best,
+                where,
             )
 
 
 @njit(cache=True, nogil=True)
 def _nearest(  # type: ignore[no-untyped-def]
-    product, x, bounded, x_squared, references, squared, rows, edges, exclude, rel, tiny, best
+    product, x, bounded, x_squared, references, squared, rows, edges, exclude, rel, tiny, best, at
 ):
     for q in range(len(x)):
         for c in range(len(edges) - 1):
@@ -149,7 +161,9 @@ def _nearest(  # type: ignore[no-untyped-def]
                     continue
                 if not bounded[q]:
                     for i in range(low, high):
-                        best[q, c] = min(best[q, c], _distance(x[q], references[i]))
+                        distance = _distance(x[q], references[i])
+                        if distance < best[q, c]:
+                            best[q, c], at[q, c] = distance, rows[i]
                     continue
                 cut = _least_upper(product[q], squared, low, high, 1.0 + rel)
                 cut += (1.0 + rel) * x_squared[q] + tiny
@@ -159,7 +173,9 @@ def _nearest(  # type: ignore[no-untyped-def]
                 for i in range(low, high):
                     if (1.0 - rel) * squared[i] - 2.0 * product[q, i] + slack > 0.0:
                         continue
-                    best[q, c] = min(best[q, c], _distance(x[q], references[i]))
+                    distance = _distance(x[q], references[i])
+                    if distance < best[q, c]:
+                        best[q, c], at[q, c] = distance, rows[i]
 
 
 @njit(cache=True, nogil=True, fastmath=True)

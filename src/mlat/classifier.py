@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .attribution import unmixed
 from .confidence import learn_confidence
 from .errors import InputError
 from .features import Features, lift_runs
-from .novelty import is_unknown
 from .reference_search import ReferenceSearch, check_channels
 from .setup import Setup, as_labelled, set_up
 from .stream import Stream, no_state
-from .voting import vote
 from .windows import Windows, sliding_windows
 
 if TYPE_CHECKING:
     import os
+
+    from .live import LiveSession
 
 Floats = NDArray[np.float64]
 
@@ -200,12 +201,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
         check_is_fitted(self, "features_")
-        size = self.width_ * self.features_.n_features
-        M = np.eye(size) if self.metric_ is None else self.metric_.metric_
-        if self.features_.mixing is None:
-            return M
-        W = np.kron(np.eye(self.width_), self.features_.mixing)
-        return W @ M @ W.T
+        M = np.eye(self.width_ * self.features_.n_features)
+        M = M if self.metric_ is None else self.metric_.metric_
+        return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
 
     def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
         check_is_fitted(self, "features_")
@@ -260,19 +258,10 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
         states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
         if self.n_neighbors_ == 1:
-            nearest = self.class_distances(stream)
-            proba = self.confidence_.calibration.proba(nearest)
-            known = ~np.isnan(proba[:, 0])
-            codes = nearest[known].argmin(axis=1)
-            strange = is_unknown(nearest, self.confidence_.threshold)
+            told = self.confidence_.of_nearest(self.class_distances(stream))
         else:
-            distances, rows = self.kneighbors(stream)
-            known = rows[:, 0] >= 0
-            proba = np.full((len(rows), len(self.classes_)), np.nan)
-            codes, proba[known] = vote(
-                self._codes[rows[known]], distances[known], len(self.classes_)
-            )
-            strange = known & (np.nan_to_num(distances[:, 0]) > self.confidence_.threshold)
+            told = self.confidence_.of_votes(*self.kneighbors(stream), self._codes)
+        known, codes, proba, strange = told
         if filtered:
             proba = self.confidence_.filter(stream, proba, self.n_neighbors_)
             codes = proba[known].argmax(axis=1)
@@ -292,6 +281,15 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         if not judged.any():
             raise InputError("no labelled step of the stream has a complete window to judge")
         return float((predicted[judged] == stream.states[judged]).mean())
+
+    def live(self, **options: Any) -> LiveSession:
+        """A session that takes a stream as it arrives; its states are those of ``predict``.
+
+        See :class:`mlat.live.options.LiveOptions` for the options.
+        """
+        from .live import LiveSession
+
+        return LiveSession(self, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file (no pickle); read it back with :func:`mlat.load`."""

@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from .calibration import Calibration, fit_calibration
 from .class_distances import ClassDistances
 from .left_out import leave_out_gap, rows_nearby, time_blocks
-from .novelty import fit_threshold
+from .novelty import fit_threshold, is_unknown, least_distance
 from .persistence import Persistence, filter_proba, learn_persistence
 from .stream import Stream
+from .voting import vote
 from .windows import Windows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+# Which of T steps have a window, the states of these, the probabilities (T, S) of each state, and
+# which steps are like no reference.
+Told = tuple[NDArray[np.bool_], Ints, Floats, NDArray[np.bool_]]
 
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more would cost and tell no more
 
@@ -37,11 +41,30 @@ class Confidence:
         How states follow each other, for the causal filter.
     threshold : float
         A window farther than this from every reference is of an unknown state; infinite for never.
+    farthest : float
+        The largest distance of a left-out reference to the nearest of the others; NaN where it is
+        not known, as in model files of before.
     """
 
     calibration: Calibration
     persistence: Persistence
     threshold: float
+    farthest: float = np.nan
+
+    def of_nearest(self, nearest: Floats) -> Told:
+        """By the nearest reference of each state, at the distances (T, S)."""
+        proba = self.calibration.proba(nearest)
+        known = ~np.isnan(proba[:, 0])
+        codes = nearest[known].argmin(axis=1)
+        return known, codes, proba, is_unknown(nearest, self.threshold)
+
+    def of_votes(self, distances: Floats, rows: Ints, codes: Ints) -> Told:
+        """By the nearest references (T, k), of which ``codes`` tells the states."""
+        known = rows[:, 0] >= 0
+        proba = np.full((len(rows), len(self.persistence.transition)), np.nan)
+        told, proba[known] = vote(codes[rows[known]], distances[known], proba.shape[1])
+        strange = known & (np.nan_to_num(distances[:, 0]) > self.threshold)
+        return known, told, proba, strange
 
     def filter(self, stream: Stream, proba: Floats, n_neighbors: int) -> Floats:
         """The probabilities (T, S) given all windows up to each step of the stream."""
@@ -85,7 +108,14 @@ def learn_confidence(
         fit_calibration(nearest, codes[::every], blocks),
         learn_persistence(_recode(stream, windows), _starts(stream), distances.n_classes, overlap),
         fit_threshold(nearest, unknown_rate, blocks),
+        _farthest(nearest),
     )
+
+
+def _farthest(nearest: Floats) -> float:
+    distance = least_distance(nearest)
+    distance = distance[np.isfinite(distance)]
+    return float(distance.max()) if len(distance) else np.nan
 
 
 def _recode(stream: Stream, windows: Windows) -> Ints:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from .margin import hinges
 from .running_sums import Adjoint, Products, accumulate_along_diagonals, cut
+from .shares import Share
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ class DiagonalMarginLoss:
     width : int
     push_weight : float
         The paper's c.
+    share : Share, optional
+        Which part of the loss to sum; a run must then lie in one cell. Default all of it.
     """
 
     def __init__(
@@ -53,11 +56,25 @@ class DiagonalMarginLoss:
         targets: NDArray[np.int64],
         width: int,
         push_weight: float = 0.5,
+        share: Share | None = None,
     ) -> None:
         self.push_weight, self.targets = push_weight, targets
         self.pieces = cut(runs, codes, width)
+        self.share = Share.whole(self.pieces.n_windows) if share is None else share
         self.n_active = 0
+        self._tiles = self._tiles_of_pieces()
         self._pairs = self._group_targets()
+
+    def _tiles_of_pieces(self) -> list[tuple[int, int]]:
+        """The pieces of different states whose windows are compared here."""
+        state, cell = self.pieces.state, self.share.cell[self.pieces.window0[:-1]]
+        wanted = set(self.share.tiles) | {(b, a) for a, b in self.share.tiles}
+        return [
+            (P, Q)
+            for P in range(len(state))
+            for Q in range(P + 1, len(state))
+            if state[P] != state[Q] and (cell[P], cell[Q]) in wanted
+        ]
 
     def _group_targets(self) -> list[tuple[int, int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Target pairs by the pieces they join: (P, Q, row in P, row in Q, flat target index)."""
@@ -84,7 +101,7 @@ class DiagonalMarginLoss:
 
     def __call__(self, blocks: Floats) -> tuple[float, Floats]:
         """The loss and its gradient in the blocks, both for ``blocks`` of shape (w, d, d)."""
-        n, c = self.pieces.n_windows, self.push_weight
+        n, c = self.share.n_windows, self.push_weight
         forward = Products(self.pieces, blocks)
         backward = Adjoint(self.pieces, forward)
         squared = forward.self_products()
@@ -101,36 +118,34 @@ class DiagonalMarginLoss:
         margin = 1.0 + distance.reshape(self.targets.shape)
         farthest = margin.max(axis=1)
         violations = np.zeros(margin.shape, np.int64)
-        along = np.zeros(n)
+        along = np.zeros(self.pieces.n_windows)
         hinge, self.n_active = 0.0, 0
-        for P in range(len(self.pieces.state)):
-            for Q in range(P + 1, len(self.pieces.state)):
-                if self.pieces.state[P] == self.pieces.state[Q]:
-                    continue
-                gram = forward.tile(P, Q)
-                part, active = _push_tile(
-                    gram,
-                    self.pieces.window0[P],
-                    self.pieces.window0[Q],
-                    squared,
-                    margin,
-                    farthest,
-                    violations,
-                    c / n,
-                    along,
-                )
-                if active:
-                    hinge += part
-                    self.n_active += active
-                    backward.add(P, Q, gram)
-        weights = ((1 - c) + c * violations.ravel()) / n
+        for P, Q in self._tiles:
+            gram = forward.tile(P, Q)
+            part, active = _push_tile(
+                gram,
+                self.pieces.window0[P],
+                self.pieces.window0[Q],
+                squared,
+                margin,
+                farthest,
+                violations,
+                c / n,
+                along,
+            )
+            if active:
+                hinge += part
+                self.n_active += active
+                backward.add(P, Q, gram)
+        pulled = np.repeat(self.share.pulled, margin.shape[1])
+        weights = (np.where(pulled, 1 - c, 0.0) + c * violations.ravel()) / n
         for P, Q, i, j, flat in self._pairs:
             tile = np.zeros(self._tile_shape(P, Q))
             np.add.at(tile, (i, j), -2 * weights[flat])
             np.add.at(along, self.pieces.window0[P] + i, weights[flat])
             np.add.at(along, self.pieces.window0[Q] + j, weights[flat])
             backward.add(P, Q, tile)
-        present = distance > -np.inf
+        present = pulled & (distance > -np.inf)
         value = (1 - c) / n * distance[present].sum() + c / n * hinge
         return float(value), backward.gradient(along)
 

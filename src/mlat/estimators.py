@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_random_state
 
 from . import toeplitz
 from .errors import InputError
-from .margin_metric import MarginMetric, check_number
-from .solvers import Problem, solve_admm, solve_filter, solve_lmnn
+from .fixed_order import Convolution, Linear
+from .margin_metric import Embedding, MarginMetric, check_number
+from .solvers import MarginProblem, solve_admm, solve_filter, solve_lmnn
 from .targets import Gap
 
 Floats = NDArray[np.float64]
@@ -155,7 +156,7 @@ class MLAT(MarginMetric):
             if getattr(self, name) is not None:
                 check_number(self, name, Integral, 1)
 
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, problem: MarginProblem) -> None:
         self._components: Floats | None
         if self.solver == "admm":
             admm = solve_admm(
@@ -184,10 +185,10 @@ class MLAT(MarginMetric):
             self._components = None
             self._record(filtered)
 
-    def _embed(self, X: Floats) -> Floats:
+    def _embedding(self) -> Embedding:
         if self._components is not None:
-            return X.reshape(len(X), -1) @ self._components.T
-        return toeplitz.convolve(self.taps_, X).reshape(len(X), -1)
+            return Linear(self._components)
+        return Convolution(self.taps_, self.width_)
 
     @property
     def components_(self) -> Floats:
@@ -248,7 +249,7 @@ class LMNN(MarginMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, problem: MarginProblem) -> None:
         solution = solve_lmnn(
             problem,
             max_iter=self.max_iter,
@@ -259,8 +260,8 @@ class LMNN(MarginMetric):
         self.components_ = solution.L
         self._record(solution)
 
-    def _embed(self, X: Floats) -> Floats:
-        return X.reshape(len(X), -1) @ self.components_.T
+    def _embedding(self) -> Embedding:
+        return Linear(self.components_)
 
     @property
     def metric_(self) -> Floats:

@@ -7,10 +7,12 @@ Channels are scaled, lifted (:mod:`mlat.lifts`), scaled again, and perhaps white
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .fixed_order import Product
 from .lifts import Lift
 from .stream import Stream
 from .whitening import whitening
@@ -84,7 +86,12 @@ class Features:
         return plain
 
     def mix(self, plain: Floats) -> Floats:
-        return plain if self.mixing is None else plain @ self.mixing
+        """Whitened, if it was asked for; a step rounds alike whatever steps it comes with."""
+        return plain if self._product is None else self._product(plain)
+
+    @cached_property
+    def _product(self) -> Product | None:
+        return None if self.mixing is None else Product(self.mixing)
 
     def __call__(self, stream: Stream) -> Floats:
         """What a metric sees, shape (T, d')."""

@@ -53,14 +53,16 @@ class _Anchor:
 class ImpostorSearch:
     """Candidate pairs for a sequence of embeddings of the same windows.
 
-    ``offsets`` (S+1,) bounds the states in the windows, which must be sorted by state.
+    ``rectangles`` (m, 4) say which pairs there are: the windows from the first to before the
+    second number against those from the third to before the fourth.
     """
 
-    def __init__(self, offsets: NDArray[np.int64]) -> None:
-        self.offsets = offsets
-        sizes = np.diff(offsets)
-        self.n_pairs = int((sizes.sum() ** 2 - (sizes**2).sum()) // 2)
-        self._sample = _sample_pairs(offsets)
+    def __init__(self, rectangles: NDArray[np.int64]) -> None:
+        self.rectangles = rectangles
+        rows, cols = (rectangles[:, i + 1] - rectangles[:, i] for i in (0, 2))
+        self.n_pairs = int((rows * cols).sum())
+        self._widest = int(cols.max(initial=0))
+        self._sample = _sample_pairs(rectangles)
         self._anchor: _Anchor | None = None
         self._last: tuple[Floats, Floats] | None = None
         self._visited = 0
@@ -91,14 +93,14 @@ class ImpostorSearch:
         # |fl(z_i·z_l) - z_i·z_l| ≤ γ_r ‖z_i‖‖z_l‖ ≤ γ_r (‖z_i‖² + ‖z_l‖²)/2, doubled by the factor
         # 2 of the expansion; a few more roundings for the norms and the sum.
         rounding = (Z.shape[1] + 16) * float(np.finfo(np.float32).eps) * squared
-        buffer = np.empty(ROWS * len(Z), np.int32)
-        for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            sides = [a.astype(np.float32) for a in (squared, radius, slack, rounding)]
+        buffer = np.empty(ROWS * self._widest, np.int32)
+        sides = [a.astype(np.float32) for a in (squared, radius, slack, rounding)]
+        for low, high, left, right in self.rectangles.tolist():
             for first in range(low, high, ROWS):
                 last = min(first + ROWS, high)
-                gram = Z32[first:last] @ Z32[high:].T
+                gram = Z32[first:last] @ Z32[left:right].T
                 ptr = np.empty(last - first + 1, np.int64)
-                _closer_than(gram, first, high, *sides, buffer, ptr)
+                _closer_than(gram, first, left, *sides, buffer, ptr)
                 block = PairBlock(first, ptr, buffer[: ptr[-1]].copy())
                 n_kept += len(block.cols)
                 if kept is not None and n_kept <= KEPT_PAIRS:
@@ -124,14 +126,19 @@ class ImpostorSearch:
         return np.zeros(len(Z))
 
 
-def _sample_pairs(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Random pairs of windows of different states."""
+def _sample_pairs(
+    rectangles: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Random pairs of the rectangles."""
     rng = np.random.default_rng(0)
-    n = int(offsets[-1])
-    i, l = rng.integers(0, max(n, 1), (2, SAMPLED_PAIRS))  # noqa: E741
-    state = np.searchsorted(offsets, np.arange(n), side="right")
-    differ = state[i] != state[l]
-    return i[differ], l[differ]
+    low, high, left, right = rectangles.T
+    until = np.cumsum((high - low) * (right - left))
+    if not len(until) or not until[-1]:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    pair = rng.integers(0, until[-1], SAMPLED_PAIRS)
+    of = np.searchsorted(until, pair, side="right")
+    rank = pair - until[of] + (high - low)[of] * (right - left)[of]
+    return low[of] + rank // (right - left)[of], left[of] + rank % (right - left)[of]
 
 
 def _movement(Z: Floats, radius: Floats, Z0: Floats, radius0: Floats) -> Floats:

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .impostors import ImpostorSearch
+from .shares import Share, rectangles_of
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +33,8 @@ class LargeMarginLoss:
         From :func:`mlat.targets.select_targets`; -1 stands for no target.
     push_weight : float
         The paper's c.
+    share : Share, optional
+        Which part of the loss to sum; default all of it.
 
     Notes
     -----
@@ -41,14 +44,22 @@ class LargeMarginLoss:
     """
 
     def __init__(
-        self, codes: NDArray[Any], targets: NDArray[np.int64], push_weight: float = 0.5
+        self,
+        codes: NDArray[Any],
+        targets: NDArray[np.int64],
+        push_weight: float = 0.5,
+        share: Share | None = None,
     ) -> None:
+        share = Share.whole(len(codes)) if share is None else share
         # Sorted by state, the windows of other states are contiguous.
-        self._order = np.argsort(codes, kind="stable")
+        self._order = np.lexsort((codes, share.cell))
         self._targets = np.ascontiguousarray(targets)
         self.push_weight = push_weight
-        counts = np.bincount(codes)
-        self._search = ImpostorSearch(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        self.n_windows = share.n_windows
+        pull = np.where(share.pulled, (1 - push_weight) / share.n_windows, 0.0)
+        self._pull_weights = np.repeat(pull[:, None], self._targets.shape[1], axis=1)
+        cells, states = share.cell[self._order], np.asarray(codes)[self._order]
+        self._search = ImpostorSearch(rectangles_of(cells, states, share.tiles))
         self.n_active = 0
 
     def __call__(self, Z: Floats) -> tuple[float, Floats]:
@@ -56,8 +67,7 @@ class LargeMarginLoss:
         hinge, rows, force = self.push(Z)
         gradient = np.zeros_like(Z)
         gradient[rows] = force
-        ones = np.full(self._targets.shape, (1 - self.push_weight) / len(Z))
-        distance = self._pull(Z, ones, gradient)
+        distance = self._pull(Z, self._pull_weights, gradient)
         return hinge + distance, 2 * gradient
 
     def push(self, Z: Floats) -> tuple[float, NDArray[np.int64], Floats]:
@@ -65,7 +75,6 @@ class LargeMarginLoss:
 
         Returns the value, the rows with a gradient, and the gradient's half at these rows.
         """
-        n = len(Z)
         Z = np.ascontiguousarray(Z)
         margin = 1.0 + _target_distances(Z, self._targets)
         sorted_Z, sorted_margin = Z[self._order], margin[self._order]
@@ -87,7 +96,7 @@ class LargeMarginLoss:
             )
             hinge += part
             self.n_active += active
-        weight = self.push_weight / n
+        weight = self.push_weight / self.n_windows
         force = np.empty_like(sorted_force)
         force[self._order] = weight * sorted_force
         weights = np.empty(margin.shape)
@@ -99,8 +108,7 @@ class LargeMarginLoss:
     def pull_force(self, X: Floats) -> Floats:
         """``Λ X`` for the Laplacian Λ of the target pairs; the pull of ``Z`` is ``<Z, Λ Z>``."""
         force = np.zeros_like(X)
-        ones = np.full(self._targets.shape, (1 - self.push_weight) / len(X))
-        self._pull(np.ascontiguousarray(X), ones, force)
+        self._pull(np.ascontiguousarray(X), self._pull_weights, force)
         return force
 
     def pull_matrix(self, X: Floats) -> Floats:

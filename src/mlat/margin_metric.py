@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,10 +17,11 @@ from threadpoolctl import threadpool_limits
 from . import progress
 from .errors import InputError
 from .folding import as_windows, check_finite, flatten, fold, window_width
-from .solvers import Problem, Record
+from .solvers import MarginProblem, Problem, Record
 from .targets import Gap, select_targets
 
 Floats = NDArray[np.float64]
+Embedding = Callable[[Floats], Floats]
 
 # Many targets make the better metric where there are many windows. Where there are few, some of
 # ten would be far away in the state, and pulling them together undoes what tells states apart.
@@ -33,7 +35,7 @@ class MarginMetric(
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """A scikit-learn transformer over windows; an estimator adds _solve and _embed."""
+    """A scikit-learn transformer over windows; an estimator adds _solve and _embedding."""
 
     width: int | None
     n_targets: int | None
@@ -81,12 +83,7 @@ class MarginMetric(
         )
         check_classification_targets(labels)
         windows = check_finite(fold(flat, width))
-        states, codes = np.unique(labels, return_inverse=True)
-        if len(states) < 2:
-            raise InputError(
-                f"all {len(codes)} windows are of one class, {states[0]!s}; "
-                "a metric is learned from at least two"
-            )
+        states, codes = encode_states(labels)
         start = _per_window(start, len(codes), "start", np.arange(len(codes)))
         run = _per_window(run, len(codes), "run", np.cumsum(np.r_[0, np.diff(codes) != 0]))
         targets = select_targets(
@@ -102,12 +99,16 @@ class MarginMetric(
         problem = Problem(
             windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
         )
+        with threadpool_limits(_threads(problem)):
+            self._learn(problem)
+        return self
+
+    def _learn(self, problem: MarginProblem) -> None:
+        """Solve a problem, wherever its windows are, and keep what was found."""
         self.width_, self.n_channels_ = problem.width, problem.n_channels
         self.scale_ = problem.scale
-        with threadpool_limits(_threads(problem)):
-            self.initial_loss_ = problem.initial_loss
-            self._solve(problem)
-        return self
+        self.initial_loss_ = problem.initial_loss
+        self._solve(problem)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Windows (n, w, d) or (n, w*d) in the space where distances are Euclidean."""
@@ -118,15 +119,19 @@ class MarginMetric(
         flat = validate_data(
             self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
         )
-        return self._embed(check_finite(flat.reshape(len(flat), self.width_, self.n_channels_)))
+        windows = check_finite(flat.reshape(len(flat), self.width_, self.n_channels_))
+        return self._embedding()(windows)
 
     @abstractmethod
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, problem: MarginProblem) -> None:
         """Solve the problem and keep what was found."""
 
     @abstractmethod
-    def _embed(self, X: Floats) -> Floats:
-        """Windows (n, w, d) in the learned space, (n, r)."""
+    def _embedding(self) -> Embedding:
+        """From windows (n, w, d) to the learned space, (n, r), made ready to be used often.
+
+        A window is the same to the last bit whatever windows it comes with.
+        """
 
     def _n_targets(self, codes: NDArray[np.int64]) -> int:
         """As many as asked for; else by how many windows the smallest state has."""
@@ -185,7 +190,7 @@ class MarginMetric(
 
     @property
     def _n_features_out(self) -> int:
-        return len(self._embed(np.zeros((1, self.width_, self.n_channels_)))[0])
+        return len(self._embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -201,6 +206,17 @@ def _threads(problem: Problem) -> int | None:
     """
     n, w, d = problem.X.shape
     return 1 if n * n * w * d < MANY_PRODUCTS else None
+
+
+def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The states, of which there must be at least two, and the index of each window's."""
+    states, codes = np.unique(labels, return_inverse=True)
+    if len(states) < 2:
+        raise InputError(
+            f"all {len(codes)} windows are of one class, {states[0]!s}; "
+            "a metric is learned from at least two"
+        )
+    return states, codes
 
 
 def check_number(

@@ -19,11 +19,15 @@ BLOCK = 512  # queries at a time
 
 
 class NearestNeighbors:
-    """Exact search among reference points (n, r)."""
+    """Exact search among reference points (n, r).
 
-    def __init__(self, references: Floats) -> None:
+    ``mean`` (r,) is for references that are some of many: that of all of them. Distances are then
+    the same to the last bit as among all.
+    """
+
+    def __init__(self, references: Floats, mean: Floats | None = None) -> None:
         # Around their mean the points are small, and so are the rounding errors.
-        self.mean = references.mean(axis=0)
+        self.mean = references.mean(axis=0) if mean is None else mean
         self.references = np.ascontiguousarray(references - self.mean)
         self._single = self.references.astype(np.float32)
         self._squared = np.einsum("ij,ij->i", self.references, self.references)
@@ -36,6 +40,13 @@ class NearestNeighbors:
 
         Equally near references come in the order of their rows.
         """
+        squared, rows = self.query_squared(points, n_neighbors)
+        return np.sqrt(squared), rows
+
+    def query_squared(
+        self, points: Floats, n_neighbors: int = 1
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """The same with the squares of the distances, which tell more of them apart."""
         if not 1 <= n_neighbors <= len(self):
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
@@ -59,7 +70,7 @@ class NearestNeighbors:
                 distances[block],
                 rows[block],
             )
-        return np.sqrt(distances), rows
+        return distances, rows
 
 
 @njit(cache=True, nogil=True)

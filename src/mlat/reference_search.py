@@ -12,6 +12,8 @@ from . import progress
 from .class_distances import ClassDistances
 from .errors import InputError
 from .features import Features
+from .folding import flatten
+from .margin_metric import Embedding, MarginMetric
 from .neighbors import NearestNeighbors
 from .stream import Stream
 from .windows import Windows, sliding_windows
@@ -40,28 +42,32 @@ class ReferenceSearch:
     plain : array of shape (T, d')
         The features of the references' steps, before whitening.
     embedded : array of shape (n, r)
+    nearest : NearestNeighbors
     by_class : ClassDistances
+    embed : callable
+        From windows (n, w, d') of features to the learned space (n, r).
     """
 
     def __init__(
         self, windows: Windows, features: Features, metric: Any, codes: Ints, n_classes: int
     ) -> None:
-        self._width, self._features, self._metric = windows.width, features, metric
+        self._width, self._features = windows.width, features
+        self.embed = embedding(metric)
         self.plain = features.of_runs(windows)
         seen = features.mix(self.plain)
         self.embedded = np.concatenate([*self._embed(seen, windows.start)])
-        self._nearest = NearestNeighbors(self.embedded)
+        self.nearest = NearestNeighbors(self.embedded)
         self.by_class = ClassDistances(self.embedded, codes, n_classes)
 
     def __len__(self) -> int:
-        return len(self._nearest)
+        return len(self.nearest)
 
     def neighbours(self, stream: Stream, k: int) -> tuple[Floats, Ints]:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
         for at, Z in self._blocks(stream):
-            distances[at], rows[at] = self._nearest.query(Z, k)
+            distances[at], rows[at] = self.nearest.query(Z, k)
         return distances, rows
 
     def class_distances(self, stream: Stream) -> Floats:
@@ -84,8 +90,14 @@ class ReferenceSearch:
         nothing = np.empty(0)
         view = Windows(seen, self._width, start, nothing.astype(np.int64), nothing).view
         for begin in range(0, len(start), BLOCK):
-            X = view[start[begin : begin + BLOCK]]
-            yield X.reshape(len(X), -1) if self._metric is None else self._metric.transform(X)
+            yield self.embed(view[start[begin : begin + BLOCK]])
+
+
+def embedding(metric: Any) -> Embedding:
+    """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
+    if metric is None:
+        return flatten
+    return metric._embedding() if isinstance(metric, MarginMetric) else metric.transform
 
 
 def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:

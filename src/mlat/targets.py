@@ -7,9 +7,11 @@ the rules here keep such neighbours out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from .errors import InputError
@@ -60,52 +62,190 @@ def select_targets(
     targets : array of shape (n, n_targets)
         Row numbers, nearest first, filled up with -1 where fewer are permitted.
     """
-    names = np.unique(codes) if names is None else names
+    check_enough(codes, n_targets, names)
+    places = places_of(codes, start, run, gap=gap, width=width)
     targets = np.full((len(X), n_targets), -1, dtype=np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        if len(rows) < max(n_targets, 2):
-            raise InputError(
-                f"state {names[code]!s} has fewer windows ({len(rows)}) than n_targets "
-                f"({n_targets}) needs; label more of it, leave it out, or lower n_targets"
-            )
-        part = _nearest_permitted(X[rows], n_targets, gap, start[rows], run[rows], width)
-        if (part < 0).all():
-            raise InputError(
-                f"no two windows of state {names[code]!s} are {gap} steps apart; "
-                "lower target_gap, or label more of the state"
-            )
-        targets[rows] = np.where(part >= 0, rows[part], -1)
+        nearest = Nearest.none(len(rows), n_targets)
+        nearest.meet(X[rows], places.take(rows), X[rows], places.take(rows))
+        targets[rows] = nearest.rows
+    check_found(codes, targets, gap, names)
     return targets
 
 
-def _nearest_permitted(
-    X: NDArray[Any], k: int, gap: Gap, start: NDArray[Any], run: NDArray[Any], width: int
-) -> NDArray[np.int64]:
-    """As :func:`select_targets` for the windows of one state."""
-    n = len(X)
-    norms = np.einsum("ij,ij->i", X, X)
-    other_run = False
-    if gap == "run":
-        run = episodes(start, run, APART * width)
-        other_run = bool((run != run[0]).any())
-        gap = min(APART * width, int(np.ptp(start)) // 2)
-    nearest = np.full((n, k), -1, dtype=np.int64)
-    for begin in range(0, n, BLOCK):
-        rows = slice(begin, min(begin + BLOCK, n))
-        squared = norms[rows, None] + norms[None, :] - 2 * (X[rows] @ X.T)
-        same_run = run[rows, None] == run[None, :]
-        steps = np.abs(start[rows, None] - start[None, :])
-        barred = same_run if other_run else same_run & (steps < gap)
-        squared[barred] = np.inf
-        squared[np.arange(squared.shape[0]), np.arange(rows.start, rows.stop)] = np.inf
-        best = np.argpartition(squared, min(k, n - 1) - 1, axis=1)[:, :k]
-        distance = np.take_along_axis(squared, best, axis=1)
-        order = np.lexsort((best, distance), axis=1)
-        best = np.take_along_axis(best, order, axis=1)
-        distance = np.take_along_axis(distance, order, axis=1)
-        nearest[rows] = np.where(np.isfinite(distance), best, -1)
-    return nearest
+def check_enough(codes: NDArray[Any], n_targets: int, names: NDArray[Any] | None = None) -> None:
+    """Refuse a state with too few windows."""
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        if count < max(n_targets, 2):
+            raise InputError(
+                f"state {_name(code, names)} has fewer windows ({count}) than n_targets "
+                f"({n_targets}) needs; label more of it, leave it out, or lower n_targets"
+            )
+
+
+def check_found(
+    codes: NDArray[Any], targets: NDArray[np.int64], gap: Gap, names: NDArray[Any] | None = None
+) -> None:
+    """Refuse a state none of whose windows has a target."""
+    without = np.setdiff1d(codes, codes[(targets >= 0).any(axis=1)])
+    if len(without):
+        raise InputError(
+            f"no two windows of state {_name(without[0], names)} are {gap} steps apart; "
+            "lower target_gap, or label more of the state"
+        )
+
+
+def _name(code: Any, names: NDArray[Any] | None) -> str:
+    return str(code if names is None else names[code])
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where windows lie, as far as it decides on who may be whose target.
+
+    ``row`` (n,) is each window's number in the whole problem. Two windows of one ``run`` whose
+    ``start`` is fewer than ``gap`` apart are not each other's target; all three are (n,).
+    """
+
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    run: NDArray[np.int64]
+    gap: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.int64]) -> Places:
+        return Places(self.row[rows], self.start[rows], self.run[rows], self.gap[rows])
+
+
+def places_of(
+    codes: NDArray[Any], start: NDArray[Any], run: NDArray[Any], *, gap: Gap, width: int
+) -> Places:
+    """The rule of :func:`select_targets` for all windows of a problem."""
+    whose, apart = run.astype(np.int64), np.empty(len(codes), np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        if gap != "run":
+            apart[rows] = gap
+            continue
+        whose[rows] = episodes(start[rows], run[rows], APART * width)
+        several = (whose[rows] != whose[rows[0]]).any()
+        near = min(APART * width, int(np.ptp(start[rows])) // 2)
+        apart[rows] = np.iinfo(np.int64).max if several else near
+    return Places(np.arange(len(codes)), start.astype(np.int64), whose, apart)
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The nearest permitted windows of the same state that were met so far.
+
+    ``rows`` (n, k) are their numbers, nearest first and of equally near ones the lower number
+    first, filled up with -1; ``squared`` (n, k) how far they are. It does not matter in which
+    order windows are met, nor how many at a time: distances are summed in one fixed order.
+    """
+
+    rows: NDArray[np.int64]
+    squared: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, n: int, k: int) -> Nearest:
+        return cls(np.full((n, k), -1, np.int64), np.full((n, k), np.inf))
+
+    def add(self, at: NDArray[np.int64], others: Nearest) -> None:
+        """Take in what the windows ``at`` (m,) have met elsewhere."""
+        rows = np.concatenate([self.rows[at], others.rows], axis=1)
+        squared = np.concatenate([self.squared[at], others.squared], axis=1)
+        # A place that is free is behind all others: it is infinitely far.
+        first = np.lexsort((rows, squared), axis=1)[:, : self.rows.shape[1]]
+        self.rows[at] = np.take_along_axis(rows, first, axis=1)
+        self.squared[at] = np.take_along_axis(squared, first, axis=1)
+
+    def meet(self, X: NDArray[Any], places: Places, others: NDArray[Any], there: Places) -> None:
+        """Compare windows X (n, D), all of one state, with others (m, D) of that state."""
+        if not len(X) or not len(others):
+            return
+        X, others = (np.ascontiguousarray(a, dtype=np.float64) for a in (X, others))
+        # Around their mean the windows are small, and so are the rounding errors of the product.
+        mean = others.mean(axis=0)
+        x, y = X - mean, others - mean
+        x_squared, y_squared = np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
+        # |fl(2 x·y) - 2 x·y| ≤ γ_D (‖x‖² + ‖y‖²), and a few more roundings.
+        relative = (X.shape[1] + 16) * float(np.finfo(np.float64).eps)
+        for begin in range(0, len(X), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            _meet(
+                x[some] @ y.T,
+                X[some],
+                others,
+                x_squared[some],
+                y_squared,
+                relative,
+                *(a[some] for a in (places.row, places.start, places.run, places.gap)),
+                *(there.row, there.start, there.run),
+                self.rows[some],
+                self.squared[some],
+            )
+
+
+@njit(cache=True, nogil=True)
+def _meet(  # type: ignore[no-untyped-def]
+    product,
+    X,
+    others,
+    x_squared,
+    y_squared,
+    relative,
+    row,
+    start,
+    run,
+    gap,
+    row_there,
+    start_there,
+    run_there,
+    rows,
+    squared,
+):
+    n, m = product.shape
+    k = rows.shape[1]
+    upper = np.empty(k)
+    for q in range(n):
+        # The k-th smallest upper bound: nothing whose lower bound is above it can be a target.
+        upper[:] = squared[q]
+        for i in range(m):
+            total = x_squared[q] + y_squared[i]
+            bound = total - 2.0 * product[q, i] + relative * total
+            if bound < upper[k - 1]:
+                if row[q] == row_there[i] or (
+                    run[q] == run_there[i] and abs(start[q] - start_there[i]) < gap[q]
+                ):
+                    continue
+                place = k - 1
+                while place > 0 and upper[place - 1] > bound:
+                    upper[place] = upper[place - 1]
+                    place -= 1
+                upper[place] = bound
+        cut = upper[k - 1]
+        for i in range(m):
+            total = x_squared[q] + y_squared[i]
+            if total - 2.0 * product[q, i] - relative * total > cut:
+                continue
+            if row[q] == row_there[i] or (
+                run[q] == run_there[i] and abs(start[q] - start_there[i]) < gap[q]
+            ):
+                continue
+            distance = 0.0
+            for f in range(X.shape[1]):
+                difference = X[q, f] - others[i, f]
+                distance += difference * difference
+            place = k
+            while place > 0 and (
+                squared[q, place - 1] > distance
+                or (squared[q, place - 1] == distance and rows[q, place - 1] > row_there[i])
+            ):
+                place -= 1
+            for later in range(k - 1, place, -1):
+                squared[q, later], rows[q, later] = squared[q, later - 1], rows[q, later - 1]
+            if place < k:
+                squared[q, place], rows[q, place] = distance, row_there[i]
 
 
 def episodes(start: NDArray[Any], run: NDArray[Any], gap: int) -> NDArray[np.int64]:

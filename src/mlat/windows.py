@@ -133,15 +133,22 @@ def sliding_windows(
     if labelled:
         _check_width(stream, width)
     runs = stream.runs if labelled else stream.segments
-    count = np.maximum(runs.length - width, -step) // step + 1
-    run = np.repeat(np.arange(len(runs)), count)
-    rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # within its run
-    start = runs.start[run] + step * rank
+    start, run = starts_in_runs(runs.start, runs.length, width, step)
     windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
     if per_state is not None:
         rng = np.random.default_rng(random_state)
         windows = windows.take(_draw(stream, runs.code[run], per_state, rng))
     return windows
+
+
+def starts_in_runs(
+    start: NDArray[np.int64], length: NDArray[np.int64], width: int, step: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the windows of runs begin, and the run of each; runs are given by start and length."""
+    count = np.maximum(length - width, -step) // step + 1
+    run = np.repeat(np.arange(len(start)), count)
+    rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # within its run
+    return start[run] + step * rank, run
 
 
 def _whole(value: Any, name: str, unit: str) -> int:

@@ -13,6 +13,7 @@ from .evaluate import evaluate
 from .explain import explain_step
 from .fit import fit
 from .inspect_model import inspect_model
+from .live import live
 from .one_line import OneLineGroup
 from .predict import predict
 from .reproduce import reproduce
@@ -31,6 +32,7 @@ app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("explain")(explain_step)
 app.command("inspect")(inspect_model)
+app.command("live")(live)
 app.add_typer(data.app, name="data")
 app.command("reproduce")(reproduce)
 app.add_typer(bench.app, name="bench")

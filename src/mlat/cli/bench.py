@@ -35,6 +35,18 @@ def fit(context: typer.Context) -> None:
     _run("fit", context)
 
 
+@app.command("live", context_settings=_FORWARD)
+def live(context: typer.Context) -> None:
+    """Live classification."""
+    _run("live", context)
+
+
+@app.command("scale", context_settings=_FORWARD)
+def scale(context: typer.Context) -> None:
+    """Learning on a Dask cluster."""
+    _run("scale", context)
+
+
 def _run(name: str, context: typer.Context) -> None:
     module = f"mlat.bench.{name}"
     try:

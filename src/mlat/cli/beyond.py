@@ -18,7 +18,7 @@ from ..experiments.beyond_results import gather, planned
 from ..experiments.journal import Journal, Result, read_results
 from ..experiments.runner import Experiment
 from ..experiments.sources import People
-from .jobs import do_jobs
+from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
 
@@ -32,7 +32,8 @@ def reproduce_beyond(
     python: Path | None = None,
     systems: Sequence[str] | None = None,
     only_report: bool = False,
-    n_workers: int = 1,
+    jobs: int | None = None,
+    scheduler: str | None = None,
     report: Path | None = None,
 ) -> None:
     """Compute what is missing, and report on all that is there.
@@ -48,6 +49,10 @@ def reproduce_beyond(
         Compute these alone. The report has whatever the journals have.
     only_report : bool
         Compute nothing.
+    jobs : int, optional
+        Processes; default one per processor.
+    scheduler : str, optional
+        The address of a Dask scheduler whose workers do the jobs instead.
     """
     peer = _place_of(python)
     experiments = beyond_experiments(people, peer)
@@ -68,9 +73,9 @@ def reproduce_beyond(
         limit = n_runs[width]
         if not only_report and limit:
             some = {name: experiment.systems[name] for name in wanted}
-            with Journal(path) as journal:
-                jobs = planned(replace(experiment, systems=some), limit)
-                do_jobs(experiment, jobs, journal, n_workers, width)
+            with doers(jobs, scheduler) as by, Journal(path) as journal:
+                todo = planned(replace(experiment, systems=some), limit)
+                do_jobs(experiment, todo, journal, by, width)
         results[width] = _found(experiment, path, limit)
     _report(results, experiments, folder, report)
 

@@ -6,20 +6,46 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..errors import InputError
 from ..experiments.journal import Job, Journal, Result
-from ..experiments.runner import Experiment, run_jobs
+from ..experiments.runner import Engine, Experiment, run_jobs
 from ..experiments.timing import TimeLeft
 
 SECONDS_BETWEEN_LINES = 15.0
 
 
+@dataclass(frozen=True)
+class Doers:
+    """Who does the jobs: some processes, or an engine that has as many of its own."""
+
+    n_workers: int
+    engine: Engine | None = None
+
+
+@contextmanager
+def doers(jobs: int | None, scheduler: str | None) -> Iterator[Doers]:
+    """Processes of this machine, or the workers of a Dask scheduler."""
+    if scheduler is None:
+        yield Doers(jobs or n_processors())
+        return
+    if jobs is not None:
+        raise InputError("--jobs is for processes here; with --scheduler its workers are counted")
+    # Not before: Dask need not be there for the rest.
+    from ..cluster.clients import connect
+    from ..cluster.dask_jobs import dask_engine
+
+    with connect(scheduler) as client:
+        yield Doers(sum(client.nthreads().values()), dask_engine(client))
+
+
 def do_jobs(
-    experiment: Experiment, jobs: list[Job], journal: Journal, n_workers: int, title: str = ""
+    experiment: Experiment, jobs: list[Job], journal: Journal, by: Doers, title: str = ""
 ) -> list[Result]:
     """Do the jobs, with a bar on a terminal and with lines elsewhere.
 
@@ -31,7 +57,8 @@ def do_jobs(
     keys = [(job, experiment.fingerprint(job)) for job in jobs]
     todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
     kept = len(jobs) - len(todo)
-    counts = f"{len(jobs)} jobs, {kept} of them done before; {n_workers} processes"
+    who = "processes" if by.engine is None else "threads of the Dask cluster"
+    counts = f"{len(jobs)} jobs, {kept} of them done before; {by.n_workers} {who}"
     typer.echo(f"{title}: {counts}" if title else counts, err=True)
     asked = set(jobs)
     stale = {job for job, _ in journal.results if job in asked} & set(todo)
@@ -41,7 +68,7 @@ def do_jobs(
             "they are computed anew",
             err=True,
         )
-    left = TimeLeft(todo, journal.results.values(), n_workers)
+    left = TimeLeft(todo, journal.results.values(), by.n_workers)
     console = Console(stderr=True)
     try:
         with (
@@ -54,7 +81,14 @@ def do_jobs(
                 left.done(result)
                 show(result, left.seconds)
 
-            return run_jobs(experiment, jobs, journal, n_workers=n_workers, on_done=on_done)
+            return run_jobs(
+                experiment,
+                jobs,
+                journal,
+                n_workers=by.n_workers,
+                engine=by.engine,
+                on_done=on_done,
+            )
     except KeyboardInterrupt:
         typer.echo(
             f"stopped; {journal.path} keeps what is done: the same command goes on", err=True

@@ -13,7 +13,7 @@ from ..experiments.journal import Journal
 from ..experiments.protocol import PROTOCOLS
 from ..experiments.runner import Experiment, plan
 from ..experiments.sources import uci_people
-from .jobs import do_jobs, n_processors
+from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
 # People that no default was chosen on; one run of them under ``holdout`` takes a minute or two.
@@ -70,6 +70,10 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; default one per processor.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Run on the workers of this Dask scheduler, such as tcp://host:8786."),
+    ] = None,
     protocol: Annotated[
         ProtocolChoice | None, typer.Option(help="Default both, with --quick holdout.")
     ] = None,
@@ -115,7 +119,8 @@ def reproduce(
             python=peer_python,
             systems=_names(systems),
             only_report=only_report,
-            n_workers=jobs or n_processors(),
+            jobs=jobs,
+            scheduler=scheduler,
             report=report,
         )
         return
@@ -124,8 +129,8 @@ def reproduce(
     todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
     if report is not None:
         check_can_write(report)
-    with Journal(make_folder(folder) / "journal.jsonl") as journal:
-        results = do_jobs(experiment, todo, journal, jobs or n_processors())
+    with doers(jobs, scheduler) as by, Journal(make_folder(folder) / "journal.jsonl") as journal:
+        results = do_jobs(experiment, todo, journal, by)
     # Not before: a long run should not fail for what only its report needs.
     from ..experiments.report import write_reports
 

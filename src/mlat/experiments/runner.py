@@ -80,6 +80,9 @@ class Experiment:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+Engine = Callable[[Experiment, Sequence[Job]], Iterator[Result]]
+
+
 def plan(
     experiment: Experiment,
     protocols: Sequence[str],
@@ -114,18 +117,23 @@ def run_jobs(
     journal: Journal,
     *,
     n_workers: int = 1,
+    engine: Engine | None = None,
     on_done: Callable[[Result], Any] = lambda result: None,
 ) -> list[Result]:
     """The results of all jobs, in their order; only those not in the journal are computed.
 
     Parameters
     ----------
+    engine : callable, optional
+        From an experiment and jobs to their results, in any order; default processes of this
+        machine, ``n_workers`` of them.
     on_done : callable
         Told of each result as soon as it is in the journal.
     """
     keys = [(job, experiment.fingerprint(job)) for job in jobs]
     todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
-    for result in _compute(experiment, todo, n_workers):
+    computed = engine(experiment, todo) if engine else _compute(experiment, todo, n_workers)
+    for result in computed:
         journal.add(result)
         on_done(result)
     return [journal.results[key] for key in keys]

@@ -59,7 +59,7 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
     metric, metric_tensors = _describe_metric(classifier.metric_)
     windows = classifier.windows_
     # Only the steps that are needed, so that the file holds no more than it needs.
-    steps, start = _needed_steps(windows, between=classifier.features_.lift.memory > 0)
+    steps, start = needed_steps(windows, between=classifier.features_.lift.memory > 0)
     tensors: Tensors = {
         "steps": steps,
         "start": start,
@@ -165,25 +165,29 @@ def _describe_lift(lift: Lift) -> dict[str, Any]:
 
 
 def _describe_confidence(confidence: Confidence) -> dict[str, Any]:
-    # JSON has no infinity: a threshold that is never passed is null.
+    # JSON has no infinity and no NaN: a threshold that is never passed is null, and so is a
+    # farthest distance that is not known.
     return {
         "beta": confidence.calibration.beta,
         "typical": confidence.calibration.typical,
         "tempering": confidence.persistence.tempering,
         "threshold": confidence.threshold if np.isfinite(confidence.threshold) else None,
+        "farthest": confidence.farthest if np.isfinite(confidence.farthest) else None,
     }
 
 
 def _rebuild_confidence(record: dict[str, Any], transition: NDArray[Any]) -> Confidence:
-    threshold = record["threshold"]
+    # A file of before the farthest distance was kept has no such field.
+    threshold, farthest = record["threshold"], record.get("farthest")
     return Confidence(
         Calibration(record["beta"], record["typical"]),
         Persistence(transition, record["tempering"]),
         np.inf if threshold is None else threshold,
+        np.nan if farthest is None else farthest,
     )
 
 
-def _needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The steps inside some window, and where each window starts among them.
 
     ``between`` keeps those between the windows of a run too: a lift may look back at them.

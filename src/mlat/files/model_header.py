@@ -111,12 +111,13 @@ def _is_number(value: Any, low: float, high: float) -> bool:
 def _is_confidence(record: Any) -> bool:
     if not isinstance(record, dict):
         return False
-    threshold = record.get("threshold")
+    threshold, farthest = record.get("threshold"), record.get("farthest")
     return (
         _is_number(record.get("beta"), 0, 1e6)
         and _is_number(record.get("typical"), 1e-300, 1e300)
         and _is_number(record.get("tempering"), 0, 1)
         and (threshold is None or _is_number(threshold, 0, 1e300))
+        and (farthest is None or _is_number(farthest, 0, 1e300))
     )
 
 

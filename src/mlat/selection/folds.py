@@ -20,7 +20,9 @@ Ints = NDArray[np.int64]
 # Of a single run, the share at each end that learns or judges. The rest between them is left out,
 # so that they are as far apart as the run allows: nearer ends would all look alike.
 SHARE = 1 / 3
-BLOCKS = 3  # per state and fold, by which the error of a score is judged
+# At most so many blocks per state and fold, by which the error of a score is judged. None is
+# shorter than a window: stretches that share their steps would make chance look sure.
+BLOCKS = 3
 
 NEITHER, EARLY, LATE, BOTH = 0, 1, 2, 3
 
@@ -116,14 +118,21 @@ def far_folds(windows: Windows, codes: Ints, sides: Ints) -> list[Fold]:
         if len(judged) < 2:
             return []
         judge = judge[np.isin(codes[judge], judged)]
-        folds.append(Fold(train, judge, _blocks(codes[judge])))
+        folds.append(Fold(train, judge, _blocks(codes[judge], _windows_long(windows))))
     return folds
 
 
-def _blocks(codes: Ints) -> Ints:
-    """Numbers for stretches of windows of one state, a few for each."""
+def _windows_long(windows: Windows) -> int:
+    """How many successive windows begin within the length of one."""
+    stride = int(np.diff(windows.start).min(initial=windows.width))
+    return max(1, windows.width // max(1, stride))
+
+
+def _blocks(codes: Ints, shortest: int) -> Ints:
+    """Numbers for stretches of windows of one state, a few for each and none shorter than that."""
     block = np.empty(len(codes), np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        block[rows] = code * BLOCKS + np.arange(len(rows)) * BLOCKS // len(rows)
+        n_blocks = max(1, min(BLOCKS, len(rows) // shortest))
+        block[rows] = code * BLOCKS + np.arange(len(rows)) * n_blocks // len(rows)
     return block

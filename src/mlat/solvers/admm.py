@@ -13,7 +13,7 @@ import numpy as np
 from .. import toeplitz
 from ..optim import Memory, minimize
 from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty
-from .problem import Floats, Listener, Problem, Record
+from .problem import Floats, Listener, MarginProblem, Record
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ADMMSolution:
 
 
 def solve_admm(
-    problem: Problem,
+    problem: MarginProblem,
     *,
     rho: float = 0.3,
     max_iter: int = 100,
@@ -47,9 +47,9 @@ def solve_admm(
 
     Parameters
     ----------
-    problem : Problem
+    problem : MarginProblem
     rho : float
-        The penalty ρ, relative to the loss (``Problem.relative_weight``).
+        The penalty ρ, relative to the loss (``MarginProblem.relative_weight``).
     max_iter : int
         The paper's K.
     inner_iter : int

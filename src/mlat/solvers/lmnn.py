@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..optim import minimize
-from .problem import Floats, Listener, Problem, Record
+from .problem import Floats, Listener, MarginProblem, Record
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,16 @@ class LMNNSolution:
 
 
 class MahalanobisObjective:
-    """``E(LᵀL) + Σ weight/2 ‖LᵀL - centre‖²`` and its gradient in L.
+    """``E(LᵀL) + Σ weight/2 ‖LᵀL - centre‖²`` and its gradient in L."""
 
-    The pull towards targets is a fixed quadratic form ``tr(L C Lᵀ)``; only the push depends on
-    which margins are violated, and its gradient only on the windows that violate them.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.flat = problem.flat
-        self.margin = problem.margin_loss()
-        self.pull = self.margin.pull_matrix(problem.flat)
+    def __init__(self, problem: MarginProblem) -> None:
+        self._loss = problem.linear_loss()
         self.penalties: Sequence[tuple[float, Floats]] = ()
         self.loss = np.inf  # E alone, at the last point asked for
 
     def __call__(self, L: Floats) -> tuple[float, Floats]:
-        pushed, rows, force = self.margin.push(self.flat @ L.T)
-        pulled = L @ self.pull
-        self.loss = value = pushed + float(np.vdot(pulled, L))
-        gradient = 2 * (pulled + force.T @ self.flat[rows])
+        self.loss, gradient = self._loss(L)
+        value = self.loss
         if self.penalties:
             M = L.T @ L
             for weight, centre in self.penalties:
@@ -51,7 +43,7 @@ class MahalanobisObjective:
         return value, gradient
 
 
-def shrinkage_penalty(problem: Problem) -> list[tuple[float, Floats]]:
+def shrinkage_penalty(problem: MarginProblem) -> list[tuple[float, Floats]]:
     """The penalty ``λ/2 ‖M - M0‖²`` towards the scaled identity; none for λ = 0."""
     if not problem.shrinkage:
         return []
@@ -59,13 +51,13 @@ def shrinkage_penalty(problem: Problem) -> list[tuple[float, Floats]]:
     return [(problem.relative_weight(problem.shrinkage), problem.scale * np.eye(size))]
 
 
-def scaled_identity(problem: Problem) -> Floats:
+def scaled_identity(problem: MarginProblem) -> Floats:
     """``L0 = √s·I``, the start of every solver."""
     return np.sqrt(problem.scale) * np.eye(problem.width * problem.n_channels)
 
 
 def solve_lmnn(
-    problem: Problem,
+    problem: MarginProblem,
     *,
     max_iter: int,
     tol: float,

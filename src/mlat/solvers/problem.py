@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..margin import LargeMarginLoss
+from ..shares import Share
+from .filter_losses import blocks_loss
+from .linear_loss import LinearLoss
 
 Floats = NDArray[np.float64]
+Loss = Callable[[Floats], tuple[float, Floats]]
 Record = dict[str, float]
 Listener = Callable[[Record], Any]
 
@@ -21,9 +26,67 @@ Listener = Callable[[Record], Any]
 TARGET_DISTANCE = 4.0
 
 
+class MarginProblem(ABC):
+    """A large-margin problem as the solvers see it, wherever its windows are.
+
+    Attributes
+    ----------
+    shrinkage : float
+        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
+        ``relative_weight``.
+    scale : float
+        The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
+    initial_loss : float
+        ``E(M0)``.
+    step_moments : array of shape (d, d)
+        ``Σ x xᵀ`` over the steps x of all windows, centred.
+    """
+
+    shrinkage: float
+
+    @property
+    @abstractmethod
+    def width(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def n_channels(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def scale(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def initial_loss(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def step_moments(self) -> Floats: ...
+
+    @abstractmethod
+    def linear_loss(self) -> Loss:
+        """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
+
+    @abstractmethod
+    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
+        """``E`` and its gradient as a function of the taps H (q, r, d)."""
+
+    def relative_weight(self, weight: float) -> float:
+        """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
+        size = self.width * self.n_channels
+        return weight * 2 * self.initial_loss / (self.scale**2 * size)
+
+
+def scale_for(total: float, count: int) -> float:
+    """The scale for ``count`` target distances that are ``total`` together."""
+    # Identical targets (a constant stream) give no scale: any will do.
+    return TARGET_DISTANCE * count / total if total > 0 else 1.0
+
+
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """A large-margin problem over windows.
+class Problem(MarginProblem):
+    """A large-margin problem over windows that are here.
 
     Parameters
     ----------
@@ -40,6 +103,8 @@ class Problem:
     shrinkage : float
         Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
         ``relative_weight``.
+    share : Share, optional
+        Which part of the loss to sum, where the rest is summed elsewhere.
     """
 
     X: Floats
@@ -49,6 +114,7 @@ class Problem:
     run: NDArray[np.int64]
     push_weight: float = 0.5
     shrinkage: float = 0.0
+    share: Share | None = None
 
     @property
     def width(self) -> int:
@@ -65,26 +131,38 @@ class Problem:
         return flat - flat.mean(axis=0)
 
     def margin_loss(self) -> LargeMarginLoss:
-        return LargeMarginLoss(self.codes, self.targets, self.push_weight)
+        return LargeMarginLoss(self.codes, self.targets, self.push_weight, self.share)
 
-    @cached_property
-    def scale(self) -> float:
-        """The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``."""
+    def linear_loss(self) -> Loss:
+        return LinearLoss(self.flat, self.margin_loss())
+
+    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
+        return blocks_loss(self, n_taps, n_filters)
+
+    def target_spread(self) -> tuple[float, int]:
+        """The squared Euclidean distances of all targets together, and their number."""
         total, count = 0.0, 0
+        pulled = True if self.share is None else self.share.pulled
         for column in self.targets.T:
-            rows = np.flatnonzero(column >= 0)
+            rows = np.flatnonzero((column >= 0) & pulled)
             apart = self.flat[rows] - self.flat[column[rows]]
             total += float((apart**2).sum())
             count += len(rows)
-        # Identical targets (a constant stream) give no scale: any will do.
-        return TARGET_DISTANCE * count / total if total > 0 else 1.0
+        return total, count
+
+    def loss_at_identity(self, scale: float) -> float:
+        """``E(s·I)``."""
+        return self.margin_loss()(np.sqrt(scale) * self.flat)[0]
+
+    @cached_property
+    def scale(self) -> float:
+        return scale_for(*self.target_spread())
 
     @cached_property
     def initial_loss(self) -> float:
-        """``E(M0)``."""
-        return self.margin_loss()(np.sqrt(self.scale) * self.flat)[0]
+        return self.loss_at_identity(self.scale)
 
-    def relative_weight(self, weight: float) -> float:
-        """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
-        size = self.width * self.n_channels
-        return weight * 2 * self.initial_loss / (self.scale**2 * size)
+    @property
+    def step_moments(self) -> Floats:
+        steps = self.flat.reshape(-1, self.n_channels)
+        return steps.T @ steps

@@ -1,0 +1,219 @@
+"""``mlat live``: classify a stream as it arrives."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from . import stream_options as options
+from .predict import ModelFile
+
+
+class Format(StrEnum):
+    JSON = "json"
+    CSV = "csv"
+
+
+class Missing(StrEnum):
+    ABSTAIN = "abstain"
+    HOLD = "hold"
+    REJECT = "reject"
+
+
+class OrderBy(StrEnum):
+    NONE = "none"
+    SEQ = "seq"
+    TIME = "time"
+
+
+class Dead(StrEnum):
+    AUTO = "auto"
+    OFF = "off"
+
+
+class Search(StrEnum):
+    AUTO = "auto"
+    EXACT = "exact"
+    FLAT = "flat"
+
+
+class Fsync(StrEnum):
+    ALWAYS = "always"
+    OFF = "off"
+
+
+def live(
+    model: ModelFile,
+    source: Annotated[
+        str,
+        typer.Option(
+            metavar="SOURCE",
+            help="Where steps come from: - (lines on standard input), replay:FILE[@RATE], "
+            "mqtt://HOST:PORT/TOPIC or lsl:NAME.",
+            show_default=False,
+        ),
+    ],
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep every step and prediction there before it is shown; the same command goes "
+            "on from there.",
+        ),
+    ] = None,
+    serve: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve a page that shows the stream.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What the page asks for; needed beyond this machine (or set MLAT_TOKEN).",
+        ),
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="Of the predictions on standard output.")
+    ] = Format.JSON,
+    missing: Annotated[
+        Missing,
+        typer.Option(
+            help="A step that lacks a value: unknown; the channel's last value; or refused."
+        ),
+    ] = Missing.ABSTAIN,
+    hold: Annotated[
+        int, typer.Option(metavar="N", min=1, help="With --missing hold: steps in a row at most.")
+    ] = 5,
+    order_by: Annotated[
+        OrderBy, typer.Option(help="What tells the order of steps; none: their arrival.")
+    ] = OrderBy.NONE,
+    reorder: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Steps that may wait for an earlier one.")
+    ] = 0,
+    rate: Annotated[
+        float | None, typer.Option(metavar="HZ", help="Steps in a second, to tell gaps by time.")
+    ] = None,
+    max_gap: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Seconds between steps that are no gap; default 1.5/rate."),
+    ] = None,
+    far: Annotated[
+        str,
+        typer.Option(
+            metavar="X",
+            help="Unknown where a window is X times farther than any in training; or off.",
+        ),
+    ] = "3",
+    dead: Annotated[
+        Dead, typer.Option(help="Unknown while a channel stands still unlike in training.")
+    ] = Dead.AUTO,
+    search: Annotated[Search, typer.Option(help="How references are searched.")] = Search.AUTO,
+    filtered: options.Filtered = False,
+    fsync: Annotated[
+        Fsync,
+        typer.Option(help="Wait for the disk at every record; off survives no loss of power."),
+    ] = Fsync.ALWAYS,
+    again: Annotated[
+        int | None,
+        typer.Option(
+            metavar="STEP", min=0, help="First print what the journal holds from this step on."
+        ),
+    ] = None,
+    snapshot_every: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Steps between snapshots of the session.")
+    ] = 10_000,
+    segment_size: Annotated[
+        int, typer.Option(metavar="BYTES", min=1, help="Of the journal's files.")
+    ] = 64_000_000,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Delete the journal's old files, but never the newest N or what a restart needs; "
+            "default keeps all.",
+        ),
+    ] = None,
+) -> None:
+    """Tell the state of every step as it arrives.
+
+    Predictions go to standard output, a line each; notices go to standard error. Ctrl-C ends it.
+    """
+    from ..files.model_file import load
+    from ..live import LiveSession
+    from ..live.sources import open_source
+    from .live_program import Program
+
+    _check_together(journal=journal, fsync=fsync, again=again, keep=keep)
+    address = None if serve is None else parse_address(serve)
+    if address is None and token is not None:
+        raise InputError("--token is for the page, and there is none; add --serve HOST:PORT")
+    opened = open_source(source)
+    classifier = load(model)
+    session = LiveSession(
+        classifier,
+        missing=str(missing),
+        hold=hold,
+        order_by=str(order_by),
+        reorder=reorder,
+        rate=rate,
+        max_gap=max_gap,
+        far=parse_far(far),
+        dead=str(dead),
+        search=str(search),
+        filtered=filtered,
+    )
+    program = Program(
+        classifier,
+        session,
+        opened,
+        form=str(form),
+        folder=journal,
+        fsync=fsync is Fsync.ALWAYS,
+        again=again,
+        snapshot_every=snapshot_every,
+        segment_size=segment_size,
+        keep=keep,
+        address=address,
+        token=token,
+    )
+    raise typer.Exit(program.run())
+
+
+def _check_together(
+    *, journal: Path | None, fsync: Fsync, again: int | None, keep: int | None
+) -> None:
+    if journal is not None:
+        return
+    for option, given in (
+        ("--fsync off", fsync is Fsync.OFF),
+        ("--again", again is not None),
+        ("--keep", keep is not None),
+    ):
+        if given:
+            raise InputError(f"{option} is about the journal; add --journal DIR")
+
+
+def parse_far(text: str) -> float | None:
+    """``off``, or a positive number."""
+    if text == "off":
+        return None
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise InputError(f"--far {text}: give a positive number such as 3, or off")
+    return factor
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT``, ``[::1]:PORT``, or a port on this machine alone."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise InputError(f"--serve {text}: give a host and a port, such as 127.0.0.1:8765")
+    return host, int(port)

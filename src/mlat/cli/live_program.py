@@ -1,0 +1,170 @@
+"""A live session as a program: its journal, its page, its signals, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..classifier import StreamClassifier
+from ..live import LiveSession
+from ..live.journal.journal import Journal
+from ..live.journal.keeper import Keeper
+from ..live.journal.recovery import identity_of
+from ..live.running.output import Lines, Notices
+from ..live.running.runner import Runner
+from ..live.sources.source import Source
+from .one_line import INTERRUPTED
+
+SHOWN = ("rejected", "late", "duplicate", "gaps", "held", "taught")
+
+
+class Program:
+    """What ``mlat live`` does once its options are understood.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Of the journal.
+    again : int, optional
+        The step from which on what the journal holds is printed again.
+    address : (host, port), optional
+        Where to serve the page.
+    """
+
+    def __init__(
+        self,
+        classifier: StreamClassifier,
+        session: LiveSession,
+        source: Source,
+        *,
+        form: str,
+        folder: Path | None,
+        fsync: bool,
+        again: int | None,
+        snapshot_every: int,
+        segment_size: int,
+        keep: int | None,
+        address: tuple[str, int] | None,
+        token: str | None,
+    ) -> None:
+        self._classifier, self._session, self._source = classifier, session, source
+        self._folder, self._fsync, self._segment_size = folder, fsync, segment_size
+        self._again, self._snapshot_every, self._keep = again, snapshot_every, keep
+        self._address, self._token = address, token
+        self._lines, self._notices = Lines(form), Notices()
+        self._status = 0
+
+    def run(self) -> int:
+        """Until the source ends or someone ends it; the exit status."""
+        journal = self._open_journal()
+        try:
+            asyncio.run(self._run(journal))
+        finally:
+            if journal is not None:
+                journal.close()
+        return self._status
+
+    def _open_journal(self) -> Journal | None:
+        if self._folder is None:
+            return None
+        return Journal(
+            self._folder,
+            identity_of(self._session),
+            segment_size=self._segment_size,
+            fsync=self._fsync,
+        )
+
+    async def _run(self, journal: Journal | None) -> None:
+        hub = None
+        if self._address is not None:
+            from ..live.serving.hub import Hub
+
+            hub = Hub(stream=None if journal is None else journal.name)
+        keeper = None
+        if journal is not None:
+            keeper = Keeper(journal, snapshot_steps=self._snapshot_every, keep=self._keep)
+        runner = Runner(
+            self._session,
+            self._source,
+            tuple(self._classifier.channels_),
+            keeper=keeper,
+            lines=self._lines,
+            notices=self._notices,
+            hub=hub,
+        )
+        self._recover(runner, journal)
+        server = None
+        if self._address is not None and hub is not None:
+            from ..live.serving.server import serve
+
+            server = await serve(
+                hub, self._classifier, *self._address, self._token, teach=runner.teach
+            )
+            self._notices.say(f"page at {server.url}")
+        ended = asyncio.Event()
+        _on_signals(lambda number: self._end(number, runner, ended))
+        try:
+            await runner.run()
+            self._notices.say(self._summary(runner))
+            if server is not None and not ended.is_set():
+                self._notices.say("the source has ended; the page stays until Ctrl-C")
+                await ended.wait()
+        finally:
+            if server is not None:
+                await server.close()
+
+    def _recover(self, runner: Runner, journal: Journal | None) -> None:
+        recovered = runner.recover()
+        if journal is None or recovered is None:
+            return
+        if journal.cut:
+            self._notices.say(
+                f"{journal.folder}: cut {journal.cut} bytes of a record that was never finished"
+            )
+        if journal.end:
+            self._notices.say(
+                f"{journal.folder}: goes on after {journal.end} records, with step "
+                f"{self._session.counters['accepted']}"
+            )
+        if self._again is not None:
+            for batch in journal.batches(journal.begin):
+                self._lines.write([p for p in batch.predictions if p.step >= self._again])
+
+    def _end(self, number: int, runner: Runner, ended: asyncio.Event) -> None:
+        # Ending by SIGTERM is what whoever sends it expects; Ctrl-C has the status of all commands.
+        self._status = INTERRUPTED if number == signal.SIGINT else 0
+        ended.set()
+        runner.stop()
+
+    def _summary(self, runner: Runner) -> str:
+        counters = self._session.counters
+        parts = [f"{counters['accepted']} steps", f"{counters['unknown']} of them unknown"]
+        parts += [f"{counters[name]} {name}" for name in SHOWN if counters[name]]
+        parts.append(f"{self._notices.n_refused} refused")
+        if runner.lags:
+            parts.append(_lag(runner.lags, "to disk" if runner.keeper is not None else "to told"))
+        return ", ".join(parts)
+
+
+def _lag(lags: Sequence[float], what: str) -> str:
+    shown = sorted(lags)
+    worst = shown[min(int(0.99 * len(shown)), len(shown) - 1)]
+    return f"{1e3 * statistics.median(shown):.1f} ms {what} (p99 {1e3 * worst:.1f} ms)"
+
+
+def _on_signals(handle: Callable[[int], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def once(number: int) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)  # a second time means: at once
+        handle(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread
+            loop.add_signal_handler(number, once, number)

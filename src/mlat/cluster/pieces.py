@@ -1,0 +1,106 @@
+"""Some windows of a problem as they travel: as runs of steps, and never laid out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..windows import Windows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """What is known of every window without its values, on the client: 24 bytes a window.
+
+    Attributes
+    ----------
+    width, n_channels : int
+    names : array of shape (S,)
+        The states.
+    codes, start, run : arrays of shape (n,)
+        As for :class:`mlat.solvers.Problem`.
+    """
+
+    width: int
+    n_channels: int
+    names: NDArray[Any]
+    codes: Ints
+    start: Ints
+    run: Ints
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Windows as steps.
+
+    Attributes
+    ----------
+    width : int
+    steps : array of shape (T, d)
+        The steps of the windows, each once however many windows it is in.
+    offset : array of shape (m,)
+        The step of ``steps`` at which each window begins.
+    rows : array of shape (m,)
+        The windows' numbers in the whole problem, ascending.
+    """
+
+    width: int
+    steps: Floats
+    offset: Ints
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __sizeof__(self) -> int:  # by which the scheduler reckons
+        return self.steps.nbytes + self.offset.nbytes + self.rows.nbytes
+
+    def windows(self, some: Ints | slice = slice(None)) -> Floats:
+        """Windows laid out, shape (m, w, d)."""
+        nothing = np.empty(0, np.int64)
+        view = Windows(self.steps, self.width, nothing, nothing, nothing).view
+        return np.ascontiguousarray(view[self.offset[some]])
+
+
+def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints) -> Piece:
+    """The windows that begin at ``begins`` (m,) in the values (T, d), numbered ``rows``."""
+    # +1 where a window begins and -1 behind its end: positive inside.
+    edges = np.zeros(len(values) + 1, np.int64)
+    np.add.at(edges, begins, 1)
+    np.add.at(edges, begins + width, -1)
+    used = np.cumsum(edges[:-1]) > 0
+    place = np.cumsum(used) - 1
+    steps = np.ascontiguousarray(values[used], dtype=np.float64)
+    bad = np.argwhere(~np.isfinite(steps))
+    if len(bad):
+        step, channel = np.flatnonzero(used)[bad[0, 0]], bad[0, 1]
+        raise InputError(
+            f"the windows hold NaN or infinity at step {step}, channel {channel}; leave out "
+            "windows with missing values, or fill them in"
+        )
+    return Piece(width, steps, place[begins], rows)
+
+
+def join_pieces(pieces: list[Piece], width: int, n_channels: int) -> Piece:
+    """Pieces one after the other, as one."""
+    lengths = [len(piece.steps) for piece in pieces]
+    before = np.cumsum([0, *lengths])
+    nothing = np.empty(0, np.int64)
+    return Piece(
+        width,
+        np.concatenate([np.empty((0, n_channels)), *(piece.steps for piece in pieces)]),
+        np.concatenate(
+            [nothing, *(p.offset + at for p, at in zip(pieces, before[:-1], strict=True))]
+        ),
+        np.concatenate([nothing, *(piece.rows for piece in pieces)]),
+    )

@@ -1,0 +1,133 @@
+"""Products of matrices whose rows do not depend on each other, to the last bit.
+
+A matrix product by BLAS rounds a row in another way when it stands alone than among others. Here
+every entry is summed in one fixed order, each product and each sum rounded for itself; so the
+result is the same however the rows are cut into chunks, on however many threads, and whatever the
+compiler does with the loops: it may not change what a rounding rounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import fft as _fft
+
+Floats = NDArray[np.float64]
+
+LANES = 8  # columns are padded to a multiple of this: no processor handles more at once
+# Steps times taps by length, from which the Fourier transform of 27 channels is faster than sums
+# (measured: 21 µs against 55 at 7, 113 against 45 at 17).
+LONG = 15
+
+
+class Product:
+    """``X @ B`` for a fixed B of shape (k, r) and any X of shape (…, k)."""
+
+    def __init__(self, B: Floats) -> None:
+        self.n_columns = B.shape[1]
+        self._B = _padded(B)
+
+    def __call__(self, X: Floats) -> Floats:
+        rows = np.ascontiguousarray(X.reshape(X.size // X.shape[-1], X.shape[-1]), dtype=np.float64)
+        out = np.zeros((len(rows), self._B.shape[1]))
+        _product(rows, self._B, out)
+        return out[:, : self.n_columns].reshape(*X.shape[:-1], self.n_columns)
+
+
+class Linear:
+    """``L x`` for a fixed L of shape (r, w*d) and windows (n, w, d), laid out flat: (n, r)."""
+
+    def __init__(self, L: Floats) -> None:
+        self._product = Product(L.T)
+
+    def __call__(self, X: Floats) -> Floats:
+        return self._product(X.reshape(len(X), X.shape[1] * X.shape[2]))
+
+
+class Convolution:
+    """:func:`mlat.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
+
+    For short windows the plain sums; for long ones by the fast Fourier transform, of one window at
+    a time, so that it is always the same transform.
+    """
+
+    def __init__(self, taps: Floats, width: int) -> None:
+        self.width, (self.n_taps, self.n_filters, _) = width, taps.shape
+        self.length = width + self.n_taps - 1
+        self._size = _fft.next_fast_len(self.length, real=True)
+        self._by_sums = width * self.n_taps <= LONG * self._size
+        if self._by_sums:
+            self._taps = _padded(taps.transpose(0, 2, 1))
+        else:
+            spectrum = _fft.rfft(taps, self._size, axis=0).transpose(0, 2, 1)
+            self._real, self._imaginary = _padded(spectrum.real), _padded(spectrum.imag)
+
+    def __call__(self, X: Floats) -> Floats:
+        windows = np.ascontiguousarray(X, dtype=np.float64)
+        if self._by_sums:
+            Z = np.zeros((len(windows), self.length, self._taps.shape[2]))
+            _convolve(windows, self._taps, Z)
+            return Z[:, :, : self.n_filters].reshape(len(windows), self.length * self.n_filters)
+        Z = np.empty((len(windows), self.length, self.n_filters))
+        for window, filtered in zip(windows, Z, strict=True):
+            spectrum = _fft.rfft(window, self._size, axis=0)
+            product = np.zeros((2, *self._real.shape[::2]))
+            _by_frequency(spectrum, self._real, self._imaginary, product)
+            both = (product[0] + 1j * product[1])[:, : self.n_filters]
+            filtered[:] = _fft.irfft(both, self._size, axis=0)[: self.length]
+        return Z.reshape(len(Z), self.length * self.n_filters)
+
+
+def _padded(B: Floats) -> Floats:
+    """With columns of zeros up to a whole number of lanes."""
+    extra = -B.shape[-1] % LANES
+    return np.ascontiguousarray(np.pad(B, [(0, 0)] * (B.ndim - 1) + [(0, extra)]))
+
+
+# No fastmath in what follows, which would allow sums in another order and fused products.
+
+
+@njit(cache=True, nogil=True)
+def _product(X, B, out):  # type: ignore[no-untyped-def]
+    n, size = X.shape
+    r = B.shape[1]
+    for i in range(n):
+        k = 0
+        # Four at a time, still one after the other: fewer loads and stores.
+        while k + 4 <= size:
+            a, b, c, e = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
+            for j in range(r):
+                out[i, j] = (
+                    ((out[i, j] + a * B[k, j]) + b * B[k + 1, j]) + c * B[k + 2, j]
+                ) + e * B[k + 3, j]
+            k += 4
+        while k < size:
+            a = X[i, k]
+            for j in range(r):
+                out[i, j] += a * B[k, j]
+            k += 1
+
+
+@njit(cache=True, nogil=True)
+def _convolve(X, taps, Z):  # type: ignore[no-untyped-def]
+    n, w, d = X.shape
+    q, _, r = taps.shape
+    for i in range(n):
+        for p in range(q):
+            for f in range(d):
+                for t in range(w):
+                    x = X[i, t, f]
+                    for j in range(r):
+                        Z[i, p + t, j] += x * taps[p, f, j]
+
+
+@njit(cache=True, nogil=True)
+def _by_frequency(spectrum, real, imaginary, product):  # type: ignore[no-untyped-def]
+    n, d, r = real.shape
+    for m in range(n):
+        for f in range(d):
+            a, b = spectrum[m, f].real, spectrum[m, f].imag
+            for j in range(r):
+                product[0, m, j] += a * real[m, f, j] - b * imaginary[m, f, j]
+                product[1, m, j] += a * imaginary[m, f, j] + b * real[m, f, j]

@@ -1,0 +1,1 @@
+"""Every step and prediction on disk, and how a session goes on from there."""

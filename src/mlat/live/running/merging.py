@@ -1,0 +1,42 @@
+"""Arrivals that can be classified together, and kept as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..journal.records import Arrived
+from ..sources.source import Arrival
+from ..steps import Steps
+
+
+def groups_of(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
+    """Consecutive arrivals that tell the same of their steps."""
+    groups: list[list[Arrival]] = []
+    for arrival in arrivals:
+        if groups and _kind(groups[-1][0].steps) == _kind(arrival.steps):
+            groups[-1].append(arrival)
+        else:
+            groups.append([arrival])
+    return groups
+
+
+def merge(group: Sequence[Arrival]) -> Arrived:
+    """The steps of a group; the source resumes behind the last of them."""
+    parts = [arrival.steps for arrival in group]
+    position = next((a.position for a in reversed(group) if a.position), "")
+    if len(parts) == 1:
+        return Arrived(parts[0], position)
+    seq = [part.seq for part in parts if part.seq is not None]
+    moments = [part.time for part in parts if part.time is not None]
+    steps = Steps(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate(seq) if seq else None,
+        np.concatenate(moments) if moments else None,
+    )
+    return Arrived(steps, position)
+
+
+def _kind(steps: Steps) -> tuple[object, ...]:
+    return steps.values.shape[1:], steps.seq is None, steps.time is None

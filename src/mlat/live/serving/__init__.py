@@ -1,0 +1,1 @@
+"""A page to watch a session: the hub it hears from, and the server."""

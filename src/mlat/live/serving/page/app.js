@@ -1,0 +1,226 @@
+// The page: takes frames as they come, and draws what is new once per screen refresh.
+import { References, drawAlike } from "./alike.js";
+import { Buffer } from "./buffer.js";
+import { connect } from "./connection.js";
+import { Lanes, groups } from "./geometry.js";
+import { LaneChart } from "./lanes.js";
+import { Paints } from "./paints.js";
+import { inks as readInks, look } from "./palette.js";
+import { Announcer, showCounts, showPresent } from "./present.js";
+import { drawConfidence, drawRibbon } from "./ribbon.js";
+import { Span } from "./span.js";
+import { allowTeaching, offerTeaching, showLessons } from "./teach.js";
+import { setUpTheme } from "./theme.js";
+import { count, figureOf } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const CALM = 1000; // milliseconds between two pictures, for who asks for less motion
+
+const page = {
+  model: null,
+  buffer: null,
+  now: null, // the latest status
+  classes: [],
+  chosen: null, // the enlarged channel
+  group: "",
+  paused: null, // {end, latest} of the picture that stands still
+  dropped: 0,
+  inks: readInks(),
+  lanes: null,
+};
+const announcer = new Announcer();
+const paints = new Paints($("paint"));
+const span = new Span($("span"), () => request());
+const references = new References(() => request());
+const chart = new LaneChart($("lanes"), (channel) => choose(page.chosen === channel ? null : channel), request);
+
+function codes(state) {
+  const code = page.classes.indexOf(state);
+  return code < 0 ? page.classes.length : code;
+}
+
+function take(frame) {
+  if (frame.kind === "hello") hello(frame);
+  else if (frame.kind === "dropped") page.dropped = page.before + frame.frames;
+  else {
+    page.buffer.add(frame);
+    if (frame.now) page.now = frame.now;
+    if (frame.now && frame.n) paints.expect(frame);
+  }
+  if (page.now?.classes) page.classes = page.now.classes;
+  if (!page.paused && page.now?.latest) announcer.state(page.now.latest, page.model.width);
+  request();
+}
+
+function hello(frame) {
+  const same = page.model?.stream === frame.stream && page.buffer.d === frame.channels.length;
+  page.before = page.dropped; // the server counts anew for every connection
+  page.model = frame;
+  page.now = frame.now;
+  page.classes = frame.now.classes ?? frame.states;
+  if (!same) {
+    page.buffer = new Buffer(frame.channels.length);
+    page.paused = null;
+    page.chosen = null;
+    page.group = "";
+    references.clear();
+    span.clear();
+    fillChoices();
+  }
+  offerTeaching(frame);
+  setLanes();
+}
+
+function fillChoices() {
+  const { channels, width } = page.model;
+  const option = (text, value) => new Option(text, value);
+  $("channel").replaceChildren(option("none", ""), ...channels.map((name, c) => option(name, String(c))));
+  const found = groups(channels);
+  $("group-label").hidden = !found.length;
+  const named = found.map(([stem, members]) => option(`${stem} (${members.length})`, stem));
+  $("group").replaceChildren(option(`all ${channels.length}`, ""), ...named);
+  $("alike-width").textContent = `${width} steps`;
+}
+
+function shownChannels() {
+  const all = page.model.channels.map((_, c) => c);
+  return groups(page.model.channels).find(([stem]) => stem === page.group)?.[1] ?? all;
+}
+
+function setLanes() {
+  if (!page.model) return;
+  const shown = shownChannels();
+  page.lanes = new Lanes(page.model, shown, page.chosen);
+  $("channels-about").textContent = `${shown.length}, each over its usual range`;
+  const name = page.lanes.chosen === null ? "" : `, ${page.model.channels[page.chosen]} enlarged`;
+  $("lanes").setAttribute("aria-label", `${shown.length} channels over time${name}`);
+  chart.set(page.lanes, page.inks);
+  request();
+}
+
+function choose(channel) {
+  page.chosen = channel;
+  $("channel").value = channel === null ? "" : String(channel);
+  setLanes();
+}
+
+function pause(paused) {
+  if (paused && page.now?.latest) page.paused = { end: page.buffer.next, latest: page.now.latest };
+  else page.paused = null;
+  $("pause").textContent = page.paused ? "Go on" : "Pause";
+  $("pause").setAttribute("aria-pressed", String(Boolean(page.paused)));
+  document.body.classList.toggle("paused", Boolean(page.paused));
+  allowTeaching(!page.paused);
+  showConnection();
+  request();
+}
+
+let connection = ["waiting", "Connecting…"];
+
+function showConnection() {
+  let [kind, text] = connection;
+  if (page.paused && kind === "live") {
+    kind = "paused";
+    text = `Paused at step ${count(page.paused.end - 1)}`;
+  }
+  $("connection").dataset.kind = kind;
+  if ($("connection-text").textContent !== text) $("connection-text").textContent = text;
+}
+
+let asked = false;
+let drawnAt = 0;
+
+/** Draw with the next screen refresh, however often this is asked for till then. */
+function request() {
+  if (asked || document.hidden) return;
+  asked = true;
+  const wait = calm.matches ? Math.max(0, drawnAt + CALM - performance.now()) : 0;
+  if (wait) setTimeout(() => requestAnimationFrame(draw), wait);
+  else requestAnimationFrame(draw);
+}
+
+function draw() {
+  asked = false;
+  drawnAt = performance.now();
+  const { buffer, model, now, lanes, inks, paused } = page;
+  if (!model || !now) return;
+  const latest = paused?.latest ?? now.latest;
+  if (latest) {
+    const end = paused?.end ?? buffer.next;
+    const view = span.view(buffer, end, model);
+    drawRibbon($("ribbon"), buffer, view, codes, inks);
+    drawConfidence($("confidence"), buffer, view, inks);
+    chart.draw(buffer, view);
+    if (!paused) references.want(latest);
+    const alike = references.drawn?.step + 1 || end;
+    const windows = references.windows();
+    drawAlike($("alike"), buffer, alike, model, lanes, chart.box($("alike")), windows, codes, inks);
+    // Texts come last: after one is changed, asking for any size lays the page out anew.
+    describeAlike(references.drawn?.distance ?? null, windows);
+    showPresent(latest, page.classes, model, codes, inks);
+  }
+  showCounts(now, buffer.rate(), page.dropped);
+  showLessons(page.classes);
+  paints.painted(Boolean(paused));
+}
+
+function describeAlike(distance, windows) {
+  const nearest = windows[0];
+  let text = "No complete window yet";
+  if (nearest) {
+    const kind = nearest.taught ? `taught${nearest.values ? "" : "; its channels were not kept"}` : `reference ${count(nearest.row)}`;
+    const far = distance === null ? "" : `, distance ${figureOf(distance)}`;
+    text = `Nearest: ${nearest.state} (${kind})${far}`;
+    $("alike-key").style.background = look(codes(nearest.state)).fill;
+  }
+  if ($("alike-about").textContent !== text) $("alike-about").textContent = text;
+}
+
+const theme = setUpTheme(() => {
+  page.inks = readInks();
+  setLanes();
+});
+$("pause").addEventListener("click", () => pause(!page.paused));
+$("channel").addEventListener("change", ({ target }) => choose(target.value === "" ? null : Number(target.value)));
+$("group").addEventListener("change", ({ target }) => {
+  page.group = target.value;
+  setLanes();
+});
+document.addEventListener("visibilitychange", request);
+new ResizeObserver(request).observe($("alike")); // the lines of text above it may be one or two
+
+function moveChosen(by) {
+  const shown = shownChannels();
+  const at = shown.indexOf(page.chosen);
+  const next = at < 0 ? (by > 0 ? 0 : shown.length - 1) : (at + by + shown.length) % shown.length;
+  choose(shown[next]);
+}
+
+const KEYS = {
+  " ": () => pause(!page.paused),
+  ArrowDown: () => moveChosen(1),
+  ArrowUp: () => moveChosen(-1),
+  Escape: () => choose(null),
+  d: () => theme.toggle(),
+};
+document.addEventListener("keydown", (event) => {
+  const busy = event.target.closest("input, select, button, a, textarea");
+  if (busy || event.ctrlKey || event.metaKey || event.altKey || !page.model) return;
+  const act = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+connect(
+  () => (page.model && page.buffer.begun ? { stream: page.model.stream, next: page.buffer.next } : null),
+  take,
+  (kind, text) => {
+    connection = [kind, text];
+    showConnection();
+  },
+);
+
+// For tests and measurements: what the page holds, to look at.
+globalThis.mlatLive = { page, paints };

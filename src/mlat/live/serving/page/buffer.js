@@ -1,0 +1,102 @@
+// The last steps, by their number: no step is kept twice, and one that never came is marked so.
+export const CAPACITY = 12000;
+export const MISSED = -1; // the label of a step that never came
+
+export class Buffer {
+  constructor(channels) {
+    this.d = channels;
+    this.values = new Float32Array(CAPACITY * channels);
+    this.proba = new Float32Array(CAPACITY);
+    this.label = new Int16Array(CAPACITY);
+    this.arrived = new Float64Array(CAPACITY); // milliseconds since 1970
+    this.time = new Float64Array(CAPACITY); // seconds, as the source says; NaN without
+    this.labels = []; // [state or null, why]
+    this.places = new Map();
+    this.clear();
+  }
+
+  clear() {
+    this.first = this.next = 0;
+    this.begun = false;
+    this.missed = this.doubled = 0;
+  }
+
+  at(step) {
+    return step % CAPACITY;
+  }
+
+  add(frame) {
+    if (!frame.n) return;
+    if (!this.begun || frame.first - this.next > CAPACITY) {
+      this.first = this.next = frame.first;
+      this.begun = true;
+    }
+    while (this.next < frame.first) this.skip();
+    const ends = [...frame.runs.slice(1).map((run) => run[0]), frame.first + frame.n];
+    const [oldest, newest] = frame.arrived;
+    let run = 0;
+    for (let i = 0; i < frame.n; i++) {
+      const step = frame.first + i;
+      while (step >= ends[run]) run++;
+      if (step < this.next) {
+        this.doubled++;
+        continue;
+      }
+      const at = this.at(step);
+      for (let c = 0; c < this.d; c++) this.values[at * this.d + c] = frame.values[i * frame.d + c];
+      this.proba[at] = frame.proba[i];
+      this.label[at] = this.place(frame.runs[run]);
+      this.arrived[at] = frame.n > 1 ? oldest + ((newest - oldest) * i) / (frame.n - 1) : newest;
+      this.time[at] = frame.seconds ? frame.time + frame.seconds[i] : NaN;
+      this.forward();
+    }
+  }
+
+  skip() {
+    const at = this.at(this.next);
+    this.values.fill(NaN, at * this.d, (at + 1) * this.d);
+    this.proba[at] = this.time[at] = this.arrived[at] = NaN;
+    this.label[at] = MISSED;
+    this.missed++;
+    this.forward();
+  }
+
+  forward() {
+    this.next++;
+    this.first = Math.max(this.first, this.next - CAPACITY);
+  }
+
+  place([, state, why]) {
+    const key = `${typeof state} ${state}\n${why}`;
+    if (!this.places.has(key)) {
+      this.places.set(key, this.labels.length);
+      this.labels.push([state, why]);
+    }
+    return this.places.get(key);
+  }
+
+  /** Stretches of one label within begin..end-1: [begin, end, label]. */
+  stretches(begin, end) {
+    const found = [];
+    for (let step = Math.max(begin, this.first); step < Math.min(end, this.next); step++) {
+      const label = this.label[this.at(step)];
+      const last = found.at(-1);
+      if (last && last[2] === label) last[1] = step + 1;
+      else found.push([step, step + 1, label]);
+    }
+    return found;
+  }
+
+  /** Steps a second over the last few seconds: by the source's clock, or else as they arrived. */
+  rate() {
+    const end = this.next - 1;
+    let begin = Math.max(this.first, this.next - 500);
+    while (begin < end && this.label[this.at(begin)] === MISSED) begin++;
+    if (end - begin < 8) return null;
+    const [a, b] = [this.at(begin), this.at(end)];
+    const seconds = this.time[b] - this.time[a];
+    if (seconds > 0) return (end - begin) / seconds;
+    const elapsed = (this.arrived[b] - this.arrived[a]) / 1000;
+    return elapsed > 0.05 ? (end - begin) / elapsed : null;
+  }
+}

@@ -1,0 +1,44 @@
+// What the page says in words.
+const SHORT = { filling: "filling", missing: "value missing", gap: "after a gap", far: "unlike training" };
+
+export function reasonShort(why) {
+  return SHORT[why] ?? why;
+}
+
+/** Why there is no state, in a sentence. */
+export function reason(why, width) {
+  if (why === "filling") return `The first window is filling: ${width} steps are needed.`;
+  if (why === "missing") return "A value was missing; a new window is filling.";
+  if (why === "gap") return `Steps were lost; a new window of ${width} steps is filling.`;
+  if (why === "far") return "This is unlike anything in the training stream.";
+  if (why.startsWith("dead channel ")) {
+    return `Channel ${why.slice(13)} has stopped moving: stuck, or unplugged?`;
+  }
+  return why;
+}
+
+export function percent(share) {
+  return share === null || Number.isNaN(share) ? "–" : `${Math.round(100 * share)} %`;
+}
+
+/** How sure, in words that a listener can follow. */
+export function surely(proba) {
+  if (proba === null) return "";
+  if (proba >= 0.9) return `${percent(proba)} sure`;
+  if (proba >= 0.6) return `${percent(proba)} sure: probably`;
+  return `${percent(proba)} sure: a guess`;
+}
+
+const whole = new Intl.NumberFormat("en-GB");
+
+export function count(n) {
+  return whole.format(n);
+}
+
+export function seconds(s) {
+  if (s === null) return "–";
+  if (s < 0.0995) return `${(1000 * s).toFixed(s < 0.00995 ? 1 : 0)} ms`;
+  return s < 10 ? `${s.toFixed(1)} s` : `${Math.round(s)} s`;
+}
+
+export { figure as figureOf } from "./geometry.js";

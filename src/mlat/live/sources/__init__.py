@@ -1,0 +1,55 @@
+"""Where live steps come from, by one small interface."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+from ...errors import InputError
+from .lines import LineSource
+from .lsl import LslSource
+from .mqtt import MqttSource
+from .mqtt_address import MqttAddress
+from .replay import ReplaySource, split_rate
+from .source import Arrival, Event, Notice, Refusal, Source
+
+__all__ = ["Arrival", "Event", "Notice", "Refusal", "Source", "open_source"]
+
+
+def open_source(
+    spec: str, *, max_tries: int | None = None, file: IO[Any] | None = None, time: str = "time"
+) -> Source:
+    """The source that a text names; nothing is read or connected before its ``open``.
+
+    Parameters
+    ----------
+    spec : str
+        ``-``, ``replay:FILE[@rate]``, ``mqtt://host[:port]/topic`` or ``lsl:NAME``.
+    max_tries : int, optional
+        Of a source that connects: end after so many failed tries in a row. Default never.
+    file : file object, optional
+        For ``-``: what to read instead of standard input.
+    time : str
+        For ``replay:``: the recording's column of time.
+
+    Examples
+    --------
+    >>> open_source("replay:walk.csv@2x").name
+    'replay:walk.csv'
+    """
+    if max_tries is not None and max_tries < 1:
+        raise InputError(f"max_tries must be at least 1, not {max_tries}")
+    if spec == "-":
+        return LineSource(file)
+    kind, colon, rest = spec.partition(":")
+    if colon and kind == "replay":
+        path, rate = split_rate(rest)
+        return ReplaySource(path, rate, time=time)
+    if colon and kind in ("mqtt", "mqtts"):
+        return MqttSource(MqttAddress.parse(spec), max_tries=max_tries)
+    if colon and kind == "lsl":
+        return LslSource(rest, max_tries=max_tries)
+    # Only the kind is repeated: what follows may hold a password.
+    raise InputError(
+        f"source {kind[:20]!r} is not known; give - for lines on standard input, "
+        "replay:FILE[@rate], mqtt://host[:port]/topic or lsl:NAME"
+    )

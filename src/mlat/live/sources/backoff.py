@@ -1,0 +1,77 @@
+"""How long to wait before the next try: exponential backoff with full jitter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+FIRST_CEILING = 0.5  # seconds
+CAP = 30.0
+LASTING = 5.0  # a connection that held for these seconds ends a series of failures
+
+
+def delay(
+    failures: int,
+    uniform: Callable[[float, float], float] = random.uniform,
+    *,
+    first: float = FIRST_CEILING,
+    cap: float = CAP,
+) -> float:
+    """Seconds to wait after so many failures in a row.
+
+    Uniform between 0 and a ceiling that doubles with every failure up to ``cap``. The whole range
+    is drawn from, not the upper half: clients that lost one broker at once then come back spread
+    over the range, which frees the broker soonest.
+
+    Examples
+    --------
+    >>> [delay(n, lambda low, high: high) for n in range(1, 9)]
+    [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    """
+    if failures < 1:
+        return 0.0
+    # 2.0 ** 1100 would overflow; long before that the cap decides.
+    ceiling = min(cap, first * 2.0 ** min(failures - 1, 64))
+    return uniform(0.0, ceiling)
+
+
+class Tries:
+    """Counts the tries to connect, and says how long to wait and when to give up.
+
+    Parameters
+    ----------
+    max_tries : int, optional
+        Give up after so many failed tries in a row; default never.
+    """
+
+    def __init__(
+        self,
+        max_tries: int | None = None,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self.max_tries = max_tries
+        self.failed = 0  # tries in a row that gave no connection
+        self._losses = 0  # these, and connections that did not last
+        self._uniform = uniform
+
+    @property
+    def given_up(self) -> bool:
+        return self.max_tries is not None and self.failed >= self.max_tries
+
+    def connected(self) -> None:
+        self.failed = 0
+
+    def could_not_connect(self) -> float:
+        """A try failed: how long to wait before the next."""
+        self.failed += 1
+        self._losses += 1
+        return delay(self._losses, self._uniform)
+
+    def lost(self, held: float) -> float:
+        """A connection was lost that held for some seconds: how long to wait.
+
+        One that does not last is no better than none: two clients that push each other out of a
+        broker would otherwise do so without a pause.
+        """
+        self._losses = 1 if held >= LASTING else self._losses + 1
+        return delay(self._losses, self._uniform)

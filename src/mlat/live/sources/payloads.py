@@ -1,0 +1,176 @@
+"""Steps in messages: as JSON, or as packed numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..steps import Steps
+from .rows import MalformedError, Row, as_steps, check_finite, check_seq, check_time, shown
+
+MOST_BYTES = 1 << 20  # of a message or a line: at 27 channels some thousand steps
+_PACKED = re.compile(r"(q\+)?f([48])")
+_NUMBERS = {float, int}
+_NUMBERS_OR_NULL = {float, int, type(None)}
+_NULL = "null marks a missing value"
+
+
+def decode(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
+    """The steps of one message; `MalformedError` if any of it is not a step.
+
+    A message is taken or refused as a whole, as it is acknowledged as a whole.
+
+    Parameters
+    ----------
+    payload : bytes
+    form : str
+        ``"json"``, or packed little-endian numbers: ``"f4"``, ``"f8"``, ``"q+f4"``, ``"q+f8"``.
+    channels : names of the model's channels
+    """
+    if len(payload) > MOST_BYTES:
+        raise MalformedError(
+            f"{len(payload)} bytes are too many; send at most {MOST_BYTES} at once"
+        )
+    if form == "json":
+        parts = as_steps(json_rows(payload, channels))
+        if len(parts) > 1:
+            raise MalformedError("some of its steps have a seq or a time and others do not")
+        return parts[0]
+    return packed_steps(payload, form, channels)
+
+
+def is_format(form: str) -> bool:
+    return form == "json" or _PACKED.fullmatch(form) is not None
+
+
+def packed_steps(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
+    """Rows of little-endian floats, behind the number of the first row if the form begins "q+".
+
+    >>> steps = packed_steps(bytes(8) + np.float32([1, 2, 3, 4]).tobytes(), "q+f4", ("ax", "ay"))
+    >>> steps.values.tolist(), steps.seq.tolist()
+    ([[1.0, 2.0], [3.0, 4.0]], [0, 1])
+    """
+    match = _PACKED.fullmatch(form)
+    assert match is not None
+    head = 8 if match[1] else 0
+    row = len(channels) * int(match[2])
+    if len(payload) <= head or (len(payload) - head) % row:
+        raise MalformedError(
+            f"{len(payload)} bytes; format {form} of {len(channels)} channels needs "
+            f"{f'{head} and ' if head else ''}a multiple of {row}"
+        )
+    values = np.frombuffer(payload, f"<f{match[2]}", offset=head).astype(np.float64)
+    values = values.reshape(-1, len(channels))
+    infinite = np.isinf(values)
+    if infinite.any():
+        at, channel = (int(i) for i in np.argwhere(infinite)[0])
+        raise MalformedError(
+            f"row {at}, channel {channels[channel]!r} is infinite; send NaN if missing"
+        )
+    if not head:
+        return Steps(values)
+    first = int(np.frombuffer(payload, "<i8", count=1)[0])
+    check_seq(first + len(values) - 1)
+    return Steps(values, first + np.arange(len(values), dtype=np.int64))
+
+
+def json_rows(text: bytes, channels: tuple[str, ...]) -> list[Row]:
+    """The steps of a JSON text.
+
+    One step is ``{"seq": 7, "time": 1.25, "values": [...]}``, an object with the channels' names,
+    or an array of numbers; several steps are an array of these. A channel whose name is "seq",
+    "time" or "values" is a channel.
+
+    >>> json_rows(b'{"ay": null, "ax": 1, "seq": 7}', ("ax", "ay"))
+    [Row(values=[1.0, nan], seq=7, time=None)]
+    """
+    try:
+        # Without parse_constant Python reads NaN and Infinity, which are not JSON.
+        sent = json.loads(text.decode("utf-8"), parse_constant=_not_json)
+    except MalformedError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"{shown(text)} is not JSON ({_why(error)})") from None
+    if isinstance(sent, list) and sent and isinstance(sent[0], list | dict):
+        rows = []
+        for i, step in enumerate(sent):
+            try:
+                rows.append(_row(step, channels))
+            except MalformedError as error:
+                raise MalformedError(f"step {i} of {len(sent)}: {error}") from None
+        return rows
+    return [_row(sent, channels)]
+
+
+def _row(sent: Any, channels: tuple[str, ...]) -> Row:
+    if isinstance(sent, list):
+        return Row(_values(sent, channels))
+    if not isinstance(sent, dict):
+        raise MalformedError(f"{shown(sent)} is no step; send an object or an array of numbers")
+    if "values" in sent and "values" not in channels:
+        if not isinstance(sent["values"], list):
+            raise MalformedError(f"values must be an array of numbers, not {shown(sent['values'])}")
+        values = _values(sent["values"], channels)
+    else:
+        try:
+            values = _values([sent[name] for name in channels], channels)
+        except KeyError:
+            absent = [name for name in channels if name not in sent]
+            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            raise MalformedError(
+                f"no channel {', '.join(map(repr, absent[:3]))}{more}; {_NULL}"
+            ) from None
+    return Row(values, _seq(sent, channels), _time(sent, channels))
+
+
+def _values(sent: list[Any], channels: tuple[str, ...]) -> list[float]:
+    if len(sent) != len(channels):
+        raise MalformedError(f"{len(sent)} values where the model has {len(channels)} channels")
+    kinds = set(map(type, sent))
+    if not kinds <= _NUMBERS_OR_NULL:
+        at = next(i for i, value in enumerate(sent) if type(value) not in _NUMBERS_OR_NULL)
+        raise MalformedError(
+            f"channel {channels[at]!r} is {shown(sent[at])}, which is not a number; {_NULL}"
+        )
+    try:
+        values = [float("nan") if v is None else float(v) for v in sent]
+    except OverflowError:  # a whole number of hundreds of digits
+        raise MalformedError("a value is beyond the largest float; send numbers that fit") from None
+    check_finite(values, channels)
+    return values
+
+
+def _seq(sent: dict[str, Any], channels: tuple[str, ...]) -> int | None:
+    seq = None if "seq" in channels else sent.get("seq")
+    if seq is None:
+        return None
+    if type(seq) is not int:
+        raise MalformedError(f"seq must be a whole number, not {shown(seq)}")
+    return check_seq(seq)
+
+
+def _time(sent: dict[str, Any], channels: tuple[str, ...]) -> float | None:
+    time = None if "time" in channels else sent.get("time")
+    if time is None:
+        return None
+    if type(time) not in _NUMBERS:
+        raise MalformedError(f"time must be a number of seconds, not {shown(time)}")
+    try:
+        return check_time(float(time))
+    except OverflowError:
+        raise MalformedError("time is beyond the largest float; send seconds") from None
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise MalformedError(f"{constant} is not JSON; {_NULL}")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return "nested too deep" if isinstance(error, RecursionError) else "a number is too long"

@@ -1,0 +1,69 @@
+"""Clients of a server that runs in the same loop, on loopback."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from mlat.live import Steps
+from mlat.live.serving.frames import decode
+from mlat.live.serving.hub import Hub
+from mlat.live.serving.server import serve
+from page_server import body_stream, classifier, told
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, 30))
+
+
+@asynccontextmanager
+async def serving(hub=None, **options):
+    hub = hub or Hub()
+    server = await serve(hub, classifier(), port=options.pop("port", 0), **options)
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
+            yield hub, server, client
+    finally:
+        await server.close()
+
+
+def publish(hub, begin, end):
+    values = body_stream(random_state=1).values[: end + 1]
+    predictions = told(classifier(), values)[begin:end]
+    hub.publish(Steps(values[begin:end]), predictions, None, 0.001)
+
+
+def frames(server, **options):
+    return connect(f"ws://127.0.0.1:{server.port}/frames", proxy=None, **options)
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def next_steps(ws):
+    """The next frame with steps in it; every frame is acknowledged."""
+    while True:
+        header, numbers = decode(await ws.recv())
+        if header["kind"] == "steps":
+            await ws.send('{"ack": 1}')
+            if header["n"]:
+                return header, numbers
+
+
+def refusals(hub):
+    return dict(hub.counts.refused)
+
+
+async def ended(ws):
+    """Read to the end of a connection; the code it was closed with."""
+    try:
+        while True:
+            await ws.recv()
+    except ConnectionClosed as closed:
+        return closed.rcvd.code
