@@ -41,7 +41,8 @@ def tell_alignment(where: str, problem: Problem, L: FloatArray) -> None:
     seconds = least_cpu(lambda: problem.align(L))
     pairs = int((problem.codes[:, None] < problem.codes).sum())
     print(
-        f"  LMNN-DTW, one alignment {where}: {seconds:.3f} s, {pairs / seconds / 1e6:.1f} M pairs/s, "
+        f"  LMNN-DTW, one alignment {where}: {seconds:.3f} s, "
+        f"{pairs / seconds / 1e6:.1f} M pairs/s, "
         f"{0 if aligned is None else len(aligned.loss.push.left)} paths of {pairs} pairs",
         flush=True,
     )

@@ -1,8 +1,14 @@
-"""The methods MLAT is compared with, as window-level scikit-learn estimators."""
+"""The methods MLAT is compared with, as window-level scikit-learn estimators.
 
+`DECADE` and `SiameseLSTM` need PyTorch (the extra "deep"), which is imported when they are fitted.
+"""
+
+from .decade import DECADE
 from .euclidean import EuclideanKNN
 from .ldmlt import LDMLT
+from .lmnn_dtw import LMNNDTW
 from .mdtw import MDTW
 from .metric_knn import MetricKNN
+from .siamese import SiameseLSTM
 
-__all__ = ["LDMLT", "MDTW", "EuclideanKNN", "MetricKNN"]
+__all__ = ["DECADE", "LDMLT", "LMNNDTW", "MDTW", "EuclideanKNN", "MetricKNN", "SiameseLSTM"]

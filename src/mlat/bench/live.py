@@ -19,7 +19,16 @@ from threadpoolctl import threadpool_limits
 from ..files.atomic import atomic_write
 from .live_problems import CHANNELS, live_values, model
 from .live_soak import soak
-from .live_timing import Ticks, brute_step, bytes_of_a_step, flat_step, in_turn, reading, real_time
+from .live_timing import (
+    Ticks,
+    brute_step,
+    bytes_of_a_step,
+    flat_step,
+    in_turn,
+    reading,
+    real_time,
+    session_step,
+)
 
 ROUNDS, PER_ROUND = 20, 50
 LONG = 200
@@ -29,9 +38,10 @@ LONG = 200
 class Steps:
     """Microseconds, and the bytes that a step reads and writes.
 
-    ``short`` is the step at w=10, ``brute`` scikit-learn's query there, ``read`` reading as many
-    bytes as the short step does; ``long_few`` and ``long`` are the steps at w=200 with as few taps
-    and with all of them.
+    ``short`` is the search at w=10, ``brute`` scikit-learn's query there, ``read`` reading as many
+    bytes as the short search does; ``long_few`` and ``long`` are the searches at w=200 with as few
+    taps and with all of them. ``session`` and ``session_long`` are whole steps of a session, from
+    raw channels to a prediction, at w=10 and at w=200 with all taps.
     """
 
     short: float
@@ -39,6 +49,8 @@ class Steps:
     read: float
     long_few: float
     long: float
+    session: float
+    session_long: float
     n_bytes: int
     n_references: int
 
@@ -47,7 +59,7 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
     """One stream, one step at a time."""
     console.print(f"learning three metrics over {CHANNELS} channels, two of {LONG} steps ...")
     values = live_values(2000)
-    short = model(10, 20)
+    short, long = model(10, 20), model(LONG, None)
     search, step = flat_step(short, values)
     n_bytes = bytes_of_a_step(search)
     taken = in_turn(
@@ -56,7 +68,9 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
             "brute": brute_step(short, values),
             "read": reading(n_bytes),
             "long_few": flat_step(model(LONG, 20), values)[1],
-            "long": flat_step(model(LONG, None), values)[1],
+            "long": flat_step(long, values)[1],
+            "session": session_step(short, values),
+            "session_long": session_step(long, values),
         },
         rounds,
         PER_ROUND,
@@ -69,17 +83,18 @@ def show_steps(steps: Steps, console: Console) -> None:
     table = Table(title=f"One step against {steps.n_references:,} references, d={CHANNELS}")
     for heading in ("what", "µs", "ratio", "asked"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
-    asked, short = "", steps.short
-    table.add_row("live step, w=10", f"{short:.0f}", "1", "")
-    table.add_row(
-        "scikit-learn, brute force, one query",
-        f"{steps.brute:.0f}",
-        f"1/{steps.brute / short:.0f}",
-        "1/5",
-    )
-    for name, time in (("20 taps", steps.long_few), ("all taps", steps.long)):
-        table.add_row(f"live step, w={LONG}, {name}", f"{time:.0f}", f"{time / short:.2f}", "1.5")
-    table.add_row("reading the same bytes", f"{steps.read:.0f}", f"{short / steps.read:.1f}", asked)
+    short, session = steps.short, steps.session
+    table.add_row("scikit-learn, brute force, one query", f"{steps.brute:.0f}", "", "")
+    for name, time in (("a session's step", session), ("its search alone", short)):
+        table.add_row(f"{name}, w=10", f"{time:.0f}", f"1/{steps.brute / time:.0f} of it", "1/5")
+    for name, time, base in (
+        (f"a session's step, w={LONG}, all taps", steps.session_long, session),
+        (f"its search alone, w={LONG}, all taps", steps.long, short),
+        (f"its search alone, w={LONG}, 20 taps", steps.long_few, short),
+    ):
+        table.add_row(name, f"{time:.0f}", f"{time / base:.2f} of w=10", "1.5")
+    ratio = f"search: {short / steps.read:.1f} of it"
+    table.add_row("reading the search's bytes", f"{steps.read:.0f}", ratio, "")
     console.print(table)
     speed = steps.n_bytes / steps.read / 1e3
     console.print(

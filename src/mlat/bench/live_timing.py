@@ -69,6 +69,14 @@ def flat_step(clf: StreamClassifier, values: Floats) -> tuple[FlatSearch, Callab
     return search, lambda i: search.push(state, seen[i % n : i % n + 1])
 
 
+def session_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
+    """The same as a person takes it: from raw channels to a prediction, with all policies."""
+    session = clf.live(search="flat")
+    session.push(values[: clf.width_])
+    n = len(values)
+    return lambda i: session.push(values[i % n])
+
+
 def brute_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
     """scikit-learn's search for one window, already in the learned space."""
     peer = KNeighborsClassifier(n_neighbors=1, algorithm="brute")
