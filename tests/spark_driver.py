@@ -1,7 +1,7 @@
 """A driver that is killed: rows from JSON files into predictions in JSON files, with a checkpoint.
 
-``python spark_driver.py FOLDER`` with ``rows/``, ``model`` and ``columns`` in the folder; it ends when
-all rows that were there at its beginning are told.
+``python spark_driver.py FOLDER`` with ``rows/``, ``model`` and ``columns`` in the folder; it ends
+when all rows that were there at its beginning are told.
 """
 
 import sys

@@ -43,8 +43,11 @@ def live(context: typer.Context) -> None:
 
 @app.command("scale", context_settings=_FORWARD)
 def scale(context: typer.Context) -> None:
-    """Learning on a Dask cluster."""
-    _run("scale", context)
+    """Learning on a Dask cluster; with --spark, many live streams on Spark."""
+    on_spark = "--spark" in context.args
+    if on_spark:
+        context.args.remove("--spark")
+    _run("scale_spark" if on_spark else "scale", context)
 
 
 def _run(name: str, context: typer.Context) -> None:

@@ -131,8 +131,7 @@ def rows_for_workers(df: Any, columns: Columns) -> Any:
             time = time.cast("double")
             there.append(f.abs(time) < float("inf"))  # NaN is above all numbers
         kept.append((f.unix_micros(time) if kind == "micros" else time).alias("time"))
-    for i, name in enumerate(columns.values):
-        kept.append(_column(name).cast("double").alias(f"value{i}"))
+    kept.append(f.array(*[_column(name).cast("double") for name in columns.values]).alias("values"))
     for condition in there:
         df = df.where(condition)
     return df.select(*kept)

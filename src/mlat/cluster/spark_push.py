@@ -42,8 +42,8 @@ class Task:
     columns : tuple of str
         Of the predictions, the keys first.
     n_keys : int
-        The rows have so many key columns, then ``seq`` and ``time`` where there are any, then the
-        values.
+        The rows have so many key columns, then ``seq`` and ``time`` where there are any, then one
+        with an array of all values: what Spark does for each key takes time for each column.
     has_seq : bool
     time : "none", "seconds", "micros" or "stamp"
         What the time comes as, and goes as.
@@ -110,16 +110,12 @@ def _restore(model: LiveModel, data: bytes, key: tuple[Any, ...]) -> LiveState:
 
 def steps_of(task: Task, frames: Iterable[Any]) -> Steps:
     """The rows in their order, whatever order they come in and however they are cut."""
-    columns: list[list[Any]] = []
-    for frame in frames:
-        arrays = [frame.iloc[:, i].to_numpy() for i in range(task.n_keys, frame.shape[1])]
-        columns = columns or [[] for _ in arrays]
-        for parts, array in zip(columns, arrays, strict=True):
-            parts.append(array)
-    joined = [np.concatenate(parts) for parts in columns]
+    # Columns one by one: looking them up by place in a frame costs more than all that follows.
+    parts = [[column.to_numpy() for _, column in frame.items()] for frame in frames]
+    joined = [np.concatenate(c) for c in zip(*parts, strict=True)][task.n_keys :]
     seq = joined.pop(0).astype(np.int64) if task.has_seq else None
     time = None if task.time == "none" else _seconds(joined.pop(0), task.time)
-    values = np.stack(joined, axis=1).astype(np.float64)
+    values = np.array([*joined.pop(0)], np.float64)
     first = dict(task.options)["order_by"]
     keys = [k for k in ((seq, time) if first == "seq" else (time, seq)) if k is not None]
     # Rows of one number are told apart by what they hold, so that the same one is kept whenever
@@ -142,21 +138,28 @@ def frame_of(task: Task, key: tuple[Any, ...], predictions: list[Prediction]) ->
     """One row for each prediction; what is not known is missing."""
     import pandas as pd
 
-    n = len(predictions)
-    time: Any = [p.time for p in predictions]
+    # Arrays of numbers and of objects, whose types pandas need not find out.
+    time: Any = np.array([p.time for p in predictions], np.float64)
     if task.time in ("micros", "stamp"):
         # A double holds today's seconds to a quarter of a microsecond: rounding gives them back.
-        time = np.rint(np.array(time) * MICRO).astype(np.int64)
+        time = np.rint(time * MICRO).astype(np.int64)
         time = time.astype("datetime64[us]") if task.time == "stamp" else time
+    seq = [p.seq for p in predictions]
     told = [
-        *[[part] * n for part in key],
+        *[_objects([part] * len(predictions)) for part in key],
         np.array([p.step for p in predictions], np.int64),
-        pd.array([p.seq for p in predictions], dtype="Int64"),
-        pd.array(time, dtype="Float64") if task.time in ("none", "seconds") else time,
-        [p.state for p in predictions],
+        np.array(seq, np.int64) if task.has_seq else _objects(seq),
+        time,
+        _objects([p.state for p in predictions]),
         np.array([p.proba for p in predictions], np.float64),
         np.array([p.distance for p in predictions], np.float64),
-        [p.why for p in predictions],
-        pd.Series([list(p.neighbours) for p in predictions], dtype=object),
+        _objects([p.why for p in predictions]),
+        _objects([p.neighbours for p in predictions]),
     ]
-    return pd.DataFrame(dict(zip(task.columns, told, strict=True)))
+    return pd.DataFrame(dict(zip(task.columns, told, strict=True)), copy=False)
+
+
+def _objects(things: list[Any]) -> Any:
+    array = np.empty(len(things), object)
+    array[:] = things
+    return array

@@ -22,9 +22,7 @@ def import_pyspark(what: str = "spark_classify") -> Any:
         import pyspark
     except ImportError as error:
         lacks = error.name or "pyspark"
-        raise InputError(
-            f"{what} needs {lacks}; install it: pip install 'mlat[spark]'"
-        ) from None
+        raise InputError(f"{what} needs {lacks}; install it: pip install 'mlat[spark]'") from None
     return pyspark
 
 
