@@ -248,8 +248,13 @@ def test_a_python_that_is_missing_or_has_no_aeon(tmp_path):
     assert "does not run" in error_of(AeonPeer("QUANT", broken))
 
 
-@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is here")
-def test_torch_is_missed_by_those_that_need_it(stub):
+def test_torch_is_missed_by_those_that_need_it(stub, tmp_path):
+    # A Python that begins by forgetting that it has one.
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib import metadata\n"
+        "known = metadata.version\n"
+        "metadata.version = lambda name: known('no-such-thing' if name == 'torch' else name)\n"
+    )
     text = error_of(AeonPeer("QUANT", stub[0]))
     assert text.startswith(f"{stub[0]} has no torch, which QUANT needs; install benchmarks/")
 

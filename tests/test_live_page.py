@@ -52,6 +52,7 @@ def visit(browser):
         page.on("websocket", lambda socket: page.asked.append(socket.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+        page.on("response", lambda got: complaints.append(got.url) if got.status >= 400 else 0)
         page.complaints = complaints
         page.goto(served.url + path)
         page.wait_for_url(served.url)

@@ -25,6 +25,8 @@ def test_the_page_is_given_with_a_strict_policy():
             assert page.status_code == 200
             assert "default-src 'self'" in page.headers["content-security-policy"]
             assert "unsafe" not in page.headers["content-security-policy"]
+            icon = await client.get("/favicon.ico")
+            assert icon.content == page_files()["icon.svg"].content
             for name, file in page_files().items():
                 answer = await client.get(f"/page/{name}")
                 assert answer.content == file.content

@@ -52,6 +52,7 @@ class Routes:
         routes = [
             Route("/", self.file),
             Route("/page/{name}", self.file),
+            Route("/favicon.ico", self.icon),  # asked for by browsers that have no page as yet
             Route("/healthz", self.healthz),
             Route("/metrics", self.metrics),
             Route("/references/{row:int}", self.reference),
@@ -83,6 +84,12 @@ class Routes:
         if request.headers.get("if-none-match") == file.tag:
             return Response(status_code=304, headers=headers)
         return Response(file.content, headers={**headers, "Content-Type": file.kind})
+
+    async def icon(self, request: Request) -> Response:
+        from starlette.responses import Response
+
+        file = page_files()["icon.svg"]
+        return Response(file.content, headers={"Content-Type": file.kind})
 
     async def healthz(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
