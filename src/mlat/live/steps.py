@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,19 @@ class Steps:
                 None if self.seq is None else self.seq[part],
                 None if self.time is None else self.time[part],
             )
+
+
+def join(parts: Sequence[Steps]) -> Steps:
+    """Steps one after the other, all of them or none with a number, and with a time."""
+    if len(parts) == 1:
+        return parts[0]
+    seqs = [part.seq for part in parts if part.seq is not None]
+    times = [part.time for part in parts if part.time is not None]
+    return Steps(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate(seqs) if seqs else None,
+        np.concatenate(times) if times else None,
+    )
 
 
 def as_steps(chunk: Any, seq: Any = None, time: Any = None, *, n_channels: int) -> Steps:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..journal.records import Arrived
 from ..sources.source import Arrival
-from ..steps import Steps
+from ..steps import Steps, join
 
 
 def groups_of(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
@@ -24,18 +22,8 @@ def groups_of(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
 
 def merge(group: Sequence[Arrival]) -> Arrived:
     """The steps of a group; the source resumes behind the last of them."""
-    parts = [arrival.steps for arrival in group]
     position = next((a.position for a in reversed(group) if a.position), "")
-    if len(parts) == 1:
-        return Arrived(parts[0], position)
-    seq = [part.seq for part in parts if part.seq is not None]
-    moments = [part.time for part in parts if part.time is not None]
-    steps = Steps(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate(seq) if seq else None,
-        np.concatenate(moments) if moments else None,
-    )
-    return Arrived(steps, position)
+    return Arrived(join([arrival.steps for arrival in group]), position)
 
 
 def _kind(steps: Steps) -> tuple[object, ...]:

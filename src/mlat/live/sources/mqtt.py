@@ -13,14 +13,14 @@ from itertools import groupby
 from typing import Any
 
 from ...errors import InputError
-from ..steps import Steps
+from ..steps import Steps, join
 from .backoff import Tries
 from .mqtt_address import MqttAddress
 from .mqtt_connection import MqttConnection, NoConnectionError
 from .mqtt_deliveries import Deliveries
 from .optional import need
 from .payloads import MOST_BYTES, decode
-from .rows import MalformedError, join, merge_refusals
+from .rows import MalformedError, merge_refusals
 from .source import Arrival, Closing, Event, Notice
 
 

@@ -70,19 +70,6 @@ def as_steps(rows: Iterable[Row]) -> list[Steps]:
     return parts
 
 
-def join(parts: list[Steps]) -> Steps:
-    """Steps one after the other, all of them or none with a number, and with a time."""
-    if len(parts) == 1:
-        return parts[0]
-    seqs = [part.seq for part in parts if part.seq is not None]
-    times = [part.time for part in parts if part.time is not None]
-    return Steps(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate(seqs) if seqs else None,
-        np.concatenate(times) if times else None,
-    )
-
-
 def _told(row: Row) -> tuple[bool, bool]:
     return row.seq is not None, row.time is not None
 
