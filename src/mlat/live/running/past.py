@@ -1,7 +1,8 @@
-"""What a page sees of the time before this process: it goes on where the last one was cut off."""
+"""What a page sees of a session, and of the time before this process, where it goes on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..journal.keeper import Keeper
@@ -12,9 +13,27 @@ from .merging import groups_of, merge
 
 if TYPE_CHECKING:
     from ..serving.hub import Hub
+    from ..session import LiveSession
 
 
-def show_past(hub: Hub, keeper: Keeper, session: Any, nothing: Steps) -> None:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a page sees of a session: as it was when it was on disk, while it may be further."""
+
+    counters: dict[str, int]
+    classes: list[str | int]
+    taught: Any
+
+    @classmethod
+    def of(cls, session: LiveSession) -> Seen:
+        return cls(session.counters, session.classes, session.state.taught)
+
+    @property
+    def state(self) -> Seen:
+        return self
+
+
+def show_past(hub: Hub, keeper: Keeper, session: Seen, nothing: Steps) -> None:
     """Publish the last records of a journal, which somebody may have seen or not."""
     for batch in keeper.last_batches():
         arrivals = [

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..steps import Steps
 from .inbox import Inbox
 from .merging import groups_of, merge
 from .output import Lines, Notices
-from .past import show_past
+from .past import Seen, show_past
 
 if TYPE_CHECKING:
     from ..serving.hub import Hub
@@ -53,23 +53,6 @@ class _End:
 class _Waiting:
     what: Arrival | Refusal | Notice | _Teaching | _End
     since: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a page sees of a session: as it was when it was on disk, while it may be further."""
-
-    counters: dict[str, int]
-    classes: list[str | int]
-    taught: Any
-
-    @classmethod
-    def of(cls, session: LiveSession) -> _Seen:
-        return cls(session.counters, session.classes, session.state.taught)
-
-    @property
-    def state(self) -> _Seen:
-        return self
 
 
 Result = tuple[Input, list[Prediction]]
@@ -121,7 +104,7 @@ class Runner:
         recovered = None if self.keeper is None else self.keeper.recover(self.session)
         self._n_warnings = len(self.session.warnings)  # said before
         if self.hub is not None and self.keeper is not None:
-            show_past(self.hub, self.keeper, _Seen.of(self.session), self._no_steps())
+            show_past(self.hub, self.keeper, Seen.of(self.session), self._no_steps())
         return recovered
 
     async def run(self) -> None:
@@ -262,7 +245,7 @@ class Runner:
         await self._acknowledge(inputs)
         self._warn()
         if self.hub is not None:
-            seen = _Seen.of(self.session)
+            seen = Seen.of(self.session)
             for one, some in results:
                 steps = one.steps if isinstance(one, Arrived) else self._no_steps()
                 self.hub.publish(steps, some, seen, lag)
