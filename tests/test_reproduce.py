@@ -412,6 +412,7 @@ def test_one_table_alone(tmp_path, chosen):
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert ("### Table 2" in text) == (2 in chosen)
     assert ("### Table 3" in text) == (3 in chosen)
+    assert "is behind ED on all windows" not in text, "either is lacking on all windows"
 
 
 def test_labels_left_out_are_reported(computed):

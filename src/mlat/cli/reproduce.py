@@ -25,10 +25,16 @@ class TableChoice(StrEnum):
     THREE = "3"
     BOTH = "both"
     BEYOND = "beyond"
+    RELATED = "related"
 
     @property
     def tables(self) -> tuple[int, ...]:
+        """Of the paper."""
         return (2, 3) if self == TableChoice.BOTH else (int(self.value),)
+
+
+# Where results go, if nobody says.
+_FOLDERS = {TableChoice.BEYOND: "beyond", TableChoice.RELATED: "related"}
 
 
 class ProtocolChoice(StrEnum):
@@ -43,7 +49,11 @@ class ProtocolChoice(StrEnum):
 
 def reproduce(
     table: Annotated[
-        TableChoice, typer.Option(help="The paper's 2 or 3, or beyond: ours, with more rivals.")
+        TableChoice,
+        typer.Option(
+            help="The paper's 2 or 3; beyond: ours, with more rivals; related: LMNN-DTW, DECADE "
+            "and the siamese LSTM beside those of 2."
+        ),
     ] = TableChoice.BOTH,
     data: Annotated[
         Path | None,
@@ -65,7 +75,7 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results; default reproduction, or beyond; or -quick."),
+        typer.Option(help="Folder for results; default reproduction, beyond or related; -quick."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; default one per processor.")
@@ -86,6 +96,13 @@ def reproduce(
             min=0, help="For --table beyond: runs with windows of one second; default 1, quick 0."
         ),
     ] = None,
+    runs_all: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="For --table related: runs with everyone on all windows; default 1, quick 0.",
+        ),
+    ] = None,
     peer_python: Annotated[
         Path | None,
         typer.Option(help="For --table beyond: a Python that has aeon; default this one."),
@@ -103,8 +120,18 @@ def reproduce(
 ) -> None:
     """Run the paper's Tables 2 and 3, or ours; a stopped run goes on where it was."""
     is_beyond = table is TableChoice.BEYOND
-    _check_together(is_beyond, protocol, runs_second, peer_python, systems, only_report)
-    folder = out or Path(("beyond" if is_beyond else "reproduction") + ("-quick" if quick else ""))
+    _check_together(
+        table,
+        protocol,
+        **{
+            "--runs-second": (TableChoice.BEYOND, runs_second is not None),
+            "--peer-python": (TableChoice.BEYOND, peer_python is not None),
+            "--systems": (TableChoice.BEYOND, bool(systems)),
+            "--only-report": (TableChoice.BEYOND, only_report),
+            "--runs-all": (TableChoice.RELATED, runs_all is not None),
+        },
+    )
+    folder = out or Path(_FOLDERS.get(table, "reproduction") + ("-quick" if quick else ""))
     asked = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
     if is_beyond:
         # Not before: its rivals take a moment to import, which no other command should wait for.
@@ -125,6 +152,21 @@ def reproduce(
         )
         return
     chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
+    if table is TableChoice.RELATED:
+        from .related import reproduce_related
+
+        reproduce_related(
+            uci_people(_names(sets), asked, data),
+            folder,
+            chosen.protocols,
+            runs=runs,
+            runs_all=runs_all,
+            quick=quick,
+            jobs=jobs,
+            scheduler=scheduler,
+            report=report,
+        )
+        return
     experiment = Experiment(uci_people(_names(sets), asked, data))
     todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
     if report is not None:
@@ -139,26 +181,20 @@ def reproduce(
 
 
 def _check_together(
-    is_beyond: bool,
-    protocol: ProtocolChoice | None,
-    runs_second: int | None,
-    peer_python: Path | None,
-    systems: list[str] | None,
-    only_report: bool,
+    table: TableChoice, protocol: ProtocolChoice | None, **given: tuple[TableChoice, bool]
 ) -> None:
-    """Refuse an option that would go unheard."""
-    if is_beyond:
-        if protocol not in (None, ProtocolChoice.HOLDOUT):
-            raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")
-        return
-    for name, given in (
-        ("--runs-second", runs_second is not None),
-        ("--peer-python", peer_python is not None),
-        ("--systems", systems),
-        ("--only-report", only_report),
-    ):
-        if given:
-            raise InputError(f"{name} is for --table beyond; add that, or leave {name} out")
+    """Refuse an option that would go unheard.
+
+    Parameters
+    ----------
+    given : option to (TableChoice, bool)
+        The table an option is for, and whether it was given.
+    """
+    if table is TableChoice.BEYOND and protocol not in (None, ProtocolChoice.HOLDOUT):
+        raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")
+    for name, (of_table, is_given) in given.items():
+        if is_given and table is not of_table:
+            raise InputError(f"{name} is for --table {of_table}; add that, or leave {name} out")
 
 
 def _names(given: list[str] | None) -> list[str] | None:

@@ -140,13 +140,13 @@ def pictures(drawn: Iterable[tuple[str, str]]) -> list[str]:
     return [line for title, path in drawn for line in (f"![{title}]({path})", "", f"{title}.", "")]
 
 
-def headline(footing: Footing) -> list[str]:
-    """How our MLAT stands to the others, set by set."""
+def headline(footing: Footing, others: Sequence[str] = ("ED", "LMNN", "MLAT-paper")) -> list[str]:
+    """How our MLAT stands to some others, set by set."""
     lines = []
     for scope, comparisons in footing.tests.items():
         parts = []
         for test in comparisons:
-            if test.other[0] in ("ED", "LMNN", "MLAT-paper"):
+            if test.other[0] in others:
                 n = n_people(test)
                 sure = f", p = {p_cell(test.p)}" if n > 1 else ""
                 parts.append(

@@ -49,6 +49,7 @@ SET_TITLES: Mapping[str, str] = {"scma": "SCMA", "arem": "AReM", "emg": "EMG", "
 SYSTEM_TITLES: Mapping[str, str] = {
     "MLAT-paper": "MLAT, paper",
     "MLAT": "MLAT, ours",
+    "LSTM": "siamese LSTM",
     "MLAT-auto": "MLAT, auto",
     "MLAT-auto-filtered": "MLAT, auto + filter",
 }

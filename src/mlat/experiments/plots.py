@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Picture
 
 from ..baselines.metric_knn import MetricKNN
@@ -20,6 +23,7 @@ from .summary import ON_ALL, TABLE_2, Footing, Section, Summary
 from .systems import DEVELOPMENT
 from .tables import cliques
 
+LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (Rec. 709)
 DPI = 110  # small files: they are kept with the documentation
 
 
@@ -27,6 +31,12 @@ def write_plots(
     summary: Summary, experiment: Experiment, folder: Path
 ) -> Iterator[tuple[str, Path]]:
     """Draw everything into a folder; yields what each picture shows, and its file."""
+    yield from write_comparisons(summary, folder)
+    yield from _write_learned(experiment, folder)
+
+
+def write_comparisons(summary: Summary, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Draw how the systems stand to each other: accuracy by set, ranks by protocol."""
     for data_set in summary.settings["people"]:
         title = paper.set_title(data_set)
         path = folder / f"accuracy-{data_set}.png"
@@ -37,15 +47,19 @@ def write_plots(
             path = folder / f"critical-difference-{protocol}.png"
             save_figure(draw_ranks(section), path, dpi=DPI)
             yield f"Mean ranks under {protocol}, with Nemenyi's critical difference", path
-    yield from _write_learned(experiment, folder)
 
 
 def draw_accuracy(protocols: Mapping[str, Section], data_set: str) -> Picture:
     """Bars of one set, a panel for each protocol; the paper's figures as diamonds."""
-    figure = Picture(figsize=(5.2 * len(protocols), 3.6), layout="constrained")
+    footings = {
+        protocol: section.footings.get(TABLE_2) or section.footings[ON_ALL]
+        for protocol, section in protocols.items()
+    }
+    most = max(len(footing.ranks) for footing in footings.values())
+    width = max(5.2, 0.65 * most)  # names are not to run into each other
+    figure = Picture(figsize=(width * len(protocols), 3.6), layout="constrained")
     panels = figure.subplots(1, len(protocols), sharey=True, squeeze=False)[0]
-    for ax, (protocol, section) in zip(panels, protocols.items(), strict=True):
-        footing = section.footings.get(TABLE_2) or section.footings[ON_ALL]
+    for ax, (protocol, footing) in zip(panels, footings.items(), strict=True):
         _draw_bars(ax, footing, data_set)
         ax.set_title(f"{paper.set_title(data_set)}, {protocol}", fontsize=10, color=INK, loc="left")
     panels[0].set_ylabel("accuracy, %")
@@ -65,8 +79,11 @@ def _draw_bars(ax: Axes, footing: Footing, data_set: str) -> None:
         if theirs is not None:
             label = None if x else "the paper"
             ax.plot(x, theirs[0], "D", c="white", mec=INK, markersize=5, label=label)
-        ax.text(x, 2, f"{figure.mean:.1f}", ha="center", fontsize=8, color="white")
-    ax.set_xticks(range(len(names)), [paper.system_title(n).replace(", ", "\n") for n in names])
+        ink = INK if np.dot(to_rgb(colour), LUMINANCE) > 0.6 else "white"
+        ax.text(x, 2, f"{figure.mean:.1f}", ha="center", fontsize=8, color=ink)
+    ax.set_xticks(
+        range(len(names)), [re.sub(r",? |(?<=-)", "\n", paper.system_title(n)) for n in names]
+    )
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(0, 104)
     if data_set in paper.TABLE_2:

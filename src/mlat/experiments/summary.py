@@ -96,10 +96,11 @@ def _section(scores: Scores, experiment: Experiment, tables: set[int]) -> Sectio
     if 3 in tables:
         on_all = [(s.name, ALL) for s in systems if (s.name, ALL) in there]
         footings[ON_ALL] = footing_of(scores, on_all)
+    rivals = [system.name for system in systems if system.is_rival]
     gains = {
-        data_set: {s.name: scores.gain(s.name, FEW, ALL, data_set) for s in systems if s.is_rival}
+        data_set: {name: scores.gain(name, FEW, ALL, data_set) for name in rivals}
         for data_set in scores.data_sets
-        if 3 in tables
+        if 3 in tables and rivals
     }
     return Section(tuple(scores.groups), footings, gains)
 

@@ -1,0 +1,69 @@
+"""``mlat reproduce --table related``: the related systems beside those of Table 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from ..baselines.deep import require_torch
+from ..errors import InputError
+from ..experiments.journal import Journal
+from ..experiments.related import NEED_TORCH, on_all_windows, related_experiment
+from ..experiments.runner import plan
+from ..experiments.sources import People
+from .jobs import do_jobs, doers
+from .output import check_can_write, make_folder
+
+
+def reproduce_related(
+    people: Mapping[str, People],
+    folder: Path,
+    protocols: Sequence[str],
+    *,
+    runs: int | None = None,
+    runs_all: int | None = None,
+    quick: bool = False,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    report: Path | None = None,
+) -> None:
+    """Compute what is missing, and report.
+
+    Parameters
+    ----------
+    runs, runs_all : int, optional
+        Runs on the footing of Table 2, and runs with everyone on all windows, under ``holdout``
+        alone. Default 5 and 1, or 1 and 0 if quick: a network takes half a minute for a fit.
+    jobs, scheduler
+        As for the other tables.
+    """
+    if runs_all is None:
+        runs_all = 0 if quick or "holdout" not in protocols else 1
+    elif runs_all and "holdout" not in protocols:
+        raise InputError("--runs-all is under holdout; leave --protocol within out, or --runs-all")
+    experiment = related_experiment(people, _lacking())
+    if report is not None:
+        check_can_write(report)
+    few = plan(experiment, protocols, runs or (1 if quick else 5), [2])
+    on_all = plan(on_all_windows(experiment), ["holdout"], runs_all, [2])
+    todo = list(dict.fromkeys([*few, *on_all]))  # MLAT is on all windows in both
+    with doers(jobs, scheduler) as by, Journal(make_folder(folder) / "journal.jsonl") as journal:
+        results = dict(zip(todo, do_jobs(experiment, todo, journal, by), strict=True))
+    # Not before: a long run should not fail for what only its report needs.
+    from ..experiments.related_report import write_reports
+
+    found = [results[job] for job in few], [results[job] for job in on_all]
+    for path in write_reports(*found, experiment, folder, report):
+        typer.echo(f"wrote {path}")
+
+
+def _lacking() -> tuple[str, ...]:
+    """The networks, where there is no PyTorch; the others go on without them."""
+    try:
+        require_torch("either")
+    except InputError as error:
+        typer.echo(f"without {', '.join(NEED_TORCH)}: {error}", err=True)
+        return NEED_TORCH
+    return ()
