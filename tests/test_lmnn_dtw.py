@@ -483,7 +483,7 @@ def test_bad_windows_are_one_clear_line():
         LMNNDTW().fit(bad, y)
     with pytest.raises(InputError, match="too large to be squared; scale the channels"):
         LMNNDTW().fit(X4 * 1e200, y)
-    with pytest.raises(InputError, match=r"start must be a whole number per window, shape \(4,\)"):
+    with pytest.raises(InputError, match=r"start must have one entry per window \(4\)"):
         LMNNDTW().fit(X4, y, start=[0, 1])
     model = LMNNDTW().fit(X4, y)
     with pytest.raises(InputError, match=r"LMNNDTW was fitted on windows of shape \(3, 2\)"):

@@ -18,7 +18,7 @@ from . import progress
 from .errors import InputError
 from .folding import as_windows, check_finite, flatten, fold, window_width
 from .solvers import MarginProblem, Problem, Record
-from .targets import Gap, select_targets
+from .targets import Gap, select_targets, when_of
 
 Floats = NDArray[np.float64]
 Embedding = Callable[[Floats], Floats]
@@ -84,8 +84,7 @@ class MarginMetric(
         check_classification_targets(labels)
         windows = check_finite(fold(flat, width))
         states, codes = encode_states(labels)
-        start = _per_window(start, len(codes), "start", np.arange(len(codes)))
-        run = _per_window(run, len(codes), "run", np.cumsum(np.r_[0, np.diff(codes) != 0]))
+        start, run = when_of(codes, start, run)
         targets = select_targets(
             flat,
             codes,
@@ -230,21 +229,6 @@ def check_number(
         what = "a whole number" if kind is Integral else "a number"
         bounds = f"from {low:g} to {high:g}" if np.isfinite(high) else f"of at least {low:g}"
         raise InputError(f"{name} must be {what} {bounds}{or_else}, not {value!r}")
-
-
-def _per_window(
-    given: ArrayLike | None, n: int, name: str, default: NDArray[Any]
-) -> NDArray[np.int64]:
-    if given is None:
-        return default.astype(np.int64)
-    array = np.asarray(given)
-    if array.shape != (n,):
-        raise InputError(f"{name} must have one entry per window ({n}), not {array.shape}")
-    if array.dtype.kind not in "iu":
-        array = np.unique(array, return_inverse=True)[1] if name == "run" else array
-        if array.dtype.kind not in "iu":
-            raise InputError(f"{name} must hold whole numbers, not {array.dtype}")
-    return array.astype(np.int64)
 
 
 def _check_windows(X: NDArray[Any], width: int, n_channels: int) -> None:

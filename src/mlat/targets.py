@@ -248,6 +248,33 @@ def _meet(  # type: ignore[no-untyped-def]
                 squared[q, place], rows[q, place] = distance, row_there[i]
 
 
+def when_of(
+    codes: NDArray[Any], start: Any = None, run: Any = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The step each window begins at and the run it lies in, checked; arrays of shape (n,).
+
+    Parameters
+    ----------
+    codes : array of shape (n,)
+        The state of each window.
+    start : array of shape (n,), optional
+        Whole numbers; default the row number.
+    run : array of shape (n,), optional
+        Of any kind; default neighbouring rows of one state are a run.
+    """
+    n = len(codes)
+    starts = np.asarray(np.arange(n) if start is None else start)
+    runs = np.asarray(np.cumsum(np.diff(codes, prepend=codes[:1]) != 0) if run is None else run)
+    for name, array in (("start", starts), ("run", runs)):
+        if array.shape != (n,):
+            raise InputError(f"{name} must have one entry per window ({n}), not {array.shape}")
+    if starts.dtype.kind not in "iu":
+        raise InputError(f"start must hold whole numbers, not {starts.dtype}")
+    if runs.dtype.kind not in "iu":
+        runs = np.unique(runs, return_inverse=True)[1]
+    return starts.astype(np.int64), runs.astype(np.int64)
+
+
 def episodes(start: NDArray[Any], run: NDArray[Any], gap: int) -> NDArray[np.int64]:
     """Runs of one state, with those fewer than ``gap`` steps after another joined to it.
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ..errors import InputError
 from .deep import exact_dtype, limited_threads, pick_device, put_weights, require_torch
 from .deep_training import Learner, train
 from .deep_validation import Division, hold_out
-from .knn import WindowKNN, check_count
+from .knn import check_count
 from .lanes import FloatArray, IntArray, distinct_points
+from .timed_knn import TimedKNN
 
 VALIDATION_SHARE = 0.2
 BATCH = 4096  # windows that go through a network at once, when nothing is learned
 
 
-class DeepKNN(WindowKNN):
+class DeepKNN(TimedKNN):
     """k nearest neighbours over what a network makes of windows.
 
     A subclass says what the network is, how it learns, and how its outputs are searched.
@@ -48,31 +48,6 @@ class DeepKNN(WindowKNN):
     device: Any
     n_jobs: int | None
     random_state: Any
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        start: ArrayLike | None = None,
-        run: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from labelled windows.
-
-        Parameters
-        ----------
-        X : array of shape (n, w, d) or (n, w*d)
-        y : array of shape (n,)
-        start : array of shape (n,), optional
-            The step each window begins at. Default: the row number.
-        run : array of shape (n,), optional
-            The run each window lies in. Default: neighbouring rows of one label are a run.
-        """
-        self._when = (start, run)
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._when
 
     @abstractmethod
     def _make_network(self, torch: Any, n_channels: int) -> Any:
@@ -119,12 +94,8 @@ class DeepKNN(WindowKNN):
         torch = require_torch(name)
         device = pick_device(torch, self.device)
         rng = check_random_state(self.random_state)
-        n, _, n_channels = windows.shape
-        start, run = self._when
-        when = (
-            _per_window(start, n, "start", np.arange(n)),
-            _per_window(run, n, "run", np.cumsum(np.append(0, np.diff(codes) != 0))),
-        )
+        n_channels = windows.shape[2]
+        when = self._when.of(codes)
         division = self._hold_out(codes, when, windows.shape[1])
         self.mean_, self.scale_ = _scaling(windows)
         with limited_threads(torch, self.n_jobs):
@@ -191,16 +162,3 @@ def _scaling(windows: FloatArray) -> tuple[FloatArray, FloatArray]:
     # A channel that never moves says nothing: centred it is 0, whatever it is divided by.
     still = deviation <= 1e-12 * np.abs(steps).max(axis=0)
     return steps.mean(axis=0), np.where(still, 1.0, deviation)
-
-
-def _per_window(
-    given: ArrayLike | None, n: int, name: str, default: np.ndarray[Any, Any]
-) -> IntArray:
-    values = default if given is None else np.asarray(given)
-    if values.shape != (n,):
-        raise InputError(f"{name} must have one entry per window ({n}), not {values.shape}")
-    if values.dtype.kind not in "iu":
-        if name == "start":
-            raise InputError(f"start must hold whole numbers, not {values.dtype}")
-        values = np.unique(values, return_inverse=True)[1]
-    return values.astype(np.int64)

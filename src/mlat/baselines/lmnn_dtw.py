@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..errors import InputError
 from ..margin_metric import check_number
 from ..targets import Gap
 from . import dtw
-from .knn import WindowKNN
 from .lanes import FloatArray, IntArray, pack
 from .ldmlt import transform
 from .lmnn_dtw_learning import Problem, learn
 from .lmnn_dtw_paths import nearest_targets
+from .timed_knn import TimedKNN
 
 # As LMNN usually has; fewer where the smallest label has no more windows.
 USUAL_TARGETS = 3
 
 
-class LMNNDTW(WindowKNN):
+class LMNNDTW(TimedKNN):
     """k nearest neighbours under DTW with a local distance learned by the large-margin loss.
 
     Parameters
@@ -109,31 +108,6 @@ class LMNNDTW(WindowKNN):
         """As in the literature: three targets wherever in time, pull and push weigh the same."""
         return cls(**{"n_targets": 3, "target_gap": 0, "push_weight": 0.5, **parameters})
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        start: ArrayLike | None = None,
-        run: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from labelled windows.
-
-        Parameters
-        ----------
-        X : array of shape (n, w, d) or (n, w*d)
-        y : array of shape (n,)
-        start : array of shape (n,), optional
-            The step each window begins at, for ``target_gap``. Default: the row number.
-        run : array of shape (n,), optional
-            The run each window lies in. Default: neighbouring rows of one label are a run.
-        """
-        self._when = (start, run)
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._when
-
     def distance(self, X: Any, Y: Any = None) -> FloatArray:
         """The learned distances of windows (n, w, d) to others, shape (n, m).
 
@@ -154,9 +128,7 @@ class LMNNDTW(WindowKNN):
         with np.errstate(over="ignore"):
             if not np.isfinite(np.square(windows).sum()):
                 raise InputError("X holds values too large to be squared; scale the channels")
-        given_start, given_run = self._when
-        start = _per_window(given_start, "start", np.arange(len(codes)))
-        run = _per_window(given_run, "run", np.cumsum(np.diff(codes, prepend=codes[0]) != 0))
+        start, run = self._when.of(codes)
         fewest = int(np.bincount(codes).min())
         self._reach = dtw.check_band(self.band, windows.shape[1], windows.shape[1])
         self.targets_ = nearest_targets(
@@ -201,15 +173,3 @@ class LMNNDTW(WindowKNN):
                 f"windows of {width} steps are too short for a band of {self.band}; "
                 f"lower band to at most {width - 1}, or leave it out to pair any steps"
             )
-
-
-def _per_window(given: ArrayLike | None, name: str, default: IntArray) -> IntArray:
-    if given is None:
-        return default
-    array = np.asarray(given)
-    if array.shape != default.shape or array.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} must be a whole number per window, shape {default.shape}, not "
-            f"{array.dtype} of shape {array.shape}"
-        )
-    return array.astype(np.int64)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from typing import Any
 
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ..neighbors import NearestNeighbors
-from .knn import WindowKNN
 from .lanes import FloatArray, IntArray
+from .timed_knn import TimedKNN
 
 
-class MetricKNN(WindowKNN):
+class MetricKNN(TimedKNN):
     """k nearest neighbours after a transformer such as ``MLAT`` or ``LMNN`` has learned a metric.
 
     Parameters
@@ -50,37 +49,12 @@ class MetricKNN(WindowKNN):
         self.metric = metric
         self.n_neighbors = n_neighbors
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        start: ArrayLike | None = None,
-        run: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from labelled windows.
-
-        Parameters
-        ----------
-        X : array of shape (n, w, d) or (n, w*d)
-        y : array of shape (n,)
-        start : array of shape (n,), optional
-            The step each window begins at; passed on to a metric that takes it.
-        run : array of shape (n,), optional
-            The run each window lies in; passed on likewise.
-        """
-        self._when = {"start": start, "run": run}
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._when
-
     def _learn(self, windows: FloatArray, codes: IntArray) -> None:
         self.metric_ = None
         if self.metric is not None:
             metric = clone(self.metric)
             accepted = inspect.signature(metric.fit).parameters
-            when = {name: given for name, given in self._when.items() if name in accepted}
+            when = {name: given for name, given in self._when._asdict().items() if name in accepted}
             self.metric_ = metric.fit(windows, codes, **when)
         self._references = NearestNeighbors(self._embed(windows))
 
