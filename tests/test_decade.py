@@ -302,3 +302,30 @@ def test_scikit_learn_accepts_it_with_no_check_skipped():
 
 def test_page():
     run_examples(DOCS / "decade.md")
+
+
+def test_one_thread_is_no_slower_under_limits_than_without():
+    # Where PyTorch is first imported under threadpoolctl's limits, as in a worker process, its
+    # number of threads and OpenMP's once came apart: a fit took thirty times as long.
+    code = """if 1:
+        import time
+        import numpy as np
+        from threadpoolctl import threadpool_limits
+        from mlat.baselines.decade import DECADE
+
+        y = np.repeat(np.arange(3), 60)
+        X = np.random.default_rng(0).normal(size=(180, 8, 4)) + y[:, None, None]
+
+        def seconds():
+            began = time.process_time()
+            DECADE(max_iter=5, patience=5, n_jobs=1, random_state=0).fit(X, y)
+            return time.process_time() - began
+
+        with threadpool_limits(1):
+            seconds()
+        with threadpool_limits(1):
+            limited = min(seconds(), seconds())
+        print(limited / min(seconds(), seconds()))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 5

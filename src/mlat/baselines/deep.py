@@ -53,10 +53,12 @@ def _devices(torch: Any) -> list[str]:
 @contextmanager
 def limited_threads(torch: Any, n_jobs: int | None) -> Iterator[None]:
     """At most ``n_jobs`` threads (-1: one per processor) inside; None leaves them as they are."""
-    before = torch.get_num_threads()
-    if n_jobs is None or effective_n_jobs(n_jobs) == before:
+    if n_jobs is None:
         yield
         return
+    before = torch.get_num_threads()
+    # Also where it is the number already: under threadpoolctl's limits PyTorch reads OpenMP's
+    # number here while its own is another, and the two together cost thirty times the time.
     torch.set_num_threads(effective_n_jobs(n_jobs))
     try:
         yield
