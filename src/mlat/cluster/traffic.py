@@ -8,6 +8,8 @@ import stat
 import struct
 import sys
 
+from ..errors import InputError
+
 # Within Linux's tcp_info: acknowledged and received bytes.
 _ACKED = 120
 _LENGTH = 136
@@ -16,7 +18,10 @@ _LENGTH = 136
 def bytes_moved() -> int:
     """Bytes sent and received by this process's open TCP connections, both ways together."""
     if sys.platform != "linux":
-        raise NotImplementedError("the counters of connections are Linux's")
+        raise InputError(
+            f"bytes are counted by Linux's counters of connections, which {sys.platform} has not; "
+            "measure on Linux"
+        )
     total = 0
     for name in os.listdir("/proc/self/fd"):
         try:
