@@ -12,7 +12,7 @@ demo: $(VENV)/.runtime
 	$(BIN)/mlat demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -rs  # and says what was left out, and why
 
 lint: $(VENV)/.tools
 	$(BIN)/ruff check

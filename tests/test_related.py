@@ -79,8 +79,7 @@ def call(*arguments):
     return CliRunner().invoke(app, ["reproduce", "--table", "related", *map(str, arguments)])
 
 
-@pytest.fixture
-def imitated(monkeypatch):
+def imitate(monkeypatch, need_torch=()):
     """The command on imitations: quick systems under the related systems' names."""
     exp = experiment()
     monkeypatch.setattr(command, "uci_people", lambda sets, people, data: exp.people)
@@ -90,7 +89,10 @@ def imitated(monkeypatch):
     def systems(without=()):
         # LMNN-DTW has LMNN's results, DECADE and the LSTM those of ED.
         makers = zip(RELATED, ("LMNN", "ED", "ED"), strict=True)
-        others = {name: System(name, SMALL[like].make) for name, like in makers}
+        others = {
+            name: System(name, SMALL[like].make, needs="torch" if name in need_torch else None)
+            for name, like in makers
+        }
         return {**rest, **{n: s for n, s in others.items() if n not in without}, **ours}
 
     monkeypatch.setattr(related, "related_systems", systems)
@@ -99,6 +101,12 @@ def imitated(monkeypatch):
         "Experiment",
         lambda people, systems: Experiment(people, systems, width=4, n_few=10, n_test=15),
     )
+
+
+@pytest.fixture
+def imitated(monkeypatch):
+    """Imitations, none of which needs PyTorch."""
+    imitate(monkeypatch)
 
 
 def test_the_report(imitated, tmp_path):
@@ -166,7 +174,14 @@ def test_quick_is_one_run_of_holdout(imitated, tmp_path, monkeypatch):
     assert (tmp_path / "related-quick" / "report.md").exists()
 
 
-def test_without_pytorch_the_others_go_on(imitated, tmp_path, monkeypatch):
+def test_those_that_need_pytorch_say_so():
+    needs = {name: system.needs for name, system in related_systems().items()}
+    assert {name for name, package in needs.items() if package == "torch"} == set(NEED_TORCH)
+    assert set(needs.values()) == {None, "torch"}
+
+
+def test_without_pytorch_the_others_go_on(tmp_path, monkeypatch):
+    imitate(monkeypatch, need_torch=NEED_TORCH)
     monkeypatch.setitem(sys.modules, "torch", None)
     result = call("--out", tmp_path, "--quick", "--jobs", 1)
     assert result.exit_code == 0, result.output

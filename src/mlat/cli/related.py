@@ -10,8 +10,8 @@ import typer
 from ..baselines.deep import require_torch
 from ..errors import InputError
 from ..experiments.journal import Journal
-from ..experiments.related import NEED_TORCH, on_all_windows, related_experiment
-from ..experiments.runner import plan
+from ..experiments.related import on_all_windows, related_experiment
+from ..experiments.runner import Experiment, plan
 from ..experiments.sources import People
 from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
@@ -43,7 +43,10 @@ def reproduce_related(
         runs_all = 0 if quick or "holdout" not in protocols else 1
     elif runs_all and "holdout" not in protocols:
         raise InputError("--runs-all is under holdout; leave --protocol within out, or --runs-all")
-    experiment = related_experiment(people, _lacking())
+    experiment = related_experiment(people)
+    lacking = _lacking(experiment)
+    if lacking:
+        experiment = related_experiment(people, lacking)
     if report is not None:
         check_can_write(report)
     few = plan(experiment, protocols, runs or (1 if quick else 5), [2])
@@ -59,11 +62,13 @@ def reproduce_related(
         typer.echo(f"wrote {path}")
 
 
-def _lacking() -> tuple[str, ...]:
-    """The networks, where there is no PyTorch; the others go on without them."""
-    try:
-        require_torch("either")
-    except InputError as error:
-        typer.echo(f"without {', '.join(NEED_TORCH)}: {error}", err=True)
-        return NEED_TORCH
+def _lacking(experiment: Experiment) -> tuple[str, ...]:
+    """The systems that need PyTorch, where there is none; the others go on without them."""
+    names = tuple(name for name, system in experiment.systems.items() if system.needs == "torch")
+    if names:
+        try:
+            require_torch("either")
+        except InputError as error:
+            typer.echo(f"without {', '.join(names)}: {error}", err=True)
+            return names
     return ()

@@ -40,7 +40,11 @@ def related_systems(without: tuple[str, ...] = ()) -> dict[str, System]:
         Related systems to leave out.
     """
     makers = dict(zip(RELATED, (_lmnn_dtw, _decade, _lstm), strict=True))
-    related = [System(name, make) for name, make in makers.items() if name not in without]
+    related = [
+        System(name, make, needs="torch" if name in NEED_TORCH else None)
+        for name, make in makers.items()
+        if name not in without
+    ]
     rivals = [system for system in SYSTEMS.values() if system.is_rival]
     ours = [system for system in SYSTEMS.values() if not system.is_rival]
     return {system.name: system for system in (*rivals, *related, *ours)}

@@ -87,6 +87,8 @@ class System:
         stream, and tells the state of each step.
     filtered : bool
         Its states are those of the causal filter.
+    needs : str or None
+        A package that it needs and that only an extra installs.
     """
 
     name: str
@@ -94,6 +96,7 @@ class System:
     sizes: tuple[str, ...] = (FEW, ALL)
     on_streams: bool = False
     filtered: bool = False
+    needs: str | None = None
 
     @property
     def is_rival(self) -> bool:
