@@ -25,15 +25,12 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 import mlat
-from mlat.experiments.beyond import beyond_experiments
-from mlat.experiments.protocol import Split, split, split_seed
-from mlat.experiments.runner import Experiment
-from mlat.experiments.sources import uci_people
-from mlat.experiments.split_streams import as_streams
-from mlat.experiments.systems import DEVELOPMENT
-from mlat.selection.choice import LIFTS
-from mlat.selection.reach import default_reach
-from mlat.selection.search import MOST_VALUES, NARROW
+from mlat.classifier.selection import LIFTS, MOST_VALUES, NARROW, default_reach
+from mlat.lab.experiments.beyond import beyond_experiments
+from mlat.lab.experiments.people import uci_people
+from mlat.lab.experiments.protocol import Split, as_streams, split, split_seed
+from mlat.lab.experiments.runner import Experiment
+from mlat.lab.experiments.systems import DEVELOPMENT
 
 AUTO = "**auto**"
 

@@ -23,10 +23,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mlat.baselines.decade import DECADE
-from mlat.baselines.deep import pick_device, require_torch
-from mlat.baselines.siamese import SiameseLSTM
 from mlat.errors import InputError
+from mlat.lab.rivals.decade import DECADE
+from mlat.lab.rivals.networks import pick_device, require_torch
+from mlat.lab.rivals.siamese import SiameseLSTM
 
 ESTIMATORS = {"DECADE": DECADE, "SiameseLSTM": SiameseLSTM}
 N_LABELS = 5

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 import mlat
 from mlat import datasets
-from mlat.experiments.protocol import split, split_seed
-from mlat.neighbors import NearestNeighbors
+from mlat.lab.experiments.protocol import split, split_seed
+from mlat.neighbours.search import NearestNeighbors
 
 PERSONS = {"emg": ["sub1"], "vicon": ["sub2", "sub3"], "scma": ["1", "2"]}
 VARIATIONS = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import clone
 
-from mlat.classifier import StreamClassifier
+from mlat.classifier.classifier import StreamClassifier
 from mlat.cli.demo import AUTO, SENSORS, SYSTEMS, TEST, TRAIN, WIDTH, System
-from mlat.datasets.synthetic import rotating_states
-from mlat.estimators import LMNN, MLAT
+from mlat.metric.estimators import LMNN, MLAT
+from mlat.synthetic import rotating_states
 
 
 def accuracy(system, seed, reach=None, **train):

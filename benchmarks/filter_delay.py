@@ -14,12 +14,11 @@ import argparse
 import numpy as np
 
 from mlat import Stream, StreamClassifier
-from mlat.datasets.synthetic import rotating_states
-from mlat.experiments.protocol import split, split_seed
-from mlat.experiments.sources import uci_people
-from mlat.experiments.split_streams import as_streams
-from mlat.experiments.systems import DEVELOPMENT
-from mlat.persistence import switch_delay
+from mlat.classifier.state_filter import switch_delay
+from mlat.lab.experiments.people import uci_people
+from mlat.lab.experiments.protocol import as_streams, split, split_seed
+from mlat.lab.experiments.systems import DEVELOPMENT
+from mlat.synthetic import rotating_states
 
 
 def report(name: str, classifier: StreamClassifier, stream: Stream, judged: np.ndarray) -> None:

@@ -24,8 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from mlat.live import Steps
-from mlat.live.serving.frames import encode
-from mlat.live.serving.hub import Hub
+from mlat.live.page.hub import Hub, encode
 from page_server import Served, body_stream, chromium, classifier, told
 
 

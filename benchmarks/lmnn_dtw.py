@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mlat.baselines import LMNNDTW, MDTW
-from mlat.baselines.lanes import FloatArray
-from mlat.baselines.lmnn_dtw_learning import Problem
-from mlat.baselines.lmnn_dtw_paths import nearest_targets
-from mlat.bench.dtw import RUN, SIZES, WIDTH, make_windows
+from mlat.checks import Floats
+from mlat.lab.bench.dtw import RUN, SIZES, WIDTH, make_windows
+from mlat.lab.rivals import LMNNDTW, MDTW
+from mlat.lab.rivals.lmnn_dtw import Problem, nearest_targets
 
 N_TEST = 2000
 
@@ -36,7 +35,7 @@ def least_cpu(work: Callable[[], Any], repeats: int = 3) -> float:
     return min(times[1:])
 
 
-def tell_alignment(where: str, problem: Problem, L: FloatArray) -> None:
+def tell_alignment(where: str, problem: Problem, L: Floats) -> None:
     aligned = problem.align(L)
     seconds = least_cpu(lambda: problem.align(L))
     pairs = int((problem.codes[:, None] < problem.codes).sum())

@@ -17,10 +17,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mlat import LMNN
-from mlat.baselines import LMNNDTW, MDTW, MetricKNN
-from mlat.experiments.protocol import split, split_seed
-from mlat.experiments.sources import uci_people
-from mlat.experiments.systems import DEVELOPMENT
+from mlat.lab.experiments.people import uci_people
+from mlat.lab.experiments.protocol import split, split_seed
+from mlat.lab.experiments.systems import DEVELOPMENT
+from mlat.lab.rivals import LMNNDTW, MDTW, MetricKNN
 
 SEEDS = (0, 1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import mlat
-from mlat.bench.fit_problems import SIZES, make_windows
-from mlat.solvers import Problem
-from mlat.targets import select_targets
+from mlat.lab.bench.fit import SIZES, make_windows
+from mlat.metric import Problem
+from mlat.metric.targets import select_targets
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         )
         admm = mlat.MLAT.as_in_paper(rho=1.0, max_iter=300)
         admm.fit(windows.X, windows.y, **when)
-        both = mlat.toeplitz.to_matrix(admm.blocks_)
+        both = mlat.metric.toeplitz.to_matrix(admm.blocks_)
         root = np.linalg.cholesky(both + 1e-10 * np.trace(both) / len(both) * np.eye(len(both)))
         print(f"  admm, M          {admm.loss_:.4g}")
         print(f"  admm, exact      {loss.margin_loss()(loss.flat @ root)[0]:.4g}")

@@ -96,13 +96,15 @@ class Cluster:
 
     def _start(self, program: str, *options: str) -> subprocess.Popen:
         one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-        tests = str(Path(__file__).parent)  # what tests ask workers to do is defined there
+        here = Path(__file__).parent  # what tests ask workers to do is defined in these
+        folders = [here, here / "cluster", here / "lab" / "experiments"]
+        path = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
         with (self.folder / f"{program}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{program}", *options],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **one, "PYTHONPATH": tests},
+                env={**os.environ, **one, "PYTHONPATH": os.pathsep.join(path)},
                 cwd=self.folder,
                 preexec_fn=_end_with_parent,
             )

@@ -3,13 +3,13 @@
 import time
 
 from mlat import InputError
-from mlat.baselines import EuclideanKNN, MetricKNN
-from mlat.datasets.synthetic import rotating_states
-from mlat.estimators import LMNN, MLAT
-from mlat.experiments.journal import Journal
-from mlat.experiments.runner import Experiment, plan, run_jobs
-from mlat.experiments.sources import People
-from mlat.experiments.systems import ALL, System
+from mlat.lab.experiments.journal import Journal
+from mlat.lab.experiments.people import People
+from mlat.lab.experiments.runner import Experiment, plan, run_jobs
+from mlat.lab.experiments.systems import ALL, System
+from mlat.lab.rivals import EuclideanKNN, MetricKNN
+from mlat.metric.estimators import LMNN, MLAT
+from mlat.synthetic import rotating_states
 
 
 def imitate(person):

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mlat.class_distances import ClassDistances
-from mlat.datasets.synthetic import rotating_states
-from mlat.left_out import leave_out_gap, rows_nearby, time_blocks
-from mlat.windows import sliding_windows
+from mlat.classifier.held_out import leave_out_gap, rows_nearby, time_blocks
+from mlat.neighbours.class_distances import ClassDistances
+from mlat.stream.windows import sliding_windows
+from mlat.synthetic import rotating_states
 
 TURNS = {"backwards": -0.11, "forwards": 0.11, "still": 0.0}
 WIDTH = 16

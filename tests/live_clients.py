@@ -8,9 +8,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from mlat.live import Steps
-from mlat.live.serving.frames import decode
-from mlat.live.serving.hub import Hub
-from mlat.live.serving.server import serve
+from mlat.live.page.hub import Hub, decode
+from mlat.live.page.server import serve
 from page_server import body_stream, classifier, told
 
 TOKEN = "a-token-that-is-long-enough"

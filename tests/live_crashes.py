@@ -15,10 +15,10 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
+from mlat.lab.verify.reading import read_journal
 from mlat.live import LiveSession, Prediction
 from mlat.live.sources import Event
-from mlat.live.verify.reading import read_journal
-from test_live_runner import CLF, VALUES, Collected, Given, arrivals, run, same
 
 LENGTHS = [3, 19, 1, 9, 14]
 EVENTS = arrivals(LENGTHS)

@@ -7,7 +7,7 @@ import struct
 
 from safetensors.numpy import load_file, save
 
-from mlat.files.model_file import _digest
+from mlat.classifier.model_file import _digest
 
 
 def read_header(model):

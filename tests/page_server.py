@@ -14,8 +14,8 @@ import numpy as np
 
 from mlat import Stream, StreamClassifier
 from mlat.live import Prediction, Steps
-from mlat.live.serving.hub import Hub
-from mlat.live.serving.server import Server, serve
+from mlat.live.page.hub import Hub
+from mlat.live.page.server import Server, serve
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

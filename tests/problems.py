@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlat import toeplitz
-from mlat.solvers import Problem
-from mlat.targets import select_targets
+from mlat.metric import Problem, toeplitz
+from mlat.metric.targets import select_targets
 
 
 def random_problem(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mlat.cluster import spark_classify, spark_wait
-from mlat.cluster.spark_sessions import local_spark
+from mlat.cluster.spark.sessions import local_spark
 
 # A JVM that lives for seconds is quicker without its best compiler.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 import spark_driver
-from mlat.datasets.synthetic import rotating_states
+from mlat.synthetic import rotating_states
 
 
 def streams(n, length=120, seed=0):

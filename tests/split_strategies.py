@@ -7,7 +7,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from mlat import InputError, Stream
-from mlat.experiments.protocol import split
+from mlat.lab.experiments.protocol import split
 
 
 @st.composite

@@ -14,7 +14,7 @@ PAGES = [
     *["model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
 ]
 # Programs and optional parts, which other tests run.
-PROGRAMS = ("mlat.bench", "mlat.cli")
+PROGRAMS = ("mlat.lab.bench", "mlat.cli")
 MODULES = sorted(
     m.name for m in pkgutil.walk_packages(mlat.__path__, "mlat.") if not m.name.startswith(PROGRAMS)
 )

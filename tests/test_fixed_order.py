@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mlat
-from mlat import toeplitz
 from mlat.fixed_order import Convolution, Linear, Product
+from mlat.metric import toeplitz
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 20)

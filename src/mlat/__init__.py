@@ -2,18 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-from . import toeplitz
 from .classifier import StreamClassifier
 from .errors import InputError
-from .estimators import LMNN, MLAT
-from .lifts import Lift
-from .stream import Runs, Stream
-from .windows import Windows, sliding_windows
+from .features import Lift
+from .metric import LMNN, MLAT, toeplitz
+from .stream import Runs, Stream, Windows, sliding_windows
 
 if TYPE_CHECKING:
-    from .files.model_file import load
-    from .files.state_file import write_states
-    from .files.stream_file import read_stream
+    from .classifier.model_file import load
+    from .stream.read import read_stream
+    from .stream.write import write_states
 
 __version__ = "0.1.0"
 
@@ -33,8 +31,12 @@ __all__ = [
     "write_states",
 ]
 
-# Files are at the edge: what reads and writes them (Arrow, safetensors) is imported on use.
-_ON_USE = {"load": "model_file", "read_stream": "stream_file", "write_states": "state_file"}
+# What reads and writes files needs Arrow and safetensors, which are imported on use.
+_ON_USE = {
+    "load": "classifier.model_file",
+    "read_stream": "stream.read",
+    "write_states": "stream.write",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -42,7 +44,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'mlat' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f".files.{_ON_USE[name]}", __name__), name)
+    value = getattr(import_module(f".{_ON_USE[name]}", __name__), name)
     globals()[name] = value
     return value
 

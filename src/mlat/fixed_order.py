@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import fft as _fft
 
-Floats = NDArray[np.float64]
+from .checks import Floats
 
 LANES = 8  # columns are padded to a multiple of this: no processor handles more at once
 # Steps times taps by length, from which the Fourier transform of 27 channels is faster than sums
@@ -46,7 +45,7 @@ class Linear:
 
 
 class Convolution:
-    """:func:`mlat.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
+    """:func:`mlat.metric.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
 
     For short windows the plain sums; for long ones by the fast Fourier transform, of one window at
     a time, so that it is always the same transform.

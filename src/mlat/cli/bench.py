@@ -51,7 +51,7 @@ def scale(context: typer.Context) -> None:
 
 
 def _run(name: str, context: typer.Context) -> None:
-    module = f"mlat.bench.{name}"
+    module = f"mlat.lab.bench.{name}"
     try:
         main = import_module(module).main
     except ModuleNotFoundError as error:

@@ -11,13 +11,13 @@ from pathlib import Path
 import typer
 
 from ..errors import InputError
-from ..experiments.aeon_peer import aeon_versions
-from ..experiments.aeon_worker import METHODS
-from ..experiments.beyond import ONE_SECOND, TEN_STEPS, beyond_experiments
-from ..experiments.beyond_results import gather, planned
-from ..experiments.journal import Journal, Result, read_results
-from ..experiments.runner import Experiment
-from ..experiments.sources import People
+from ..lab.experiments.aeon_peer import aeon_versions
+from ..lab.experiments.aeon_worker import METHODS
+from ..lab.experiments.beyond import ONE_SECOND, TEN_STEPS, beyond_experiments
+from ..lab.experiments.journal import Journal, Result, read_results
+from ..lab.experiments.people import People
+from ..lab.experiments.runner import Experiment
+from ..lab.reports.beyond_results import gather, planned
 from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
@@ -143,7 +143,7 @@ def _report(
     if not any(results.values()):
         raise InputError(f"no results in {folder} to report; leave --only-report out to compute")
     # Not before: a long run should not fail for what only its report needs.
-    from ..experiments.beyond_report import HEADLINE, write_reports
+    from ..lab.reports.beyond_report import HEADLINE, write_reports
 
     written = list(write_reports(results, experiments, folder, report))
     for path in written:

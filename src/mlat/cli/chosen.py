@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from ..classifier import StreamClassifier
-from ..selection import Selection
+from ..classifier.classifier import StreamClassifier
+from ..classifier.selection import Selection
 
 
 def print_selection(screen: Console, classifier: StreamClassifier) -> None:

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
-from ..datasets import SETS
-from ..datasets.catalog import get_set
-from ..datasets.check import SetCheck, check
-from ..datasets.fetch import UCI, fetch
 from ..errors import InputError
+from ..lab.datasets.catalog import SETS, get_set
+from ..lab.datasets.check import SetCheck, check
+from ..lab.datasets.fetch import UCI, fetch
 
 app = typer.Typer(help="The UCI data sets: download them, or check a copy.", no_args_is_help=True)
 

@@ -15,11 +15,11 @@ from rich.table import Table
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from .. import learned
-from ..classifier import StreamClassifier
-from ..datasets.synthetic import rotating_states
-from ..estimators import LMNN, MLAT
-from ..stream import Stream
+from ..classifier.classifier import StreamClassifier
+from ..explain import learned
+from ..metric.estimators import LMNN, MLAT
+from ..stream.stream import Stream
+from ..synthetic import rotating_states
 from .output import make_folder
 from .show import console, working
 
@@ -149,7 +149,11 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
 
 
 def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
-    from ..plots import plot_blocks, plot_history, plot_overview, plot_stream, save_figure
+    from ..plots.blocks import plot_blocks
+    from ..plots.figure import save_figure
+    from ..plots.history import plot_history
+    from ..plots.overview import plot_overview
+    from ..plots.stream import plot_stream
 
     shown = slice(0, SHOWN)
     accuracies = {system.short: outcomes[system.short].accuracy for system in SYSTEMS}

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..confusions import count_confusions
+from ..classifier.model_file import load
 from ..errors import InputError
-from ..files.model_file import load
+from ..explain.confusions import count_confusions
 from . import stream_options as options
 from .output import check_can_be_folder, make_folder
 from .predict import ModelFile
@@ -75,7 +75,9 @@ def evaluate(
     print_score(screen, found, classifier.classes_)
     if not pictures:
         return
-    from ..plots import plot_confusion, plot_timeline, save_figure
+    from ..plots.confusion import plot_confusion
+    from ..plots.figure import save_figure
+    from ..plots.timeline import plot_timeline
 
     make_folder(folder)
     with working("drawing"):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ..classifier import StreamClassifier
+from ..classifier.classifier import StreamClassifier
+from ..classifier.model_file import load
 from ..errors import InputError
-from ..explanation import Explanation, check_step, explain
-from ..files.model_file import load
-from ..stream import Stream
+from ..explain.explanation import Explanation, check_step, explain
+from ..stream.stream import Stream
 from . import stream_options as options
 from .output import check_can_write
 from .predict import ModelFile
@@ -104,8 +104,8 @@ def explain_step(
     _print_facts(screen, found)
     if not picture:
         return
-    from ..plots import save_figure
     from ..plots.explain import draw_explanation
+    from ..plots.figure import save_figure
 
     file = out or Path(f"{stream.stem}-step-{found.step}.png")
     with working("drawing"):

@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..classifier import StreamClassifier
+from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
-from ..estimators import MLAT
-from ..lifts import MAPS
-from ..stream import Stream
+from ..features.lifts import MAPS
+from ..metric.estimators import MLAT
+from ..stream.stream import Stream
 from . import stream_options as options
 from .chosen import is_plain, print_features, print_selection
 from .fit_options import Asked, Metric, Solver

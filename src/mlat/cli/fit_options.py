@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ..classifier import StreamClassifier
+from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
-from ..estimators import LMNN, MLAT
-from ..lifts import MAPS, RUNNING, Lift
+from ..features.lifts import MAPS, RUNNING, Lift
+from ..metric.estimators import LMNN, MLAT
 from .stream_options import split_names
 
 

@@ -12,11 +12,13 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from .. import attribution, learned, toeplitz
-from ..classifier import StreamClassifier
+from ..classifier.classifier import StreamClassifier
+from ..classifier.model_file import load
 from ..errors import InputError
-from ..estimators import MLAT
-from ..files.model_file import load
+from ..explain import learned
+from ..metric import toeplitz
+from ..metric.estimators import MLAT
+from ..metric.matrix import unmix_blocks
 from .chosen import is_plain, print_features, print_selection
 from .output import make_folder
 from .predict import ModelFile
@@ -49,7 +51,7 @@ def inspect_model(
         return
     if metric is not None:
         # Over the features before whitening, which have names.
-        blocks = attribution.unmix_blocks(learned.blocks_of(metric), mixing)
+        blocks = unmix_blocks(learned.blocks_of(metric), mixing)
         _print_solution(screen, metric)
         screen.print(_lag_table(blocks))
         screen.print(_in_words(blocks), soft_wrap=True)
@@ -58,7 +60,7 @@ def inspect_model(
     else:
         screen.print(f"Distance: Euclidean{'' if mixing is None else ', of whitened features'}.")
         if mixing is not None:
-            blocks = attribution.unmix_blocks(np.eye(len(mixing))[None], mixing)
+            blocks = unmix_blocks(np.eye(len(mixing))[None], mixing)
             screen.print(_feature_table(blocks, classifier.feature_names_))
     if pictures:
         folder = make_folder(out or Path(f"{model.stem}-pictures"))
@@ -69,12 +71,15 @@ def inspect_model(
 
 
 def _draw(screen: Console, classifier: StreamClassifier, folder: Path) -> list[Path]:
-    from ..plots import plot_blocks, plot_history, plot_usage, save_figure
+    from ..plots.blocks import plot_blocks
+    from ..plots.figure import save_figure
+    from ..plots.history import plot_history
+    from ..plots.usage import plot_usage
 
     metric = classifier.metric_
     files = []
     if metric is not None:
-        blocks = attribution.unmix_blocks(learned.blocks_of(metric), classifier.features_.mixing)
+        blocks = unmix_blocks(learned.blocks_of(metric), classifier.features_.mixing)
         drawn = plot_blocks(blocks, channels=classifier.feature_names_)
         files = [folder / "blocks.png", folder / "history.png"]
         save_figure(drawn, files[0])

@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import InputError
-from ..experiments.journal import Job, Journal, Result
-from ..experiments.runner import Engine, Experiment, run_jobs
-from ..experiments.timing import TimeLeft
+from ..lab.experiments.journal import Job, Journal, Result
+from ..lab.experiments.runner import Engine, Experiment, TimeLeft, run_jobs
 
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -37,8 +36,8 @@ def doers(jobs: int | None, scheduler: str | None) -> Iterator[Doers]:
     if jobs is not None:
         raise InputError("--jobs is for processes here; with --scheduler its workers are counted")
     # Not before: Dask need not be there for the rest.
-    from ..cluster.clients import connect
-    from ..cluster.dask_jobs import dask_engine
+    from ..cluster.dask.client import connect
+    from ..lab.experiments.dask_jobs import dask_engine
 
     with connect(scheduler) as client:
         yield Doers(sum(client.nthreads().values()), dask_engine(client))

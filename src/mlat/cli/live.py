@@ -142,8 +142,8 @@ def live(
 
     Predictions go to standard output, a line each; notices go to standard error. Ctrl-C ends it.
     """
-    from ..files.model_file import load
-    from ..live import LiveSession
+    from ..classifier.model_file import load
+    from ..live.core.session import LiveSession
     from ..live.sources import open_source
     from .live_program import Program
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ..classifier import StreamClassifier
-from ..live import LiveSession
+from ..classifier.classifier import StreamClassifier
+from ..live.core.session import LiveSession
 from ..live.journal.journal import Journal
-from ..live.journal.keeper import Keeper
-from ..live.journal.recovery import identity_of
-from ..live.running.output import Lines, Notices
-from ..live.running.runner import Runner
+from ..live.journal.recovery import Keeper, identity_of
+from ..live.run.output import Lines, Notices
+from ..live.run.runner import Runner
 from ..live.sources.source import Source
 from .one_line import INTERRUPTED
 
@@ -81,7 +80,7 @@ class Program:
     async def _run(self, journal: Journal | None) -> None:
         hub = None
         if self._address is not None:
-            from ..live.serving.hub import Hub
+            from ..live.page.hub import Hub
 
             hub = Hub(stream=None if journal is None else journal.name)
         keeper = None
@@ -99,7 +98,7 @@ class Program:
         self._recover(runner, journal)
         server = None
         if self._address is not None and hub is not None:
-            from ..live.serving.server import serve
+            from ..live.page.server import serve
 
             server = await serve(
                 hub, self._classifier, *self._address, self._token, teach=runner.teach

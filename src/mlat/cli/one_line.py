@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import InputError
+from ..errors import MlatError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -63,7 +63,7 @@ class OneLineGroup(TyperGroup):
 
 def line_for(error: Exception) -> str | None:
     """What is wrong and what to do; None for an error in the program itself."""
-    if isinstance(error, InputError):
+    if isinstance(error, MlatError):
         return " ".join(str(error).split())
     if isinstance(error, MemoryError):
         said = " ".join(str(error).split())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from ..disk import atomic_write
 from ..errors import InputError
-from ..files.atomic import atomic_write
 
 
 class _NothingToWriteError(Exception):

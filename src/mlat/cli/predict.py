@@ -14,12 +14,12 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..classifier import StreamClassifier
-from ..confusions import count_confusions
-from ..files.file_format import file_format
-from ..files.model_file import load
-from ..files.state_file import write_states
-from ..stream import Stream
+from ..classifier.classifier import StreamClassifier
+from ..classifier.model_file import load
+from ..explain.confusions import count_confusions
+from ..stream.file_format import file_format
+from ..stream.stream import Stream
+from ..stream.write import write_states
 from . import stream_options as options
 from .output import check_can_write
 from .score import print_score

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import typer
 
-from ..baselines.deep import require_torch
 from ..errors import InputError
-from ..experiments.journal import Journal
-from ..experiments.related import on_all_windows, related_experiment
-from ..experiments.runner import Experiment, plan
-from ..experiments.sources import People
+from ..lab.experiments.journal import Journal
+from ..lab.experiments.people import People
+from ..lab.experiments.related import on_all_windows, related_experiment
+from ..lab.experiments.runner import Experiment, plan
+from ..lab.rivals.networks import require_torch
 from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
@@ -55,7 +55,7 @@ def reproduce_related(
     with doers(jobs, scheduler) as by, Journal(make_folder(folder) / "journal.jsonl") as journal:
         results = dict(zip(todo, do_jobs(experiment, todo, journal, by), strict=True))
     # Not before: a long run should not fail for what only its report needs.
-    from ..experiments.related_report import write_reports
+    from ..lab.reports.related_report import write_reports
 
     found = [results[job] for job in few], [results[job] for job in on_all]
     for path in write_reports(*found, experiment, folder, report):

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from ..experiments.journal import Journal
-from ..experiments.protocol import PROTOCOLS
-from ..experiments.runner import Experiment, plan
-from ..experiments.sources import uci_people
+from ..lab.experiments.journal import Journal
+from ..lab.experiments.people import uci_people
+from ..lab.experiments.protocol import PROTOCOLS
+from ..lab.experiments.runner import Experiment, plan
 from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
@@ -174,7 +174,7 @@ def reproduce(
     with doers(jobs, scheduler) as by, Journal(make_folder(folder) / "journal.jsonl") as journal:
         results = do_jobs(experiment, todo, journal, by)
     # Not before: a long run should not fail for what only its report needs.
-    from ..experiments.report import write_reports
+    from ..lab.reports.report import write_reports
 
     for path in write_reports(results, experiment, table.tables, folder, report):
         typer.echo(f"wrote {path}")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ..confusions import Confusions
+from ..explain.confusions import Confusions
 
 MAX_CONFUSION = 12  # states whose confusions still make a readable table
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ..classifier import StreamClassifier
+from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
-from ..files.stream_file import read_stream
-from ..stream import Stream
+from ..stream.read import read_stream
+from ..stream.stream import Stream
 
 StreamFile = Annotated[
     Path,

@@ -11,8 +11,9 @@ from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..checks import Floats
 from ..errors import InputError
-from ..learned import Floats, blocks_of, lag_norms
+from ..explain.learned import blocks_of, lag_norms
 from .figure import INK, axes_for, bare
 
 MAX_NAMES = 16  # channels whose names still fit beside a heatmap

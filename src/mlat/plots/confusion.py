@@ -10,9 +10,9 @@ from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..classifier import StreamClassifier
-from ..confusions import Confusions, count_confusions
-from ..stream import Stream
+from ..classifier.classifier import StreamClassifier
+from ..explain.confusions import Confusions, count_confusions
+from ..stream.stream import Stream
 from .figure import FAINT, INK, axes_for, bare, shorten
 
 MAX_COUNTS = 12  # states up to which a cell has room for its count

@@ -11,16 +11,15 @@ from matplotlib.gridspec import GridSpecFromSubplotSpec
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ..classifier import StreamClassifier
-from ..explanation import Explanation, Towards, explain
-from ..stream import Stream
+from ..checks import Floats
+from ..classifier.classifier import StreamClassifier
+from ..explain.explanation import Explanation, Towards, explain
+from ..stream.stream import Stream
 from .figure import FAINT, INK, bare, in_figures, shorten, state_colours, used_lags
 
 MAX_CHANNELS = 5  # with their lines
 MAX_FEATURES = 10  # with bars of their own
 MAX_BARS = 40  # lags that are still drawn as bars
-
-Floats = NDArray[np.float64]
 
 
 def explain_prediction(

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ..files.atomic import atomic_write
+from ..disk import atomic_write
 
 DPI = 150
 INK = "#333333"  # lines and text that carry no state

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from ..stream import Stream
+from ..stream.stream import Stream
 from .blocks import plot_lags
 from .figure import FAINT, INK, bare, state_colours
 from .stream import plot_stream

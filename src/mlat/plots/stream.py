@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from ..stream import Stream
-from ..stream_arrays import as_states, no_state
+from ..stream.conversion import as_states, no_state
+from ..stream.stream import Stream
 from .figure import FAINT, INK, axes_for, bare, state_colours
 
 RIBBON = 0.9  # height of a ribbon; a channel has 1

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .. import toeplitz
 from ..errors import InputError
-from ..stream import Stream
-from ..windows import sliding_windows
+from ..metric import toeplitz
+from ..stream.stream import Stream
+from ..stream.windows import sliding_windows
 from .figure import INK, axes_for, bare, state_colours
 
 

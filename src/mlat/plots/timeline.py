@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import Floats, Ints
 from ..errors import InputError
-from ..stream import Stream
-from ..stream_arrays import as_states, no_state
+from ..stream.conversion import as_states, no_state
+from ..stream.stream import Stream
 from .figure import FAINT, INK, axes_for, bare, state_colours
 from .stream import state_legend
 
@@ -20,9 +21,6 @@ MAX_SHAPES = 4000  # stretches, or steps, that are still drawn one by one
 N_BINS = 1200  # where there are more; about a pixel each
 LEAST = 0.15  # height of the smallest mark: a single mistake among thousands must still be seen
 MAX_BOUNDARIES = 60
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def plot_timeline(

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..classifier import StreamClassifier
-from ..usage import Usage, usage
+from ..classifier.classifier import StreamClassifier
+from ..explain.usage import Usage, usage
 from .figure import FAINT, INK, bare, shorten, used_lags
 
 MAX_FEATURES = 20
@@ -18,7 +18,7 @@ _FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the map of colours
 def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
     """What tells the states apart: features by lags, and the sums of each.
 
-    The figures are those of :func:`mlat.usage.usage`: what each feature at each lag adds to
+    The figures are those of :func:`mlat.explain.usage.usage`: what each feature at each lag adds to
     the nearest reference of another state being farther than the nearest of the own one, in shares
     of the squared distance to the former. Red adds, blue takes away.
 

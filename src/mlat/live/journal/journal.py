@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,10 +19,97 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ...disk import FolderLock, disk_errors, flush_folder, flush_to_disk
 from ...errors import InputError
-from .frames import BATCH, HEAD, Frame, frame, frame_at, frames
-from .lock import FolderLock, flush_folder, flush_to_disk, refuse_disk_error
 from .records import Batch, decode_batch, encode_batch
+
+# -------------------------------------------------------------------- frames
+# How a record lies in a file, so that a torn end is told from damage.
+#
+# A frame is a head of 24 bytes and its payload, all little endian:
+#
+# ====== ======= ==========================================================
+# offset bytes
+# ====== ======= ==========================================================
+# 0      4       the mark ``\xabMLR``
+# 4      4       CRC-32 of everything after it, head and payload
+# 8      4       length of the payload
+# 12     4       kind: 1 head of a segment, 2 batch, 3 snapshot
+# 16     8       number of the record, or of the next one for a head
+# ====== ======= ==========================================================
+#
+# One frame is written and flushed before the next begins. So only the last can be unfinished: a bad
+# frame with a good one after it was whole once, and has been damaged since.
+
+STAYS = "what the journal holds stays, and the same command goes on from there"
+MARK = b"\xabMLR"
+HEAD, BATCH, SNAPSHOT = 1, 2, 3
+_FRAME = struct.Struct("<4sIIIQ")
+_AFTER_CRC = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One record: ``stop`` is the offset of the byte after it."""
+
+    kind: int
+    number: int
+    payload: bytes
+    stop: int
+
+
+def frame(kind: int, number: int, payload: bytes) -> bytes:
+    """The bytes of a record."""
+    head = _FRAME.pack(MARK, 0, len(payload), kind, number)
+    crc = zlib.crc32(payload, zlib.crc32(head[_AFTER_CRC:]))
+    return head[:4] + struct.pack("<I", crc) + head[_AFTER_CRC:] + payload
+
+
+def frame_at(content: bytes, offset: int) -> Frame | None:
+    """The whole, undamaged record that begins at an offset, if there is one."""
+    if len(content) - offset < _FRAME.size:
+        return None
+    mark, crc, length, kind, number = _FRAME.unpack_from(content, offset)
+    stop = offset + _FRAME.size + length
+    if mark != MARK or stop > len(content):
+        return None
+    if zlib.crc32(memoryview(content)[offset + _AFTER_CRC : stop]) != crc:
+        return None
+    return Frame(kind, number, content[offset + _FRAME.size : stop], stop)
+
+
+def frames(content: bytes, where: str, *, last: bool) -> Iterator[Frame]:
+    """The records of a file in turn, up to an unfinished one if the file is the ``last``.
+
+    Raises
+    ------
+    InputError
+        Where a record is damaged: a good one follows, or the file is not the last.
+    """
+    offset = 0
+    while offset < len(content):
+        found = frame_at(content, offset)
+        if found is None:
+            later = _good_frame_after(content, offset)
+            if last and later is None:
+                return
+            raise InputError(
+                f"{where} is damaged at byte {offset}"
+                + (f" (the next good record is at byte {later})" if later is not None else "")
+                + "; put back a copy of the file, or choose another --journal"
+            )
+        yield found
+        offset = found.stop
+
+
+def _good_frame_after(content: bytes, offset: int) -> int | None:
+    candidate = content.find(MARK, offset + 1)
+    while candidate >= 0:
+        if frame_at(content, candidate) is not None:
+            return candidate
+        candidate = content.find(MARK, candidate + 1)
+    return None
+
 
 FORMAT, VERSION = "mlat live journal", 1
 SEGMENT_SIZE = 64_000_000
@@ -84,16 +173,16 @@ class Journal:
         self.folder, self.identity = Path(folder), identity
         self._segment_size, self._fsync = segment_size, fsync
         self.name, self.cut = secrets.token_hex(8), 0
-        with refuse_disk_error(self.folder):
+        with disk_errors(self.folder, STAYS):
             if self.folder.exists() and not self.folder.is_dir():
                 raise InputError(
                     f"{self.folder} is not a folder; --journal names one to keep the journal in"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self.folder)
+        self._lock = FolderLock(self.folder, "mlat live")
         self._file = -1
         try:
-            with refuse_disk_error(self.folder):
+            with disk_errors(self.folder, STAYS):
                 self._open_last()
         except BaseException:
             self.close()
@@ -120,7 +209,7 @@ class Journal:
     def append(self, batch: Batch) -> int:
         """Write a record; when this returns it is on disk. Returns its number."""
         record = frame(BATCH, self.end, encode_batch(batch))
-        with refuse_disk_error(self.folder):
+        with disk_errors(self.folder, STAYS):
             if self._size >= self._segment_size and self.end > self._begun:
                 os.close(self._file)
                 self._file = -1
@@ -134,7 +223,7 @@ class Journal:
     def flush(self) -> None:
         """Have on disk what was appended without waiting for it."""
         if not self._fsync:
-            with refuse_disk_error(self.folder):
+            with disk_errors(self.folder, STAYS):
                 flush_to_disk(self._file)
 
     @property
@@ -158,7 +247,7 @@ class Journal:
                     f"{self.folder} lacks the records {expected} to {_first(segment) - 1}, which "
                     f"come before {segment.name}; put the missing segment back"
                 )
-            with refuse_disk_error(segment):
+            with disk_errors(segment, STAYS):
                 content = segment.read_bytes()
             self._check_head(segment, frame_at(content, 0))
             for record in frames(content, str(segment), last=False):
@@ -178,7 +267,7 @@ class Journal:
         segments = self.segments()
         gone = [segment for segment, following in pairwise(segments) if _first(following) <= record]
         gone = gone[: max(len(segments) - max(keep, 1), 0)]
-        with refuse_disk_error(self.folder):
+        with disk_errors(self.folder, STAYS):
             for segment in gone:  # oldest first: what is left has no hole, whenever this ends
                 segment.unlink()
         return gone

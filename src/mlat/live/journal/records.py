@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ..prediction import Prediction
-from ..steps import Steps
+from ..core.steps import Prediction, Steps
 
 STEPS, TEACHING, FLUSH, PREDICTIONS = 1, 2, 3, 4
 _ENTRY = struct.Struct("<BI")

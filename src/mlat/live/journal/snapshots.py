@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...disk import atomic_write, disk_errors
 from ...errors import InputError
-from ...files.atomic import atomic_write
-from .frames import SNAPSHOT, frame, frame_at
-from .lock import refuse_disk_error
+from .journal import SNAPSHOT, STAYS, frame, frame_at
 
 VERSION = 1
 KEPT = 3
@@ -42,7 +41,7 @@ class Snapshots:
     def write(self, snapshot: Snapshot) -> Path:
         """Add one: the file appears whole or not at all; the oldest goes."""
         path = self.folder / f"state-{snapshot.record:016d}.snapshot"
-        with refuse_disk_error(self.folder):
+        with disk_errors(self.folder, STAYS):
             with atomic_write(path) as temporary:
                 temporary.write_bytes(_encode(snapshot))
             for old in self._files()[self._kept :]:
@@ -78,7 +77,7 @@ def read_snapshot(path: Path) -> Snapshot | None:
     InputError
         If a later version of mlat wrote it.
     """
-    with refuse_disk_error(path):
+    with disk_errors(path, STAYS):
         content = path.read_bytes()
     found = frame_at(content, 0)
     if found is None or found.kind != SNAPSHOT or found.stop != len(content):

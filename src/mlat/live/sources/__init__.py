@@ -7,8 +7,7 @@ from typing import IO, Any
 from ...errors import InputError
 from .lines import LineSource
 from .lsl import LslSource
-from .mqtt import MqttSource
-from .mqtt_address import MqttAddress
+from .mqtt import MqttAddress, MqttSource
 from .replay import ReplaySource, split_rate
 from .source import Arrival, Event, Notice, Refusal, Source
 

@@ -3,15 +3,335 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import math
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import groupby
 from typing import IO, Any
 
 from ...errors import InputError
-from .line_parser import LineParser
-from .payloads import MOST_BYTES
-from .source import Arrival, Closing, Event, Notice, Refusal
+from ..core.steps import Steps
+from .payloads import MOST_BYTES, json_rows
+from .source import (
+    Arrival,
+    Closing,
+    Event,
+    MalformedError,
+    Notice,
+    Refusal,
+    Row,
+    as_steps,
+    check_finite,
+    check_seq,
+    check_time,
+    merge_refusals,
+    shown,
+)
+
+# -------------------------------------------------------------------- csv_rows
+# Steps in lines of CSV, with or without a header.
+
+# What `read_stream` takes for a missing value in a text file.
+_MISSING = frozenset(
+    {"", "na", "nan", "-nan", "n/a", "null", "#na", "#n/a", "#n/a n/a"}
+    | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
+)
+
+
+class CsvRows:
+    """Reads one line after the other.
+
+    A first line that is not all numbers is a header. It names the model's channels in any order,
+    among other columns; those called "seq" and "time" are used, the rest is ignored. Without a
+    header a line holds the channels' values in the model's order. A later line that names all
+    channels is a header again: two files one after the other, a logger that was restarted.
+    """
+
+    def __init__(self, channels: tuple[str, ...], first: bytes) -> None:
+        self._channels = channels
+        self._delimiter = b"\t" if b"\t" in first and b"," not in first else b","
+        self._begun = False
+        self._fits = True  # False between a header that lacks a channel and one that does not
+        self._n_columns = len(channels)
+        self._columns = list(range(len(channels)))
+        self._in_order = True
+        self._seq: int | None = None
+        self._time: int | None = None
+
+    def read(self, line: bytes) -> Row | None:
+        """The step of a line; None for a header, a comment or an empty line."""
+        if not self._begun:
+            return self._read_first(line)
+        if self._skips(line):
+            return None
+        fields = line.split(self._delimiter)
+        if self._fits and len(fields) == self._n_columns:
+            picked = fields if self._in_order else [fields[i] for i in self._columns]
+            try:
+                values = list(map(float, picked))
+            except ValueError:
+                pass
+            else:
+                if b"_" not in line:  # which float() would allow among digits
+                    check_finite(values, self._channels)
+                    return Row(
+                        values,
+                        None if self._seq is None else _whole(_text(fields[self._seq])),
+                        None if self._time is None else _seconds(_text(fields[self._time])),
+                    )
+        return self._read_with_care(self._split(line))
+
+    def _read_first(self, line: bytes) -> Row | None:
+        if self._skips(line):
+            return None
+        self._begun = True
+        fields = self._split(line)
+        if all(_is_number(field) for field in fields):
+            return self._read_with_care(fields)
+        self._adopt_header(fields)
+        return None
+
+    def _read_with_care(self, fields: list[str]) -> Row | None:
+        if set(self._channels) <= set(fields):
+            self._adopt_header(fields)
+            return None
+        if not self._fits:
+            raise MalformedError("no header names the model's channels yet; see the first refusal")
+        if len(fields) != self._n_columns:
+            wanted = (
+                f"the model has {self._n_columns} channels"
+                if self._in_order and self._n_columns == len(self._channels)
+                else f"the header has {self._n_columns}"
+            )
+            raise MalformedError(f"{len(fields)} columns where {wanted}")
+        values = [
+            _number(fields[at], name)
+            for at, name in zip(self._columns, self._channels, strict=True)
+        ]
+        check_finite(values, self._channels)
+        return Row(
+            values,
+            None if self._seq is None else _whole(fields[self._seq]),
+            None if self._time is None else _seconds(fields[self._time]),
+        )
+
+    def _adopt_header(self, names: list[str]) -> None:
+        absent = [name for name in self._channels if name not in names]
+        if absent:
+            self._fits = False
+            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            raise MalformedError(
+                f"the header {shown(','.join(names))} lacks the model's channel "
+                f"{', '.join(map(repr, absent[:3]))}{more}; name the columns as in training"
+            )
+        twice = [name for name in self._channels if names.count(name) > 1]
+        if twice:
+            self._fits = False
+            raise MalformedError(f"the header names {twice[0]!r} twice; name each channel once")
+        self._fits = True
+        self._n_columns = len(names)
+        self._columns = [names.index(name) for name in self._channels]
+        self._in_order = self._columns == list(range(len(names)))
+        self._seq = self._role("seq", names)
+        self._time = self._role("time", names)
+
+    def _role(self, role: str, names: list[str]) -> int | None:
+        return names.index(role) if role in names and role not in self._channels else None
+
+    def _skips(self, line: bytes) -> bool:
+        if not line or line.isspace():
+            # As in a file: where a line holds one number, an empty one is a missing number.
+            return self._n_columns > 1 or not self._begun
+        return is_comment(line)
+
+    def _split(self, line: bytes) -> list[str]:
+        text = line.decode("utf-8", "replace")
+        delimiter = self._delimiter.decode()
+        try:
+            fields = next(csv.reader([text], delimiter=delimiter)) if '"' in text else None
+        except (csv.Error, StopIteration):
+            fields = None
+        return [field.strip() for field in (fields or text.split(delimiter))]
+
+
+def is_comment(line: bytes) -> bool:
+    return line.startswith(b"#") and not line.startswith((b"#N", b"#n"))  # "#N/A" is missing
+
+
+def _text(field: bytes) -> str:
+    return field.decode("utf-8", "replace").strip()
+
+
+def _is_number(field: str) -> bool:
+    try:
+        _number(field, "")
+    except MalformedError:
+        return False
+    return True
+
+
+def _number(field: str, channel: str) -> float:
+    if field.lower() in _MISSING:
+        return math.nan
+    try:
+        # float() also reads 1_000 and the digits of other scripts, which are typing errors here.
+        if "_" in field or not field.isascii():
+            raise ValueError
+        return float(field)
+    except ValueError:
+        raise MalformedError(
+            f"channel {channel!r} is {shown(field)}, which is not a number; "
+            "leave a missing value empty"
+        ) from None
+
+
+def _whole(field: str) -> int:
+    try:
+        if "_" in field or not field.isascii():
+            raise ValueError
+        try:
+            return check_seq(int(field))
+        except ValueError as error:
+            if isinstance(error, MalformedError):
+                raise
+            number = float(field)  # "7.0", as a table with a missing number writes it
+        if not number.is_integer() or abs(number) > 2**53:
+            raise ValueError
+        return int(number)
+    except MalformedError:
+        raise
+    except ValueError:
+        raise MalformedError(f"seq must be a whole number, not {shown(field)}") from None
+
+
+def _seconds(field: str) -> float:
+    try:
+        if "_" in field or not field.isascii():
+            raise ValueError
+        return check_time(float(field))
+    except MalformedError:
+        raise
+    except ValueError:
+        raise MalformedError(f"time must be a number of seconds, not {shown(field)}") from None
+
+
+# -------------------------------------------------------------------- line_parser
+# Lines of text, in blocks as they arrive, to steps.
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class LineParser:
+    """Takes blocks of bytes cut anywhere and gives the steps of the lines they complete.
+
+    The first line that is neither empty nor a comment decides: JSON if it begins with ``{`` or
+    ``[``, else CSV. A line longer than ``max_line`` bytes is refused; no more than that is ever
+    kept of it.
+
+    Parameters
+    ----------
+    channels : names of the model's channels, in its order
+    name : str
+        What to call the source in a refusal.
+
+    Examples
+    --------
+    >>> parser = LineParser(("ax", "ay"))
+    >>> parser.feed(b"ay,ax,note\\n1,2,a\\n3,fa")
+    [Steps(values=array([[2., 1.]]), seq=None, time=None)]
+    >>> parser.feed(b"st,b\\n")[0].reason
+    "lines, line 3: channel 'ax' is 'fast', which is not a number; leave a missing value empty"
+    """
+
+    def __init__(
+        self, channels: tuple[str, ...], name: str = "lines", max_line: int = MOST_BYTES
+    ) -> None:
+        self._channels = channels
+        self._name = name
+        self._max_line = max_line
+        self._kept: list[bytes] = []  # the begin of a line, in the pieces it came in
+        self._n_kept = 0
+        self._too_long = False
+        self._line = 0
+        self._read: Callable[[bytes], list[Row]] | None = None
+
+    def feed(self, block: bytes) -> list[Steps | Refusal]:
+        """The steps and refusals of the lines that this block completes, in their order."""
+        return _gather(self._outcomes(block))
+
+    def finish(self) -> list[Steps | Refusal]:
+        """Those of a last line that no newline ended."""
+        return self.feed(b"\n") if self._kept or self._too_long else []
+
+    def _outcomes(self, block: bytes) -> Iterator[tuple[str, str] | Row]:
+        *ended, rest = block.split(b"\n")
+        for line in ended:
+            self._line += 1
+            whole = self._end_line(line)
+            place = f"{self._name}, line {self._line}"
+            if whole is None:
+                yield place, f"longer than {self._max_line} bytes; break it into lines"
+                continue
+            try:
+                yield from self._rows(whole)
+            except MalformedError as error:
+                yield place, str(error)
+        self._keep(rest)
+
+    def _rows(self, line: bytes) -> list[Row]:
+        if self._line == 1:
+            line = line.removeprefix(_BOM)
+        line = line.removesuffix(b"\r")
+        if self._read is None:
+            begin = line.lstrip()
+            if not begin or is_comment(begin):
+                return []
+            self._read = self._read_json if begin[:1] in (b"{", b"[") else self._csv_reader(line)
+        return self._read(line)
+
+    def _read_json(self, line: bytes) -> list[Row]:
+        return json_rows(line, self._channels) if line.strip() else []
+
+    def _csv_reader(self, first: bytes) -> Callable[[bytes], list[Row]]:
+        read = CsvRows(self._channels, first).read
+
+        def rows(line: bytes) -> list[Row]:
+            row = read(line)
+            return [] if row is None else [row]
+
+        return rows
+
+    def _end_line(self, end: bytes) -> bytes | None:
+        """The whole line, None if it is too long."""
+        if not self._kept and not self._too_long:
+            return end if len(end) <= self._max_line else None
+        self._keep(end)
+        whole = None if self._too_long else b"".join(self._kept)
+        self._kept, self._n_kept, self._too_long = [], 0, False
+        return whole
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece or self._too_long:
+            return
+        self._n_kept += len(piece)
+        if self._n_kept > self._max_line:
+            self._kept, self._too_long = [], True
+        else:
+            self._kept.append(piece)
+
+
+def _gather(outcomes: Iterator[tuple[str, str] | Row]) -> list[Steps | Refusal]:
+    """Rows that follow each other as one batch, refusals that follow each other as one."""
+    gathered: list[Steps | Refusal] = []
+    for is_step, group in groupby(outcomes, lambda outcome: isinstance(outcome, Row)):
+        if is_step:
+            gathered += as_steps(row for row in group if isinstance(row, Row))
+        else:
+            gathered.append(merge_refusals([o for o in group if not isinstance(o, Row)]))
+    return gathered
+
 
 BLOCK = 1 << 16  # bytes at a time, what a pipe holds: more arrives while these are classified
 

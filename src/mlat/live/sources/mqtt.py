@@ -3,25 +3,470 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
+import hashlib
+import os
 import random
+import secrets
+import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from ...errors import InputError
-from ..steps import Steps, join
+from ..core.steps import Steps, join
 from .backoff import Tries
-from .mqtt_address import MqttAddress
-from .mqtt_connection import MqttConnection, NoConnectionError
-from .mqtt_deliveries import Deliveries
-from .optional import need
-from .payloads import MOST_BYTES, decode
-from .rows import MalformedError, merge_refusals
-from .source import Arrival, Closing, Event, Notice
+from .payloads import MOST_BYTES, decode, is_format
+from .source import Arrival, Closing, Event, MalformedError, Notice, merge_refusals, need
+
+# -------------------------------------------------------------------- mqtt_deliveries
+# Which messages were handed on, which the broker may forget, which it has sent before.
+
+T = TypeVar("T")  # a message, whatever it is
+
+MOST_UNACKNOWLEDGED = 64
+_KEY = struct.Struct(">HI")
+
+
+class Deliveries(Generic[T]):
+    """The accounts of one subscription with QoS 1, over connections and restarts.
+
+    A broker keeps a message until it is acknowledged, and sends those it keeps again, marked as
+    such, when the client comes back: under the same packet number if it still has the session. So
+    a message is known by its packet number and a digest of its payload. Messages are counted from
+    1; the *position* of one is its count and the keys of the last ones handed on, so that after a
+    restart those which are on disk, but which the broker does not know to be, are told apart from
+    those that are not.
+
+    A broker that was slow to read acknowledgements may send more again than there are keys. It does
+    so in the old order, and before it answers the subscription: what comes before the first known
+    message is older than it, and if no known one comes, all are new. Until that is clear they are
+    held.
+
+    No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
+    when to stop reading.
+    """
+
+    def __init__(self, after: str = "") -> None:
+        self._count = 0
+        self._acknowledged = 0  # the count up to which everything is on disk
+        self._open: deque[tuple[int, int]] = deque()  # (count, packet) to acknowledge, as received
+        self._refused: set[int] = set()  # counts of messages that nobody will keep
+        self._known: dict[bytes, int] = {}  # key -> count, of the last ones
+        self._held: list[tuple[int, bytes, T]] | None = None  # sent again, and not yet clear
+        if after:
+            self._count, keys = _parse(after)
+            self._acknowledged = self._count
+            self._known = dict.fromkeys(keys, self._count)
+
+    @property
+    def full(self) -> bool:
+        return self._count - self._acknowledged >= MOST_UNACKNOWLEDGED
+
+    def connected(self, session_present: bool) -> None:
+        """A connection begins: what was received over the last one will be sent again, or never."""
+        self._open.clear()
+        if not session_present:
+            self._known.clear()  # their packet numbers will be given to others
+        self._held = [] if self._known else None
+
+    def receive(
+        self, packet: int, payload: bytes, message: T, *, again: bool
+    ) -> list[tuple[int, T]]:
+        """The messages that are now known to be new, each with its count.
+
+        ``packet`` is 0 for a message without QoS, which is never sent again.
+        """
+        key = _key(packet, payload)
+        if not again or not packet:
+            return [*self.subscribed(), self._take(packet, key, message)]
+        if key in self._known:
+            # Those before it are on disk as well, since keys are kept of the last ones.
+            self._open.extend((0, old) for old, _, _ in self._held or ())
+            self._held = None
+            self._open.append((self._known[key], packet))
+            return []
+        if self._held is not None:
+            self._held.append((packet, key, message))
+            return []
+        return [self._take(packet, key, message)]
+
+    def subscribed(self) -> list[tuple[int, T]]:
+        """All that was to be sent again has been: the messages that are thereby known to be new."""
+        held, self._held = self._held or [], None
+        return [self._take(*one) for one in held]
+
+    def _take(self, packet: int, key: bytes, message: T) -> tuple[int, T]:
+        self._count += 1
+        if packet:
+            self._open.append((self._count, packet))
+            self._known.pop(key, None)  # so that it stands last
+            self._known[key] = self._count
+            self._forget()
+        return self._count, message
+
+    def _forget(self) -> None:
+        """Keep the keys of what is not acknowledged, and of some before, whose acknowledgement may
+        have been lost on its way."""
+        while len(self._known) > MOST_UNACKNOWLEDGED:
+            key = next(iter(self._known))
+            if self._known[key] > self._acknowledged:
+                return
+            del self._known[key]
+
+    def position(self, count: int) -> str:
+        """By which to resume behind the message of that count."""
+        keys = b"".join(key for key, at in self._known.items() if at <= count)
+        return f"{count}:{base64.urlsafe_b64encode(keys).decode()}"
+
+    def keep(self, position: str) -> None:
+        """All messages up to a position are on disk."""
+        self._acknowledged = max(self._acknowledged, min(_parse(position)[0], self._count))
+        self._pass_over_refused()
+
+    def refuse(self, count: int) -> None:
+        """A message is no step: the broker may forget it when it may forget those before it."""
+        self._refused.add(count)
+        self._pass_over_refused()
+
+    def _pass_over_refused(self) -> None:
+        while self._acknowledged + 1 in self._refused:
+            self._acknowledged += 1
+        self._refused = {count for count in self._refused if count > self._acknowledged}
+
+    def to_acknowledge(self) -> list[int]:
+        """The packets that the broker may forget now, in the order it must be told of them."""
+        packets = []
+        while self._open and self._open[0][0] <= self._acknowledged:
+            packets.append(self._open.popleft()[1])
+        return packets
+
+
+def _key(packet: int, payload: bytes) -> bytes:
+    digest = hashlib.blake2s(payload, digest_size=4).digest()
+    return _KEY.pack(packet, int.from_bytes(digest, "big"))
+
+
+def _parse(position: str) -> tuple[int, list[bytes]]:
+    """Count and keys; `ValueError` if it is no position of this source."""
+    count, colon, text = position.partition(":")
+    try:
+        keys = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError(position) from error
+    if not colon or not (count.isascii() and count.isdigit()) or len(keys) % _KEY.size:
+        raise ValueError(position)
+    return int(count), [keys[i : i + _KEY.size] for i in range(0, len(keys), _KEY.size)]
+
+
+# -------------------------------------------------------------------- mqtt_connection
+# One connection to a broker: aiomqtt, with manual acknowledgement and reading that can pause.
+
+TIMEOUT = 5.0  # seconds for the broker to answer
+KEEPALIVE = 30  # seconds between signs of life
+_NOWHERE = "mlat/none"  # a topic that nobody has subscribed to
+_READS = 32  # messages before other tasks have their turn
+
+
+class NoConnectionError(Exception):
+    """Why there is no connection, or no longer, in a few words."""
+
+
+class MqttConnection:
+    """A session with a broker, which hands every message to ``on_message`` as it is read.
+
+    aiomqtt acknowledges by itself and reads without bound, so the paho client below it is asked
+    for what it offers beyond that: manual acknowledgement, the "again" mark of a message, whether
+    the broker still had the session, and when to read.
+
+    Parameters
+    ----------
+    on_message : callable
+        Gets paho's message (``topic``, ``payload``, ``qos``, ``mid``, ``dup``, ``retain``).
+    """
+
+    def __init__(
+        self,
+        address: MqttAddress,
+        tls: ssl.SSLContext | None,
+        on_message: Callable[[Any], None],
+    ) -> None:
+        self._aiomqtt = need("aiomqtt", "an MQTT source")
+        self._address = address
+        self._on_message = on_message
+        self._n_read = 0
+        self._paused = False
+        self._subscribed = False
+        self._has_acknowledged = False
+        self.session_present = False
+        self._client = self._aiomqtt.Client(
+            address.host,
+            address.port,
+            username=address.user,
+            password=address.password,
+            identifier=address.client or f"mlat-{secrets.token_hex(6)}",
+            clean_session=not address.client,
+            tls_context=tls,
+            timeout=TIMEOUT,
+            keepalive=KEEPALIVE,
+            # Acknowledgements are a few bytes each, and the broker waits for them.
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        )
+        self._paho = self._client._client
+        self._paho.manual_ack_set(True)
+        self._paho.on_message = self._read_message
+        self._paho.on_connect = self._note_session(self._paho.on_connect)
+
+    async def open(self, ready: Callable[[bool], None]) -> None:
+        """Connect and subscribe. ``ready`` hears whether the session is an old one, before the
+        first message."""
+        self._ready = ready
+        entering = asyncio.ensure_future(self._client.__aenter__())
+        try:
+            await asyncio.shield(entering)
+            self._read_ourselves()
+            codes = await self._client.subscribe(self._address.topic, qos=1)
+        except asyncio.CancelledError:
+            if entering.done() and not entering.cancelled() and entering.exception() is None:
+                await self.close()  # in order: acknowledgements may be on their way
+            else:
+                # The thread that connects cannot be stopped: what it opens is to be closed.
+                entering.add_done_callback(self._abandon)
+            raise
+        except self._aiomqtt.MqttError as error:
+            self._shut()
+            raise NoConnectionError(_why(error)) from None
+        except (OSError, ValueError) as error:  # a host name that cannot be one, a TLS failure
+            self._shut()
+            raise NoConnectionError(_why(error)) from None
+        self._subscribed = True
+        if any(getattr(code, "is_failure", False) for code in codes):
+            await self.close()
+            raise NoConnectionError("the broker refuses the subscription; may this user read it?")
+
+    async def lost(self) -> str:
+        """Wait until the connection is lost, and say why."""
+        try:
+            # Our callback takes the messages, so the next "message" is the end.
+            await anext(self._client.messages)
+        except self._aiomqtt.MqttError as error:
+            why = _why(error.__cause__ or error)
+            return "the connection broke off" if why == "unspecified error" else why
+        return "the connection ended"
+
+    def acknowledge(self, packets: list[int]) -> None:
+        for packet in packets:
+            self._paho.ack(packet, 1)
+            self._has_acknowledged = True
+
+    def pause(self) -> None:
+        """Stop reading: the network's buffers fill, and the broker has to wait.
+
+        Not before the broker has answered the subscription, which is to be read.
+        """
+        sock = self._paho.socket()
+        if sock is not None and self._subscribed and not self._paused:
+            self._paused = True
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._read_ourselves()
+
+    async def close(self) -> None:
+        """Take leave of the broker, or after a second leave without it."""
+        self.resume()
+        try:
+            async with asyncio.timeout(1.0):
+                if self._has_acknowledged:
+                    # A broker may throw away what it has not read when the same client is back at
+                    # once; it answers in order, so its answer says that it has read all before.
+                    await self._client.unsubscribe(_NOWHERE)
+                await self._client.__aexit__(None, None, None)
+        except (self._aiomqtt.MqttError, OSError, TimeoutError):
+            self._shut()
+        with contextlib.suppress(self._aiomqtt.MqttError, TimeoutError):
+            async with asyncio.timeout(0.1):
+                await (
+                    self.lost()
+                )  # else aiomqtt's reason, if it has one, is logged as not asked for
+
+    def _read_ourselves(self) -> None:
+        sock = self._paho.socket()
+        if sock is None or sock.fileno() < 0:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(sock.fileno())
+        loop.add_reader(sock.fileno(), self._read)
+        loop.call_soon(self._read)  # TLS may hold what no longer makes the socket readable
+
+    def _read(self) -> None:
+        try:
+            for _ in range(_READS):
+                before = self._n_read
+                if self._paused or self._paho.socket() is None:
+                    return
+                self._paho.loop_read()
+                sock = self._paho.socket()
+                pending = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+                if self._n_read == before and not pending:
+                    return
+        except Exception:  # whatever a broken connection makes paho raise
+            self._shut()
+
+    def _read_message(self, client: Any, userdata: Any, message: Any) -> None:
+        self._n_read += 1
+        self._on_message(message)
+
+    def _note_session(self, inner: Callable[..., None]) -> Callable[..., None]:
+        def on_connect(
+            client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None
+        ) -> None:
+            self.session_present = bool(flags.session_present)
+            self._ready(self.session_present)
+            inner(client, userdata, flags, reason, properties)
+
+        return on_connect
+
+    def _abandon(self, entering: asyncio.Future[Any]) -> None:
+        if not entering.cancelled():
+            entering.exception()  # which nobody else will ask for
+        self._shut()
+
+    def _shut(self) -> None:
+        """Break the connection. paho finds it broken when it reads, and cleans up itself."""
+        self.resume()
+        sock = self._paho.socket()
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def _why(error: BaseException) -> str:
+    """The reason without the numbers that only programmers know."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if text.startswith("["):
+        text = text.partition("] ")[2] or text
+    return text[0].lower() + text[1:] if text[:2] != text[:2].upper() else text
+
+
+# -------------------------------------------------------------------- mqtt_address
+# ``mqtt://[user[:password]@]host[:port]/topic[?client=…&format=…]``, and what it may hold.
+
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+PASSWORD_VARIABLE = "MLAT_MQTT_PASSWORD"
+_FORM = "write mqtt://[user[:password]@]host[:port]/topic"
+
+
+@dataclass(frozen=True)
+class MqttAddress:
+    """Where a broker is and what to ask of it. Its text never shows the password.
+
+    Attributes
+    ----------
+    client : str
+        The name under which the broker keeps what was not delivered; "" for none.
+    form : str
+        See `payloads.decode`.
+    ca : str
+        File of the certificates to trust, instead of the system's.
+    """
+
+    host: str
+    port: int
+    topic: str
+    tls: bool = False
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    client: str = ""
+    form: str = "json"
+    ca: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"mqtt{'s' if self.tls else ''}://{host}:{self.port}/{self.topic}"
+
+    @classmethod
+    def parse(cls, spec: str) -> MqttAddress:
+        """Read an address; `InputError` never repeats the part that may hold a password.
+
+        >>> print(MqttAddress.parse("mqtt://me:secret@broker/lab/arm?client=arm-1&format=q+f4"))
+        mqtt://broker:1883/lab/arm
+        """
+        try:
+            parts = urlsplit(spec)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise InputError(
+                f"the address of the broker cannot be read; {_FORM}, with a number for the port, "
+                "and / : @ ? # in a user or password as %2F %3A %40 %3F %23"
+            ) from None
+        if parts.scheme not in PORTS:
+            raise InputError(f"a broker's address begins with mqtt:// or mqtts://; {_FORM}")
+        if "@" in parts.path + parts.query + parts.fragment:
+            raise InputError(
+                "an @ stands behind the host of the broker's address; write @ in a topic as %40, "
+                "and / ? # in a password as %2F %3F %23"
+            )
+        if not host:
+            raise InputError(f"the broker's address names no host; {_FORM}")
+        topic = unquote(parts.path.removeprefix("/"))
+        _check_topic(topic, has_fragment="#" in spec.rpartition("@")[2])
+        asked = _query(parts.query)
+        if not is_format(asked["format"]):
+            raise InputError(
+                f"format={asked['format']} is not known; write json, f4, f8, q+f4 or q+f8"
+            )
+        return cls(
+            host=host,
+            port=port or PORTS[parts.scheme],
+            topic=topic,
+            tls=parts.scheme == "mqtts",
+            user=None if parts.username is None else unquote(parts.username),
+            password=_password(parts.password, parts.username),
+            client=asked["client"],
+            form=asked["format"],
+            ca=asked["ca"],
+        )
+
+
+def _check_topic(topic: str, *, has_fragment: bool) -> None:
+    if has_fragment or "+" in topic or "#" in topic:
+        raise InputError(
+            "the topic has a wildcard (+ or #), which may bring several streams; a session "
+            "classifies one stream: name its topic in full"
+        )
+    if not topic:
+        raise InputError(f"the broker's address names no topic; {_FORM}")
+    if "\0" in topic or len(topic.encode("utf-8", "surrogatepass")) > 65535:
+        raise InputError("the topic is too long or holds a zero byte; MQTT allows neither")
+
+
+def _query(query: str) -> dict[str, str]:
+    asked = {"client": "", "format": "json", "ca": ""}
+    for item in query.split("&") if query else []:
+        name, _, value = item.partition("=")
+        if name not in asked or not value:
+            raise InputError(
+                f"{name!r} is not an option of a broker's address; it takes ?client=NAME, "
+                "?format=json|f4|f8|q+f4|q+f8 and ?ca=FILE, joined by &"
+            )
+        asked[name] = unquote(value)  # a + stays a +, unlike in web forms
+    return asked
+
+
+def _password(written: str | None, user: str | None) -> str | None:
+    if written is not None:
+        return unquote(written)
+    return os.environ.get(PASSWORD_VARIABLE) if user is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..steps import Steps
-from .rows import MalformedError, Row, as_steps, check_finite, check_seq, check_time, shown
+from ..core.steps import Steps
+from .source import MalformedError, Row, as_steps, check_finite, check_seq, check_time, shown
 
 MOST_BYTES = 1 << 20  # of a message or a line: at 27 channels some thousand steps
 _PACKED = re.compile(r"(q\+)?f([48])")

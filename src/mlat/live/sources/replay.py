@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...files.column_source import column_source
-from ...files.stream_file import read_stream
-from ..steps import Steps
+from ...stream.read import column_source, read_stream
+from ..core.steps import Steps
 from .source import Arrival, Closing, Event, Notice
 
 MOST_STEPS = 512  # in one arrival, when as fast as it goes or behind

@@ -1,0 +1,70 @@
+"""Array types, and checks of the numbers that people pass as parameters."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+SMALLEST = float(np.nextafter(0, 1))  # a lower bound for what must be above 0
+
+
+def is_whole(value: Any) -> bool:
+    """A whole number, of Python or numpy, and not a boolean."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """A real number, of Python or numpy, and not a boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_whole(
+    value: Any, name: str, low: int = 1, *, optional: bool = False, or_else: str = ""
+) -> int | None:
+    """Return a whole number of at least ``low``.
+
+    Parameters
+    ----------
+    optional : bool
+        None is allowed, and returned.
+    or_else : str
+        What else is allowed, for the message.
+
+    Raises
+    ------
+    InputError
+    """
+    if optional and value is None:
+        return None
+    if not is_whole(value) or value < low:
+        raise InputError(f"{name} must be a whole number of at least {low}{or_else}, not {value!r}")
+    return int(value)
+
+
+def check_real(
+    value: Any, name: str, low: float = -np.inf, high: float = np.inf, *, or_else: str = ""
+) -> float:
+    """Return a finite number from ``low`` to ``high``.
+
+    Raises
+    ------
+    InputError
+    """
+    if not is_real(value) or not low <= float(value) <= high or np.isinf(float(value)):
+        if np.isfinite(high):
+            kind = f"a number from {low:g} to {high:g}"
+        elif low == SMALLEST:
+            kind = "a number above 0"
+        else:
+            kind = f"a number of at least {low:g}" if np.isfinite(low) else "a finite number"
+        raise InputError(f"{name} must be {kind}{or_else}, not {value!r}")
+    return float(value)

@@ -1,0 +1,231 @@
+"""What a training window may be compared with when it stands for one not seen before.
+
+Successive windows share all but one step, so a window's nearest reference is nearly itself. To
+learn from the training windows how far and how often right the search is, each is judged among
+those of another time only; and as they come in near-copies, they count by blocks of time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Ints
+from ..errors import InputError
+from ..metric.targets import EPISODE_WIDTHS, episodes
+from ..stream.stream import Stream
+from ..stream.windows import Windows
+
+# -------------------------------------------------------------------- folds
+# Which steps of a training stream judge what was learned from the others.
+#
+# Never random windows: they overlap those they would be judged by. Whole runs are kept out where a
+# state has several; from a single run the two ends judge each other, with the middle left out.
+
+# Of a single run, the share at each end that learns or judges. The rest between them is left out,
+# so that they are as far apart as the run allows: nearer ends would all look alike.
+SHARE = 1 / 3
+# At most so many blocks per state and fold, by which the error of a score is judged. None is
+# shorter than a window: stretches that share their steps would make chance look sure.
+BLOCKS = 3
+
+NEITHER, EARLY, LATE, BOTH = 0, 1, 2, 3
+
+
+class Fold(NamedTuple):
+    """Rows of windows to learn from, rows to judge by, and the block each of these is in."""
+
+    train: Ints
+    judge: Ints
+    block: Ints
+
+
+def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
+    """Divide the labelled steps into two sides that judge each other.
+
+    Parameters
+    ----------
+    stream : Stream
+    width : int
+        Steps per window, the fewest that are looked at.
+
+    Returns
+    -------
+    sides : array of shape (T,)
+        ``EARLY`` or ``LATE``; ``NEITHER`` between them and without a state; ``BOTH`` for a state
+        too short to be cut, which is learned from on both sides and judged on none.
+    apart : int
+        The fewest steps between two sides of a run.
+    """
+    sides = np.full(len(stream), NEITHER, np.int64)
+    apart = len(stream)
+    runs = stream.runs
+    for code in np.unique(runs.code):
+        mine = [(a, b) for a, b, c in runs if c == code and b - a >= width]
+        if not mine:
+            continue
+        steps = np.concatenate([np.arange(a, b) for a, b in mine])
+        number = np.repeat(np.arange(len(mine)), [b - a for a, b in mine])
+        episode = np.unique(episodes(steps, number, EPISODE_WIDTHS * width), return_inverse=True)[1]
+        if episode.max() > 0:
+            sides[steps] = _alternate(episode)
+            continue
+        third = int(SHARE * len(steps))
+        if third < 2 * width:
+            sides[steps] = BOTH
+            continue
+        sides[steps[:third]] = EARLY
+        sides[steps[-third:]] = LATE
+        apart = min(apart, len(steps) - 2 * third)
+    return sides, apart
+
+
+def _alternate(episode: Ints) -> Ints:
+    """A side for each step: the longest episode first, each to the side that has less."""
+    counts = np.bincount(episode)
+    side, totals = np.empty(len(counts), np.int64), [0, 0]
+    for i in np.argsort(-counts, kind="stable"):
+        less = int(totals[1] < totals[0])
+        totals[less] += int(counts[i])
+        side[i] = (EARLY, LATE)[less]
+    return side[episode]
+
+
+def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
+    """The labelled runs with a break after every early side, and the side of each step.
+
+    So nothing that is computed from past steps reaches from one side into the other; a late side
+    may still look back at the steps between them.
+    """
+    run = np.full(len(stream), -1, np.int64)
+    for number, (start, stop, _) in enumerate(stream.runs):
+        run[start:stop] = number
+    kept = np.flatnonzero(run >= 0)
+    early = sides[kept] == EARLY
+    begins = (np.diff(kept) != 1) | (np.diff(run[kept]) != 0) | (early[:-1] & ~early[1:])
+    part = Stream(
+        stream.values[kept],
+        stream.states[kept],
+        recordings=np.concatenate([[0], np.cumsum(begins)]),
+        channels=stream.channels,
+    )
+    return part, sides[kept]
+
+
+def far_folds(windows: Windows, codes: Ints, sides: Ints) -> list[Fold]:
+    """Two folds; empty where fewer than two states can be judged in each."""
+    side = sides[windows.start]
+    folds = []
+    for judging, learning in ((EARLY, LATE), (LATE, EARLY)):
+        judge = np.flatnonzero(side == judging)
+        train = np.flatnonzero((side == learning) | (side == BOTH))
+        judged = np.intersect1d(codes[judge], codes[train])
+        if len(judged) < 2:
+            return []
+        judge = judge[np.isin(codes[judge], judged)]
+        folds.append(Fold(train, judge, _blocks(codes[judge], _windows_long(windows))))
+    return folds
+
+
+def _windows_long(windows: Windows) -> int:
+    """How many successive windows begin within the length of one."""
+    stride = int(np.diff(windows.start).min(initial=windows.width))
+    return max(1, windows.width // max(1, stride))
+
+
+def _blocks(codes: Ints, shortest: int) -> Ints:
+    """Numbers for stretches of windows of one state, a few for each and none shorter than that."""
+    block = np.empty(len(codes), np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        n_blocks = max(1, min(BLOCKS, len(rows) // shortest))
+        block[rows] = code * BLOCKS + np.arange(len(rows)) * n_blocks // len(rows)
+    return block
+
+
+# How many widths away a window of the same stretch must be. Chosen on the development persons:
+# distances to nearer ones promise more certainty than there is on held-out observations.
+GAP_WIDTHS = 10
+
+
+def leave_out_gap(start: NDArray[Any], codes: Ints, width: int) -> Ints:
+    """How many steps around each window to leave out, shape (n,).
+
+    Ten widths, or half of the time over which its state's windows extend, where that is less: a
+    state with one short run is then judged by the other half of it.
+    """
+    gap = np.empty(len(start), np.int64)
+    for code in np.unique(codes):
+        rows = codes == code
+        gap[rows] = max(1, min(GAP_WIDTHS * width, int(np.ptp(start[rows])) // 2))
+    return gap
+
+
+def rows_nearby(start: NDArray[Any], codes: Ints, gap: int | Ints) -> Ints:
+    """For each window the rows ``[first, last)`` of its own state's windows at its own time.
+
+    These are the windows around it that start fewer than ``gap`` steps away, without one of
+    another state between: a missing value that cuts a run in two does not separate them.
+
+    Parameters
+    ----------
+    start : array of shape (n,)
+        When each window begins.
+    codes : array of shape (n,)
+        The state of each window; windows are in the order of the stream.
+    gap : int or array of shape (n,)
+        At least 1, which leaves out the window itself.
+
+    Returns
+    -------
+    rows : array of shape (n, 2)
+
+    Examples
+    --------
+    >>> rows_nearby(np.array([0, 1, 2, 9]), np.array([0, 0, 0, 0]), 2).tolist()
+    [[0, 2], [0, 3], [1, 3], [3, 4]]
+    """
+    gap = np.asarray(gap, dtype=np.int64)
+    if not len(start):
+        return np.empty((0, 2), np.int64)
+    if gap.min() < 1:
+        raise InputError(f"gap must be at least 1, not {gap.min()}")
+    start = np.asarray(start, dtype=np.int64)
+    stretch = _stretches(start, codes)
+    # Each stretch moved beyond the reach of the others, one sorted axis serves all searches.
+    place = start - start.min() + stretch * (int(np.ptp(start)) + int(gap.max()) + 1)
+    rows = np.empty((len(start), 2), np.int64)
+    rows[:, 0] = np.searchsorted(place, place - gap, side="right")
+    rows[:, 1] = np.searchsorted(place, place + gap, side="left")
+    return rows
+
+
+def time_blocks(start: NDArray[Any], codes: Ints, length: int) -> Ints:
+    """Which block of ``length`` steps of one state each window begins in, shape (n,).
+
+    Two widths make blocks whose windows share hardly a step with the next but one.
+
+    Examples
+    --------
+    >>> time_blocks(np.array([0, 1, 2, 3, 9]), np.array([0, 0, 0, 1, 1]), 2).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    if length < 1:
+        raise InputError(f"length must be at least 1, not {length}")
+    if not len(start):
+        return np.empty(0, np.int64)
+    start = np.asarray(start, dtype=np.int64)
+    stretch = _stretches(start, codes)
+    first = start[np.searchsorted(stretch, stretch)]
+    piece = (start - first) // length
+    begins = (np.diff(stretch) != 0) | (np.diff(piece) != 0)
+    return np.append(0, np.cumsum(begins)).astype(np.int64)
+
+
+def _stretches(start: Ints, codes: Ints) -> Ints:
+    """A number for each stretch of windows of one state, counted from 0."""
+    # Where time goes back another timeline begins, and nothing before it is near.
+    begins = (np.diff(codes) != 0) | (np.diff(start) <= 0)
+    return np.append(0, np.cumsum(begins)).astype(np.int64)

@@ -1,0 +1,281 @@
+"""States persist: a causal filter over successive predictions, and what it costs at a switch.
+
+The forward recursion of a hidden Markov chain: the belief of the step before, moved by the
+transition, times what the window says. Successive windows share all but one step, so what each says
+is mostly what the one before has said: its probabilities count to the power of ``tempering``. A
+window after none shares no step with an earlier one, and counts in full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+from ..checks import Bools, Floats, Ints
+from ..errors import InputError
+
+# What is assumed before any run is seen, to count as one more: it lasts ten windows.
+PRIOR_RUNS = 1.0
+PRIOR_WINDOWS = 10.0
+# The evidence of `overlap` successive windows counts as that of this many. One would be right if
+# sharing steps were all; but after a switch the filter then waits for two windows and more. With
+# four, runs of ten to thirty windows lost nothing on average over a synthetic stream and the
+# development persons, and longer ones gained as much as with one.
+EVIDENCE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Persistence:
+    """How states follow each other.
+
+    Attributes
+    ----------
+    transition : array of shape (S, S)
+        From the state of a row to that of a column, in one step; rows sum to 1.
+    tempering : float
+        The power to which a window's probabilities count when it follows another.
+    """
+
+    transition: Floats
+    tempering: float
+
+    @cached_property
+    def stationary(self) -> Floats:
+        """How often each state is met in the long run, shape (S,): the belief before any window."""
+        n = len(self.transition)
+        stationary: Floats = np.linalg.solve(
+            (np.eye(n) - self.transition + 1.0).T, np.ones(n)
+        ).astype(np.float64)
+        return stationary
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is carried from one step to the next.
+
+    ``shares`` (S,) is the probability of each state; ``fresh`` says that the step before had no
+    window, so that the next shares no step with an earlier one.
+    """
+
+    shares: Floats
+    fresh: bool = True
+
+
+def learn_persistence(codes: Ints, starts: Bools, n_classes: int, overlap: int) -> Persistence:
+    """From the runs of a labelled stream.
+
+    A step ends a run with probability ``(runs + 1) / (steps + 10 · overlap)``, the same for every
+    state. It is followed by the states that followed in the stream, each counted once more; a
+    stream without switches of its own, cut to one run per state, makes all alike. Such a stream
+    says only that runs are at least so long: the end of a recording counts as the end of a run,
+    since a filter that is too quick does less harm than one that is too slow.
+
+    Parameters
+    ----------
+    codes : array of shape (T,)
+        The state of each step; -1 for none.
+    starts : array of shape (T,)
+        True where a recording begins or time jumps.
+    n_classes : int
+    overlap : int
+        How many successive windows share a step: the width, and what a metric reaches beyond.
+    """
+    codes, starts = np.asarray(codes), np.asarray(starts, dtype=bool)
+    if codes.shape != starts.shape:
+        raise InputError(f"there are {len(codes)} states and {len(starts)} starts")
+    if overlap < 1:
+        raise InputError(f"overlap must be at least 1, not {overlap}")
+    tempering = min(1.0, EVIDENCE / overlap)
+    if n_classes == 1:
+        return Persistence(np.ones((1, 1)), tempering)
+    labelled = codes >= 0
+    changes = starts[1:] | (codes[1:] != codes[:-1])
+    runs = int(labelled[:1].sum() + (changes & labelled[1:]).sum())
+    end = (runs + PRIOR_RUNS) / (int(labelled.sum()) + PRIOR_RUNS * PRIOR_WINDOWS * overlap)
+    followed = np.ones((n_classes, n_classes))
+    switch = np.flatnonzero(changes & ~starts[1:] & labelled[1:] & labelled[:-1])
+    np.add.at(followed, (codes[switch], codes[switch + 1]), 1.0)
+    np.fill_diagonal(followed, 0.0)
+    transition = min(end, 0.5) * followed / followed.sum(axis=1, keepdims=True)
+    np.fill_diagonal(transition, 1.0 - min(end, 0.5))
+    return Persistence(transition, tempering)
+
+
+def filter_step(shares: Floats, proba: Floats, transition: Floats, power: float) -> Floats:
+    """The belief (S,) after one more window, from that before it.
+
+    ``power`` is the tempering, or 1 for a window after none; a ``proba`` of NaN is no window, and
+    the belief moves towards the stationary one.
+    """
+    after = np.empty(len(shares))
+    _step(
+        np.ascontiguousarray(shares, dtype=np.float64),
+        np.ascontiguousarray(proba, dtype=np.float64),
+        np.ascontiguousarray(transition, dtype=np.float64),
+        float(power),
+        after,
+    )
+    return after
+
+
+def filter_proba(
+    proba: Floats, starts: Bools, persistence: Persistence, belief: Belief | None = None
+) -> tuple[Floats, Belief]:
+    """The probability of each state given all windows up to each step.
+
+    Parameters
+    ----------
+    proba : array of shape (T, S)
+        What each window says on its own; NaN rows where there is none.
+    starts : array of shape (T,)
+        True where a recording begins or time jumps: all belief before it is forgotten.
+    persistence : Persistence
+    belief : Belief, optional
+        What the call for the steps before returned; default none before.
+
+    Returns
+    -------
+    filtered : array of shape (T, S)
+        NaN where ``proba`` is. The most probable state is oftener right where runs are long; the
+        probabilities themselves are too sure, for windows err together.
+    belief : Belief
+        To go on with. Chunk by chunk the result is bitwise that of all at once.
+    """
+    proba = np.ascontiguousarray(proba, dtype=np.float64)
+    transition = np.ascontiguousarray(persistence.transition, dtype=np.float64)
+    if proba.ndim != 2 or proba.shape[1] != len(transition):
+        raise InputError(f"proba must have shape (T, {len(transition)}), not {proba.shape}")
+    starts = np.ascontiguousarray(starts, dtype=bool)
+    if starts.shape != proba.shape[:1]:
+        raise InputError(f"there are {len(proba)} steps and {len(starts)} starts")
+    belief = belief or Belief(persistence.stationary)
+    shares = np.array(belief.shares, dtype=np.float64)
+    filtered = np.empty_like(proba)
+    fresh = _filter(
+        proba,
+        starts,
+        transition,
+        persistence.stationary,
+        float(persistence.tempering),
+        belief.fresh,
+        shares,
+        filtered,
+    )
+    return filtered, Belief(shares, bool(fresh))
+
+
+@dataclass(frozen=True)
+class SwitchDelay:
+    """How late predictions are at a switch of states, in steps; NaN without a switch.
+
+    Attributes
+    ----------
+    n_switches : int
+    first_median, first_90 : float
+        Until the new state is predicted for the first time: the median over switches, and what
+        nine in ten do not exceed. Infinite where as many runs end before it.
+    settled_median, settled_90 : float
+        Until it is predicted for good: at every later step of the run.
+    missed : float
+        The share of runs whose state is never predicted.
+    """
+
+    n_switches: int
+    first_median: float
+    first_90: float
+    settled_median: float
+    settled_90: float
+    missed: float
+
+
+def switch_delay(states: Ints, predicted: Ints, starts: Bools) -> SwitchDelay:
+    """Measure the delay at every switch from one state to another within a recording.
+
+    Parameters
+    ----------
+    states, predicted : arrays of shape (T,)
+        True and predicted states as codes; -1 for none.
+    starts : array of shape (T,)
+        True where a recording begins or time jumps.
+
+    Examples
+    --------
+    >>> states = np.array([0, 0, 0, 1, 1, 1, 1])
+    >>> delay = switch_delay(states, np.array([0, 0, 0, 0, 1, 0, 1]), np.zeros(7, bool))
+    >>> delay.first_median, delay.settled_median
+    (1.0, 3.0)
+    """
+    states, predicted = np.asarray(states), np.asarray(predicted)
+    starts = np.asarray(starts, dtype=bool)
+    if not states.shape == predicted.shape == starts.shape:
+        raise InputError(
+            f"states, predictions and starts must be alike in length, not {len(states)}, "
+            f"{len(predicted)} and {len(starts)}"
+        )
+    changes = np.flatnonzero(starts[1:] | (states[1:] != states[:-1])) + 1
+    ends = np.append(changes[1:], len(states))
+    first, settled = [], []
+    for begin, end in zip(changes, ends, strict=False):
+        if starts[begin] or states[begin] < 0 or states[begin - 1] < 0:
+            continue
+        right = predicted[begin:end] == states[begin]
+        wrong = np.flatnonzero(~right)
+        first.append(float(np.argmax(right)) if right.any() else np.inf)
+        settled.append(np.inf if not right[-1] else wrong[-1] + 1.0 if len(wrong) else 0.0)
+    if not first:
+        return SwitchDelay(0, np.nan, np.nan, np.nan, np.nan, np.nan)
+    missed = float(np.isinf(first).mean())
+    return SwitchDelay(len(first), *_quantiles(first), *_quantiles(settled), missed)
+
+
+def _quantiles(delays: list[float]) -> tuple[float, float]:
+    # Values that were observed: between a number and infinity there is nothing.
+    median, ninety = np.quantile(delays, [0.5, 0.9], method="inverted_cdf")
+    return float(median), float(ninety)
+
+
+@njit(cache=True, nogil=True)
+def _filter(proba, starts, transition, stationary, tempering, fresh, shares, filtered):  # type: ignore[no-untyped-def]
+    after = np.empty_like(shares)
+    for t in range(len(proba)):
+        if starts[t]:
+            shares[:] = stationary
+            fresh = True
+        seen = _step(shares, proba[t], transition, 1.0 if fresh else tempering, after)
+        shares[:] = after
+        fresh = not seen
+        if seen:
+            filtered[t] = shares
+        else:
+            filtered[t] = np.nan
+    return fresh
+
+
+@njit(cache=True, nogil=True)
+def _step(shares, proba, transition, power, after):  # type: ignore[no-untyped-def]
+    n = len(shares)
+    seen = True
+    for c in range(n):
+        after[c] = 0.0
+        for b in range(n):
+            after[c] += shares[b] * transition[b, c]
+        seen = seen and not np.isnan(proba[c])
+    total = 0.0
+    if seen:
+        for c in range(n):
+            total += after[c] * proba[c] ** power
+    # A window that contradicts the belief beyond all numbers is passed over.
+    told = total > 0.0
+    if told:
+        for c in range(n):
+            after[c] *= proba[c] ** power
+    else:
+        for c in range(n):
+            total += after[c]
+    # Also without a window: rounding must not add up over a long gap.
+    for c in range(n):
+        after[c] /= total
+    return seen

@@ -1,0 +1,1 @@
+"""Learning, predicting and searching on a Dask cluster."""

@@ -1,0 +1,158 @@
+"""Learning a metric on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from ...checks import Ints
+from ...errors import InputError
+from ...metric.estimators import MarginMetric, encode_states
+from ...stream.stream import Stream
+from ...stream.windows import Windows, sliding_windows
+from .client import check_client
+from .pieces import Index, cut_piece
+from .problem import DaskProblem, Source
+
+# -------------------------------------------------------------------- sources
+# Windows for a fit on a cluster: those that are here, on the client.
+
+
+@dataclass(frozen=True, eq=False)
+class HereSource:
+    """Windows on the client, which sends each part's windows to its worker."""
+
+    windows: Windows
+    index: Index
+
+    def piece(self, client: Any, rows: Ints, worker: str) -> Any:
+        """A future of the :class:`Piece` of these windows, on that worker."""
+        windows = self.windows
+        cut = cut_piece(windows.values, self.index.start[rows], windows.width, rows)
+        return client.scatter(cut, workers=[worker], hash=False)
+
+
+def source_of_windows(windows: Windows) -> HereSource:
+    """From windows that are here."""
+    if not len(windows):
+        raise InputError("there are no windows to learn from")
+    names, codes = encode_states(windows.y)
+    index = Index(
+        windows.width,
+        int(windows.values.shape[1]),
+        names,
+        codes,
+        np.asarray(windows.start, dtype=np.int64),
+        np.asarray(windows.run, dtype=np.int64),
+    )
+    return HereSource(windows, index)
+
+
+def source_of_streams(streams: Sequence[Stream], width: int | None, step: int) -> HereSource:
+    """From streams that are here, one after the other."""
+    if width is None:
+        raise InputError("streams need the steps per window: give the metric a width, MLAT(width)")
+    return source_of_windows(sliding_windows(Stream.join(streams), width, step=step))
+
+
+Metric = TypeVar("Metric", bound=MarginMetric)
+
+
+def fit(
+    client: Any,
+    metric: Metric,
+    windows: Windows | Stream | Sequence[Stream] | str | os.PathLike[str],
+    *,
+    shards: int | None = None,
+    step: int = 1,
+    **columns: Any,
+) -> Metric:
+    """Learn a metric from windows that are divided among the workers of a Dask client.
+
+    The same as ``metric.fit`` on one machine, to rounding: the loss is the same sum, in another
+    order. Each evaluation sends the parameters out and partial losses and gradients back; the
+    windows move once.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of a cluster that is there; none is made here.
+    metric : MLAT or LMNN
+        It stays as it is; a fitted copy is returned.
+    windows : Windows, Streams or a folder
+        Windows, a list of labelled streams (then the metric needs a ``width``), or a folder of
+        Parquet files, one recording or more in each, which the workers read.
+    shards : int, optional
+        Into how many the windows are divided; default one for each thread of the workers.
+    step : int, default=1
+        For streams and folders: keep every ``step``-th window of each run.
+    **columns
+        For a folder: ``label``, ``recording``, ``time``, ``channels``, ``unlabelled`` and
+        ``max_gap`` as for :func:`mlat.read_stream`.
+
+    Returns
+    -------
+    metric : MLAT or LMNN
+        A fitted copy.
+    """
+    check_client(client)
+    if not isinstance(metric, MarginMetric):
+        raise InputError(f"metric must be MLAT or LMNN, not {type(metric).__name__}")
+    fitted: Metric = clone(metric)
+    fitted._check_parameters()
+    source = _source(client, fitted, windows, step, columns)
+    index = source.index
+    if fitted.width is not None and fitted.width != index.width:
+        raise InputError(
+            f"windows have {index.width} steps but the metric's width is {fitted.width}"
+        )
+    problem = DaskProblem(
+        client,
+        source,
+        _n_shards(client, shards, len(index)),
+        n_targets=fitted._n_targets(index.codes),
+        gap=fitted.target_gap,
+        push_weight=float(fitted.push_weight),
+        shrinkage=float(fitted.shrinkage),
+    )
+    try:
+        # What is left to do here is short: threads would cost more than they save.
+        with threadpool_limits(1):
+            fitted.n_features_in_ = index.width * index.n_channels
+            fitted._learn(problem)
+    finally:
+        problem.release()
+    return fitted
+
+
+def _source(
+    client: Any, metric: MarginMetric, windows: Any, step: int, columns: dict[str, Any]
+) -> Source:
+    if isinstance(windows, str | os.PathLike):
+        from .pieces import source_of_folder
+
+        return source_of_folder(client, windows, metric.width, step, columns)
+    if columns:
+        raise InputError(f"{', '.join(columns)}: only a folder of files has columns to name")
+    if isinstance(windows, Windows):
+        if step != 1:
+            raise InputError("step is for streams and folders; take the windows with that step")
+        return source_of_windows(windows)
+    streams = [windows] if isinstance(windows, Stream) else list(windows)
+    if not all(isinstance(stream, Stream) for stream in streams):
+        raise InputError("windows must be Windows, Streams, or the path of a folder")
+    return source_of_streams(streams, metric.width, step)
+
+
+def _n_shards(client: Any, shards: int | None, n: int) -> int:
+    if shards is None:
+        return max(1, min(sum(client.nthreads().values()), n))
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= n:
+        raise InputError(f"shards must be a whole number from 1 to the {n} windows, not {shards!r}")
+    return shards

@@ -1,0 +1,396 @@
+"""A large-margin problem whose windows are on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...checks import Floats, Ints
+from ...metric.loss import Share
+from ...metric.problem import Loss, MarginProblem, Problem, scale_for
+from ...metric.targets import Gap, Nearest, Places, check_enough, check_found, places_of
+from .pieces import Index, Piece
+from .tasks import Team
+
+# -------------------------------------------------------------------- plan
+# Who compares which windows with which: every pair of shards meets in one part of the problem.
+#
+# There are as many parts as shards. Part p holds the shards ``p + d`` (modulo S) for d in a small
+# set D of which every number up to S/2 is a difference, so that every two shards are together in
+# some part (a cyclic quorum: Kleinheksel & Somani 2016). All parts have the same work, and each
+# holds about ``√(2/S)`` of the windows instead of all of them.
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """What one part holds and does.
+
+    Attributes
+    ----------
+    cells : tuple of int
+        Cells whose windows it holds.
+    tiles : tuple of (int, int)
+        Pairs of cells that it compares.
+    pulled : tuple of int
+        Cells of its own shard, whose pull it sums.
+    """
+
+    cells: tuple[int, ...]
+    tiles: tuple[tuple[int, int], ...]
+    pulled: tuple[int, ...]
+
+
+def halves(n_shards: int) -> int:
+    """Cells per shard: two where opposite shards meet twice on the circle, once for each half."""
+    return 2 if n_shards % 2 == 0 else 1
+
+
+def plan_parts(n_shards: int) -> list[PartPlan]:
+    """The parts of a problem of this many shards.
+
+    Examples
+    --------
+    >>> [part.tiles for part in plan_parts(3)]
+    [((0, 0), (0, 1)), ((1, 1), (1, 2)), ((2, 2), (2, 0))]
+    """
+    S, h = n_shards, halves(n_shards)
+    pairs = _pairs_by_difference(S)
+    plans = []
+    for p in range(S):
+        own = tuple(range(p * h, p * h + h))
+        tiles = [(a, b) for a in own for b in own if a <= b]
+        held = set(own)
+        for difference, (i, j) in pairs.items():
+            first, second = (p + i) % S, (p + j) % S
+            if 2 * difference == S:
+                # Parts p and p + S/2 meet the same two shards: each takes half of one of them.
+                first, second = min(first, second), max(first, second)
+                rows = [first * h + (0 if p < S // 2 else 1)]
+            else:
+                rows = list(range(first * h, first * h + h))
+            columns = range(second * h, second * h + h)
+            tiles += [(a, b) for a in rows for b in columns]
+            held |= {*range(first * h, first * h + h), *columns}
+        plans.append(PartPlan(tuple(sorted(held)), tuple(tiles), own))
+    return plans
+
+
+def _pairs_by_difference(S: int) -> dict[int, tuple[int, int]]:
+    """For every difference from 1 to S/2, two places of the set D that are so far apart."""
+    D = [0]
+    pairs: dict[int, tuple[int, int]] = {}
+
+    def new(x: int) -> dict[int, tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = {}
+        for y in D:
+            for i, j in ((x, y), (y, x)):
+                difference = (j - i) % S
+                if 1 <= difference <= S // 2 and difference not in pairs:
+                    found.setdefault(difference, (i, j))
+        return found
+
+    while len(pairs) < S // 2:
+        # Greedily the place that brings most; the first of equals.
+        best = max(range(1, S), key=lambda x: len(new(x)))
+        pairs |= new(best)
+        D.append(best)
+    return dict(sorted(pairs.items()))
+
+
+def cells_of(codes: Ints, n_shards: int) -> Ints:
+    """The cell of each window: of every state, each cell has an equal stretch in time.
+
+    So every two cells have about as many pairs of windows of different states, and the windows of
+    a cell are few long stretches of the stream.
+    """
+    n_cells = n_shards * halves(n_shards)
+    cell = np.empty(len(codes), np.int64)
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        cell[rows] = np.arange(len(rows)) * n_cells // len(rows)
+    return cell
+
+
+# -------------------------------------------------------------------- parts
+# What a worker does: its part of the targets, of the loss and of the gradient.
+#
+# Plain functions of plain arrays; nothing here knows of Dask. A part is a :class:`Problem` of its
+# own with a :class:`Share`, so the mathematics is that of a fit on one machine.
+
+Kind = tuple[str, int, int]
+
+LINEAR: Kind = ("linear", 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """What the client tells a part of its windows, in the order of the rows.
+
+    ``targets`` (m, k) are row numbers of the whole problem. Windows that are here as targets only
+    have cell -1 and no targets.
+    """
+
+    rows: Ints
+    cell: Ints
+    codes: Ints
+    start: Ints
+    run: Ints
+    targets: Ints
+    n_windows: int
+    push_weight: float
+    plan: PartPlan
+
+
+@dataclass(eq=False)
+class Part:
+    """A problem on a worker, and the losses that were asked for.
+
+    The losses remember which pairs can matter; that changes no result, so a part that is lost
+    is simply built again.
+    """
+
+    problem: Problem
+    losses: dict[Kind, Loss] = field(default_factory=dict)
+
+    def __sizeof__(self) -> int:
+        return 3 * self.problem.X.nbytes + self.problem.targets.nbytes
+
+    def loss(self, kind: Kind) -> Loss:
+        if kind not in self.losses:
+            name, n_taps, n_filters = kind
+            self.losses[kind] = (
+                self.problem.linear_loss()
+                if name == "linear"
+                else self.problem.filter_loss(n_taps, n_filters)
+            )
+        return self.losses[kind]
+
+
+def find_targets(
+    piece: Piece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
+) -> Nearest:
+    """The nearest windows that the part's tiles have to offer, for all of its windows."""
+    nearest = Nearest.none(len(piece), k)
+    at = {
+        (c, s): np.flatnonzero((cell == c) & (codes == s))
+        for c in plan.cells
+        for s in np.unique(codes).tolist()
+    }
+    for a, b in plan.tiles:
+        for state in np.unique(codes).tolist():
+            for mine, theirs in {(a, b), (b, a)}:
+                here, there = at[mine, state], at[theirs, state]
+                met = Nearest(nearest.rows[here], nearest.squared[here])
+                met.meet(
+                    _flat(piece, here), places.take(here), _flat(piece, there), places.take(there)
+                )
+                nearest.rows[here], nearest.squared[here] = met.rows, met.squared
+    return nearest
+
+
+def _flat(piece: Piece, rows: Ints) -> Floats:
+    return piece.windows(rows).reshape(len(rows), -1)
+
+
+def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
+    """The part's problem; ``halo`` are windows that are targets only."""
+    rows = np.concatenate([piece.rows, halo.rows])
+    order = np.argsort(rows)
+    X = np.concatenate([piece.windows(), halo.windows()])[order]
+    local = np.searchsorted(sheet.rows, sheet.targets)
+    share = Share(
+        sheet.n_windows, sheet.cell, sheet.plan.tiles, np.isin(sheet.cell, sheet.plan.pulled)
+    )
+    return Part(
+        Problem(
+            X,
+            sheet.codes,
+            np.where(sheet.targets >= 0, local, -1),
+            sheet.start,
+            sheet.run,
+            sheet.push_weight,
+            share=share,
+        )
+    )
+
+
+def evaluate(part: Part, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
+    """The part's loss and gradient."""
+    return part.loss(kind)(parameters)
+
+
+def target_spread(part: Part) -> tuple[float, int]:
+    return part.problem.target_spread()
+
+
+def loss_at_identity(part: Part, scale: float) -> float:
+    return part.problem.loss_at_identity(scale)
+
+
+def moments(part: Part) -> tuple[int, Floats, Floats, Floats]:
+    """Of the part's own windows: their number n, a centre c (w, d), and around it two sums.
+
+    ``Σ (x - c)`` (w, d) over the windows, and ``Σ (x - c)(x - c)ᵀ`` (d, d) over their steps.
+    """
+    problem = part.problem
+    assert problem.share is not None
+    own = problem.flat[problem.share.pulled].reshape(-1, problem.width, problem.n_channels)
+    steps = own.reshape(-1, problem.n_channels)
+    return len(own), problem.X.mean(axis=0), own.sum(axis=0), steps.T @ steps
+
+
+class Source(Protocol):
+    """Where the windows come from."""
+
+    @property
+    def index(self) -> Index: ...
+
+    def piece(self, client: Any, rows: Ints, worker: str) -> Any:
+        """A future of the :class:`Piece` of these windows, on that worker."""
+
+
+class DaskProblem(MarginProblem):
+    """The loss and its gradient as sums over parts; :class:`mlat.metric.Problem` is the local one.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    source : Source
+    n_shards : int
+    n_targets : int
+    gap : int or "run"
+    push_weight, shrinkage : float
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        source: Source,
+        n_shards: int,
+        *,
+        n_targets: int,
+        gap: Gap,
+        push_weight: float,
+        shrinkage: float,
+    ) -> None:
+        self.client, self.source, self.index = client, source, source.index
+        self.shrinkage, self.push_weight = shrinkage, push_weight
+        self.cell = cells_of(self.index.codes, n_shards)
+        self.plans = plan_parts(n_shards)
+        self._pieces: dict[tuple[int, str], Any] = {}
+        self._advice = (
+            "give the workers more memory, or start more of them: with four times as many, each "
+            "needs about half"
+        )
+        self.targets = self._find_targets(n_targets, gap)
+        self.team = Team(client, n_shards, self._build, self._advice)
+
+    @property
+    def width(self) -> int:
+        return self.index.width
+
+    @property
+    def n_channels(self) -> int:
+        return self.index.n_channels
+
+    @cached_property
+    def scale(self) -> float:
+        totals, counts = zip(*self.team.ask(target_spread), strict=True)
+        return scale_for(sum(totals), sum(counts))
+
+    @cached_property
+    def initial_loss(self) -> float:
+        return float(sum(self.team.ask(loss_at_identity, self.scale)))
+
+    @cached_property
+    def step_moments(self) -> Floats:
+        found = self.team.ask(moments)
+        n = sum(count for count, *_ in found)
+        mean = sum(count * c + around for count, c, around, _ in found) / n
+        total = np.zeros((self.n_channels, self.n_channels))
+        for count, c, around, products in found:
+            off = c - mean
+            total += products + off.T @ around + around.T @ off + count * off.T @ off
+        return total
+
+    def linear_loss(self) -> Loss:
+        return self._loss(LINEAR)
+
+    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
+        return self._loss(("filter", n_taps, n_filters))
+
+    def _loss(self, kind: Kind) -> Loss:
+        def loss(parameters: Floats) -> tuple[float, Floats]:
+            values, gradients = zip(*self.team.ask(evaluate, kind, parameters), strict=True)
+            return float(sum(values)), np.sum(gradients, axis=0)
+
+        return loss
+
+    def release(self) -> None:
+        """Let the workers forget the windows."""
+        self.team.release()
+        self._pieces.clear()
+
+    def _rows(self, plan: PartPlan) -> Ints:
+        return np.flatnonzero(np.isin(self.cell, plan.cells))
+
+    def _piece(self, part: int, worker: str) -> Any:
+        """The windows that a part compares, for its targets and then for its loss."""
+        if (part, worker) not in self._pieces:
+            rows = self._rows(self.plans[part])
+            self._pieces[part, worker] = self.source.piece(self.client, rows, worker)
+        return self._pieces[part, worker]
+
+    def _find_targets(self, k: int, gap: Gap) -> Ints:
+        index = self.index
+        check_enough(index.codes, k, index.names)
+        places = places_of(index.codes, index.start, index.run, gap=gap, width=index.width)
+
+        def make(part: int, worker: str) -> Any:
+            plan = self.plans[part]
+            rows = self._rows(plan)
+            told = (places.take(rows), index.codes[rows], self.cell[rows], plan, k)
+            return self._submit(find_targets, worker, [self._piece(part, worker)], *told)
+
+        nearest = Nearest.none(len(index), k)
+        team = Team(self.client, len(self.plans), make, self._advice)
+        for plan, found in zip(self.plans, team.ask(_itself), strict=True):
+            nearest.add(self._rows(plan), found)
+        check_found(index.codes, nearest.rows, gap, index.names)
+        return nearest.rows
+
+    def _build(self, part: int, worker: str) -> Any:
+        plan, index = self.plans[part], self.index
+        compared = self._rows(plan)
+        met = np.unique(self.targets[compared])
+        halo = np.setdiff1d(met[met >= 0], compared)
+        rows = np.union1d(compared, halo)
+        here = np.isin(rows, compared)
+        sheet = Sheet(
+            rows,
+            np.where(here, self.cell[rows], -1),
+            index.codes[rows],
+            index.start[rows],
+            index.run[rows],
+            np.where(here[:, None], self.targets[rows], -1),
+            len(index),
+            self.push_weight,
+            plan,
+        )
+        more = self.source.piece(self.client, halo, worker)
+        built = self._submit(build_part, worker, [self._piece(part, worker), more], sheet)
+        # The part holds its windows itself from now on.
+        self._pieces.pop((part, worker))
+        return built
+
+    def _submit(self, function: Any, worker: str, pieces: list[Any], *told: Any) -> Any:
+        """A task on one worker; what it is told goes there first, beside the graph."""
+        sent = self.client.scatter(list(told), workers=[worker], hash=False)
+        return self.client.submit(function, *pieces, *sent, workers=[worker], pure=False)
+
+
+def _itself(found: Any) -> Any:
+    return found

@@ -1,0 +1,1 @@
+"""Keyed live streams on Spark."""

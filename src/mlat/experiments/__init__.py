@@ -1,1 +1,0 @@
-"""The paper's experiments: who is compared, on which windows, and what came of it."""

@@ -1,0 +1,1 @@
+"""Speed and memory, against other libraries in one run."""

@@ -1,0 +1,380 @@
+"""The files of a person and their rows, checked against what UCI has."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from ...errors import InputError
+from .catalog import SETS, People, UciSet
+
+# -------------------------------------------------------------------- rows
+# Rows of numbers from UCI's text files, read strictly and fast.
+
+# UCI's files separate by comma, comma and space, tabs, or one and two spaces by turns, and end
+# lines with LF or CRLF. None of that carries meaning.
+_SEPARATORS = bytes.maketrans(b",\t\r", b"   ")
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def tidy(data: bytes) -> bytes:
+    """The same fields, separated by one space, without blank lines or spaces at the ends.
+
+    Both the parser and the checksums work on this form, so a copy whose line ends were converted
+    is still the same copy.
+    """
+    text = data.translate(_SEPARATORS)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    while b"\n\n" in text:
+        text = text.replace(b"\n\n", b"\n")
+    return text.strip(b" \n")
+
+
+def parse_rows(data: bytes, n_columns: int, where: str) -> NDArray[np.float64]:
+    """Parse rows of ``n_columns`` numbers, after any ``#`` lines at the top.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of the file.
+    n_columns : int
+    where : str
+        The name of the file, for the error.
+
+    Returns
+    -------
+    array of shape (n_rows, n_columns)
+
+    Raises
+    ------
+    InputError
+        If the file has no rows, or a row has another number of fields or one that is not a finite
+        number; it names the line.
+    """
+    text = tidy(data)
+    while text.startswith(b"#"):
+        text = text.partition(b"\n")[2]
+    if not text:
+        raise InputError(f"{where} has no rows; get a fresh copy of the file")
+    names = [str(i) for i in range(n_columns)]
+    try:
+        table = csv.read_csv(
+            io.BytesIO(text),
+            read_options=csv.ReadOptions(column_names=names, use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=" ", quote_char=False),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.float64()), null_values=[]
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        # Arrow counts rows of the tidied text; the reader of the message has the original.
+        raise _first_bad_line(data, n_columns, where, str(error)) from None
+    values = np.empty((table.num_rows, n_columns))
+    for i, column in enumerate(table.columns):
+        values[:, i] = column.to_numpy()
+    if not np.isfinite(values).all():
+        raise _first_bad_line(data, n_columns, where, "a value is not finite")
+    return values
+
+
+def _first_bad_line(data: bytes, n_columns: int, where: str, reason: str) -> InputError:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        fields = tidy(line).split()
+        if not fields or (fields[0].startswith(b"#")):
+            continue
+        if len(fields) != n_columns:
+            return InputError(
+                f"{where}, line {number}: {len(fields)} fields where UCI's file has {n_columns}; "
+                "the file is cut short or damaged, get a fresh copy"
+            )
+        for i, field in enumerate(fields, 1):
+            if not _NUMBER.fullmatch(field):
+                shown = field[:20].decode("ascii", "replace")
+                return InputError(
+                    f"{where}, line {number}, field {i}: {shown!r} is not a number; "
+                    "get a fresh copy of the file"
+                )
+    return InputError(f"{where} cannot be read ({reason}); get a fresh copy of the file")
+
+
+# -------------------------------------------------------------------- source
+# Finding a copy of a set, in a folder or a zip, and reading single files out of it.
+
+DATA_VARIABLE = "MLAT_DATA"
+
+
+def cache_folder() -> Path:
+    """Where `fetch` puts the sets when neither an argument nor MLAT_DATA says otherwise."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "mlat" / "uci"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mlat" / "uci"
+
+
+def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
+    """The place of the data: the argument, else MLAT_DATA, else the user's cache folder."""
+    if data is not None:
+        return Path(data).expanduser()
+    variable = os.environ.get(DATA_VARIABLE)
+    return Path(variable).expanduser() if variable else cache_folder()
+
+
+class Source:
+    """The data files of one set, in one place; nothing is read before it is asked for.
+
+    Attributes
+    ----------
+    place : Path
+        The zip or the folder that holds the set.
+    files : mapping
+        From a file's path below the set's folder to its name in ``place``.
+    """
+
+    def __init__(
+        self, uci: UciSet, place: Path, files: Mapping[str, str], zip_file: zipfile.ZipFile | None
+    ) -> None:
+        self.uci = uci
+        self.place = place
+        self.files = files
+        self._zip = zip_file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._zip is not None:
+            self._zip.close()
+
+    def where(self, file: str) -> str:
+        """How to name a file to a person."""
+        name = self.files.get(file, file)
+        return f"{self.place}: {name}" if self._zip is not None else str(self.place / name)
+
+    def read(self, file: str) -> bytes:
+        """The content of a file."""
+        name = self.files[file]
+        try:
+            if self._zip is None:
+                return (self.place / name).read_bytes()
+            return self._zip.read(name)
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+            raise InputError(
+                f"{self.where(file)} is damaged in the zip ({error}); get a fresh copy"
+            ) from None
+        except (OSError, NotImplementedError) as error:
+            raise InputError(f"{self.where(file)} cannot be read ({error})") from None
+
+
+def open_set(uci: UciSet, data: str | os.PathLike[str] | None = None) -> Source:
+    """Open a copy of a set.
+
+    Parameters
+    ----------
+    uci : UciSet
+    data : path, optional
+        A zip of the set, the set's folder, or a folder with either in it. Default: the value of
+        MLAT_DATA, else the cache folder that `fetch` fills.
+
+    Raises
+    ------
+    InputError
+        If the set is not there, or the zip is not a zip.
+    """
+    place = data_folder(data)
+    if place.is_file():
+        return _open_zip(uci, place)
+    if not place.is_dir():
+        other = "" if data is not None else f" (set {DATA_VARIABLE} for another place)"
+        raise InputError(
+            f"no data at {place}{other}; run `mlat data fetch {uci.name}` to download it"
+        )
+    zips = [place / name for name in _zip_names(uci)]
+    # The short name is what `fetch` writes, so a fetched set counts before an unpacked one.
+    if zips[0].is_file():
+        return _open_zip(uci, zips[0])
+    for folder in (place / uci.folder, place):
+        if files := _folder_files(uci, folder):
+            return Source(uci, folder, files, None)
+    for path in zips[1:]:
+        if path.is_file():
+            return _open_zip(uci, path)
+    raise InputError(
+        f"{place} holds neither {zips[0].name} nor the files of {uci.folder!r}; "
+        f"run `mlat data fetch {uci.name}` to download it"
+    )
+
+
+def _zip_names(uci: UciSet) -> list[str]:
+    """The short name, then the names a browser gives UCI's archives."""
+    ours = f"{uci.name}.zip"
+    theirs = [a.rsplit("/", 1)[1].replace("%20", " ") for a in uci.addresses]
+    return [ours, *(name for name in theirs if name.endswith(".zip") and name.lower() != ours)]
+
+
+def _folder_files(uci: UciSet, folder: Path) -> dict[str, str]:
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(uci.layout))
+    return {name: name for name in names if uci.file_of(name) == name}
+
+
+def _open_zip(uci: UciSet, path: Path) -> Source:
+    try:
+        zip_file = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"{path} is not a readable zip file ({error}); get a fresh copy") from None
+    names = zip_file.namelist()
+    files = {file: name for name in names if (file := uci.file_of(name)) is not None}
+    if not files:
+        zip_file.close()
+        rars = [name for name in names if name.lower().endswith(".rar")]
+        inside = f"only {rars[0]!r}: unpack that" if rars else f"no files of {uci.folder!r}"
+        raise InputError(f"{path} holds {inside}; or run `mlat data fetch {uci.name}`")
+    return Source(uci, path, files, zip_file)
+
+
+# -------------------------------------------------------------------- manifest
+# What UCI's files hold: the rows and the checksum of every one, shipped with the library.
+#
+# The checksums are of content and not of archives, because the same files travel in UCI's zips and
+# rars, in re-packed zips and in plain folders.
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """The number of data rows of a file and the SHA-256 of its tidied content."""
+
+    rows: int
+    sha256: str
+
+
+def describe(data: bytes) -> FileRecord:
+    """The record of a file's content; see `rows.tidy` for what counts as the same content."""
+    text = tidy(data)
+    lines = text.count(b"\n") + 1 if text else 0
+    comments = text.count(b"\n#") + text.startswith(b"#")
+    return FileRecord(lines - comments, hashlib.sha256(text).hexdigest())
+
+
+@cache
+def _shipped() -> dict[str, dict[str, FileRecord]]:
+    text = resources.files(__package__).joinpath("manifest.json").read_text("utf-8")
+    return {
+        name: {file: FileRecord(rows, sha256) for file, (rows, sha256) in files.items()}
+        for name, files in json.loads(text).items()
+    }
+
+
+def manifest(uci: UciSet) -> dict[str, FileRecord]:
+    """The data files of a set by their path below its folder, in the order they are listed."""
+    return _shipped()[uci.name]
+
+
+def _build(data: str) -> str:
+    """The manifest of a complete copy of all four sets, as JSON with one file a line."""
+
+    sets = []
+    for uci in SETS.values():
+        with open_set(uci, data) as source:
+            lines = []
+            for file in sorted(source.files):
+                record = describe(source.read(file))
+                lines.append(f"  {json.dumps(file)}: {json.dumps([record.rows, record.sha256])}")
+        sets.append(f"{json.dumps(uci.name)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(sets) + "\n}\n"
+
+
+if __name__ == "__main__":
+    # python -m mlat.lab.datasets.files DIR > manifest.json
+    sys.stdout.write(_build(sys.argv[1]))
+
+
+@contextmanager
+def open_people(
+    uci: UciSet, data: str | os.PathLike[str] | None, people: People, *, complete: bool
+) -> Iterator[tuple[Source, dict[str, list[str]]]]:
+    """A copy of a set, and the data files in it of each person asked for.
+
+    Parameters
+    ----------
+    uci : UciSet
+    data : path, optional
+    people : iterable of str or int, optional
+        Default everyone; of an incomplete copy, everyone who is in it.
+    complete : bool
+        Whether a file that UCI has and the copy lacks is an error.
+    """
+    asked = uci.select(people)
+    with open_set(uci, data) as source:
+        yield source, _files_by_person(source, asked, everyone=people is None, complete=complete)
+
+
+def _files_by_person(
+    source: Source, asked: tuple[str, ...], *, everyone: bool, complete: bool
+) -> dict[str, list[str]]:
+    uci = source.uci
+    held: dict[str, list[str]] = {person: [] for person in uci.people}
+    for file in sorted(source.files):
+        held.setdefault(uci.person_of(file), []).append(file)
+    if everyone and not complete:
+        asked = tuple(person for person in asked if held[person])
+    for person in asked:
+        if not held[person]:
+            raise InputError(
+                f"{source.place} has no files of {uci.name} person {person}; "
+                f"run `mlat data check {uci.name}` to see what is there"
+            )
+    if complete:
+        for file in manifest(uci):
+            if uci.person_of(file) in asked and file not in source.files:
+                raise InputError(
+                    f"{source.place} lacks {file} of {uci.folder!r}; get a fresh copy, or load "
+                    "with complete=False"
+                )
+    return {person: held[person] for person in asked}
+
+
+def read_recording(
+    source: Source, file: str, n_columns: int, *, complete: bool
+) -> NDArray[np.float64]:
+    """The rows of a file.
+
+    With ``complete`` a number of rows other than UCI's is an error: a file cut at the end of a
+    line parses well and would pass unseen.
+    """
+    where = source.where(file)
+    values = parse_rows(source.read(file), n_columns, where)
+    known = manifest(source.uci).get(file)
+    if complete and known is not None and len(values) != known.rows:
+        what = "cut short" if len(values) < known.rows else "not UCI's"
+        raise InputError(
+            f"{where} has {len(values)} rows where UCI's file has {known.rows}: it is {what}; "
+            "get a fresh copy, or load an excerpt with complete=False"
+        )
+    return values

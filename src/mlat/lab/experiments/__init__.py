@@ -1,0 +1,1 @@
+"""Experiments: which systems are compared, on which windows, and how the jobs are run."""

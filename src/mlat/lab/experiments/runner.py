@@ -1,0 +1,329 @@
+"""Doing the jobs of an experiment, in parallel, and going on where a run stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing.connection import wait
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ... import __version__
+from ...errors import InputError
+from ...stream.stream import Stream
+from ...stream.windows import Windows
+from .journal import Job, Journal, Result, job_of
+from .people import People
+from .protocol import WITHIN_SHARE, Split, as_streams, split, split_seed
+from .systems import FEW, SYSTEMS, System, describe
+
+# -------------------------------------------------------------------- timing
+# How long the rest will take, from what the jobs so far took.
+
+
+class TimeLeft:
+    """An estimate that knows that systems and data sets differ.
+
+    Parameters
+    ----------
+    todo : iterable of Job
+    known : iterable of Result
+        Results of an earlier run, whose times are known.
+    n_workers : int
+    """
+
+    def __init__(self, todo: Iterable[Job], known: Iterable[Result], n_workers: int) -> None:
+        self._todo = Counter(_kinds(job)[0] for job in todo)
+        self._n_workers = n_workers
+        self._seconds: Counter[tuple[str, ...]] = Counter()
+        self._count: Counter[tuple[str, ...]] = Counter()
+        for result in known:
+            self._learn(result)
+
+    def done(self, result: Result) -> None:
+        self._learn(result)
+        self._todo[_kinds(job_of(result))[0]] -= 1
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimate; None before anything is known."""
+        if not self._count:
+            return None
+        return sum(n * self._mean(kind) for kind, n in self._todo.items()) / self._n_workers
+
+    def _learn(self, result: Result) -> None:
+        for kind in _kinds(job_of(result)):
+            self._seconds[kind] += result["fit_seconds"] + result["predict_seconds"]
+            self._count[kind] += 1
+
+    def _mean(self, kind: tuple[str, ...]) -> float:
+        # Of the same set, system and size; else of the system and size in other sets; else of all.
+        for known in (kind, kind[:2], ()):
+            if self._count[known]:
+                return self._seconds[known] / self._count[known]
+        return 0.0
+
+
+def _kinds(job: Job) -> list[tuple[str, ...]]:
+    kind = (job.system, job.size, job.data_set, job.protocol)
+    return [kind, kind[:2], ()]
+
+
+class Judged(NamedTuple):
+    """The predicted labels, how long it took, and what the system chose, if it says so."""
+
+    predicted: NDArray[Any]
+    fit_seconds: float
+    predict_seconds: float
+    chosen: str | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a result.
+
+    Attributes
+    ----------
+    people : mapping of data set to People
+    systems : mapping of name to System
+    width, n_few, n_test : int
+        As for :func:`mlat.lab.experiments.protocol.split`.
+    """
+
+    people: Mapping[str, People]
+    systems: Mapping[str, System] = field(default_factory=lambda: SYSTEMS)
+    width: int = 10
+    n_few: int = 100
+    n_test: int = 500
+
+    def width_of(self, data_set: str) -> int:
+        """The steps per window of a set."""
+        return self.people[data_set].width or self.width
+
+    def fingerprint(self, job: Job) -> str:
+        """Changes with whatever could change the job's result, and with nothing else."""
+        people = self.people[job.data_set]
+        settings = {
+            "version": __version__,
+            "width": self.width_of(job.data_set),
+            "n_few": self.n_few,
+            "n_test": self.n_test,
+            "given": people.given,
+            "options": people.options,
+            "within_share": WITHIN_SHARE,
+            "system": describe(self.systems[job.system].make(job.data_set, job.size)),
+        }
+        text = json.dumps(settings, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+Engine = Callable[[Experiment, Sequence[Job]], Iterator[Result]]
+
+
+def plan(
+    experiment: Experiment,
+    protocols: Sequence[str],
+    n_runs: int,
+    tables: Iterable[int] = (2, 3),
+) -> list[Job]:
+    """The jobs of the tables.
+
+    All people's first run comes first, then all second runs: a run that is stopped has something
+    of everyone, and ``n_runs`` can be lowered to what is done.
+    """
+    wanted = set(tables)
+    trained = [
+        (system.name, size)
+        for system in experiment.systems.values()
+        for size in system.sizes
+        if (2 in wanted and size == system.table_2_size) or (3 in wanted and system.is_rival)
+    ]
+    return [
+        Job(name, person, run, protocol, system, size)
+        for run in range(n_runs)
+        for name, people in experiment.people.items()
+        for person in people.names
+        for protocol in protocols
+        for system, size in trained
+    ]
+
+
+def run_jobs(
+    experiment: Experiment,
+    jobs: Sequence[Job],
+    journal: Journal,
+    *,
+    n_workers: int = 1,
+    engine: Engine | None = None,
+    on_done: Callable[[Result], Any] = lambda result: None,
+) -> list[Result]:
+    """The results of all jobs, in their order; only those not in the journal are computed.
+
+    Parameters
+    ----------
+    engine : callable, optional
+        From an experiment and jobs to their results, in any order; default processes of this
+        machine, ``n_workers`` of them.
+    on_done : callable
+        Told of each result as soon as it is in the journal.
+    """
+    keys = [(job, experiment.fingerprint(job)) for job in jobs]
+    todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
+    computed = engine(experiment, todo) if engine else _compute(experiment, todo, n_workers)
+    for result in computed:
+        journal.add(result)
+        on_done(result)
+    return [journal.results[key] for key in keys]
+
+
+def _compute(experiment: Experiment, jobs: Sequence[Job], n_workers: int) -> Iterator[Result]:
+    """Results as they are finished, in any order."""
+    if n_workers == 1 or len(jobs) < 2:
+        worker = Worker(experiment)
+        for job in jobs:
+            yield worker.do(job)
+        return
+    pool = ProcessPoolExecutor(
+        min(n_workers, len(jobs)),
+        # A forked process would inherit threads and locks in whatever state they are.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start_worker,
+        initargs=(experiment,),
+    )
+    try:
+        for future in as_completed([pool.submit(_do, job) for job in jobs]):
+            yield future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "a worker process was killed, perhaps for want of memory; what is done is kept: run "
+            "the same command again, with fewer --jobs"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Worker:
+    """Does jobs one after the other, and remembers the last stream and split."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        # The jobs of a split follow each other, so two of each are enough.
+        self.stream = lru_cache(maxsize=2)(self._load)
+        self.split = lru_cache(maxsize=2)(self._split)
+        self._fitted: dict[tuple[Any, ...], tuple[Any, float]] = {}
+
+    def do(self, job: Job) -> Result:
+        with threadpool_limits(1):  # the processes are the parallelism
+            return self._judge(job)
+
+    def _judge(self, job: Job) -> Result:
+        parts = self.split(job.data_set, job.person, job.run, job.protocol)
+        train = parts.train.take(parts.few) if job.size == FEW else parts.train
+        test = parts.test
+        system = self.experiment.systems[job.system]
+        judge = self._on_streams if system.on_streams else self._on_windows
+        judged = judge(job, train)
+        right = judged.predicted == test.y
+        labels = list(parts.given)
+        return {
+            **job._asdict(),
+            "fingerprint": self.experiment.fingerprint(job),
+            "accuracy": 100.0 * float(right.mean()),
+            "right": {str(label): int(right[test.y == label].sum()) for label in labels},
+            "total": {str(label): int((test.y == label).sum()) for label in labels},
+            "n_train": len(train),
+            "n_test": len(test),
+            "left_out": {str(label): why for label, why in parts.left_out.items()},
+            "fit_seconds": round(judged.fit_seconds, 4),
+            "predict_seconds": round(judged.predict_seconds, 4),
+            **({} if judged.chosen is None else {"chosen": judged.chosen}),
+        }
+
+    def _on_windows(self, job: Job, train: Windows) -> Judged:
+        parts = self.split(job.data_set, job.person, job.run, job.protocol)
+        X, classifier = train.X, self._make(job)
+        accepted = inspect.signature(classifier.fit).parameters
+        when = {"start": train.start, "run": train.run}
+        began = time.perf_counter()
+        classifier.fit(X, train.y, **{k: v for k, v in when.items() if k in accepted})
+        fitted = time.perf_counter()
+        predicted = classifier.predict(parts.test.X)
+        return Judged(predicted, fitted - began, time.perf_counter() - fitted)
+
+    def _on_streams(self, job: Job, train: Windows) -> Judged:
+        streams = as_streams(self.split(job.data_set, job.person, job.run, job.protocol))
+        classifier, seconds = self._fit_on_stream(job, streams.train)
+        began = time.perf_counter()
+        filtered = self.experiment.systems[job.system].filtered
+        predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
+        took = time.perf_counter() - began
+        chosen = getattr(getattr(classifier, "selection_", None), "chosen", None)
+        return Judged(predicted, seconds, took, None if chosen is None else str(chosen))
+
+    def _fit_on_stream(self, job: Job, train: Stream) -> tuple[Any, float]:
+        """The fitted classifier and how long that took; with and without the filter it is one."""
+        classifier = self._make(job).set_params(width=self.experiment.width_of(job.data_set))
+        key = (*job._replace(system=""), json.dumps(describe(classifier), sort_keys=True))
+        if key not in self._fitted:
+            began = time.perf_counter()
+            classifier.fit(train)
+            self._fitted = {key: (classifier, time.perf_counter() - began)}
+        return self._fitted[key]
+
+    def _make(self, job: Job) -> Any:
+        return self.experiment.systems[job.system].make(job.data_set, job.size)
+
+    def _load(self, data_set: str, person: str) -> Stream:
+        return self.experiment.people[data_set].load(person)
+
+    def _split(self, data_set: str, person: str, run: int, protocol: str) -> Split:
+        experiment, stream = self.experiment, self.stream(data_set, person)
+        try:
+            return split(
+                stream,
+                protocol,
+                split_seed(data_set, person, run, protocol),
+                width=experiment.width_of(data_set),
+                given=experiment.people[data_set].given,
+                n_few=experiment.n_few,
+                n_test=experiment.n_test,
+            )
+        except InputError as error:
+            raise InputError(f"{data_set} {person}, run {run}, {protocol}: {error}") from None
+
+
+_worker: Worker | None = None
+
+
+def _start_worker(experiment: Experiment) -> None:
+    global _worker
+    _worker = Worker(experiment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """A parent that is killed outright cannot tell its workers; they would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _do(job: Job) -> Result:
+    assert _worker is not None
+    return _worker.do(job)

@@ -1,0 +1,1 @@
+"""Reports: from the results of experiments to tables, pictures and pages."""

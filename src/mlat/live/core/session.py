@@ -1,0 +1,116 @@
+"""A live session: the pure step, with the state kept inside."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...classifier.classifier import StreamClassifier
+from .model import LiveModel
+from .state import LiveState
+from .steps import Prediction
+
+RECENT = 256  # predictions that `recent` keeps
+
+
+class LiveSession:
+    """Takes steps as they come, tells the state of each.
+
+    Parameters
+    ----------
+    clf : fitted StreamClassifier
+    **options
+        See :class:`~mlat.live.core.options.LiveOptions`.
+
+    Attributes
+    ----------
+    model : LiveModel
+    state : LiveState
+        All that it remembers.
+
+    Examples
+    --------
+    >>> import mlat
+    >>> from mlat.synthetic import rotating_states
+    >>> clf = mlat.StreamClassifier(16, metric="euclidean").fit(rotating_states(random_state=0))
+    >>> live = clf.live()
+    >>> predictions = live.push(rotating_states(random_state=1).values[:16])
+    >>> [p.why for p in predictions].count("filling"), predictions[15].state in clf.classes_
+    (15, True)
+    """
+
+    def __init__(self, clf: StreamClassifier, **options: Any) -> None:
+        self.model = LiveModel(clf, **options)
+        self.state: LiveState = self.model.start()
+        self._recent: deque[Prediction] = deque(maxlen=RECENT)
+
+    def push(self, chunk: Any, seq: Any = None, time: Any = None) -> list[Prediction]:
+        """Take some more steps; a prediction for each step that was accepted.
+
+        Parameters
+        ----------
+        chunk : Steps, or array or frame of shape (t, d), or one step (d,)
+            NaN is a missing value.
+        seq, time : arrays of shape (t,), optional
+            The source's own numbers of the steps, and their time in seconds.
+
+        Raises
+        ------
+        InputError
+            If it is no chunk of steps of this model's channels; the session is as it was.
+        """
+        predictions = self.model.advance(self.state, self.model.check(chunk, seq, time))
+        self._recent.extend(predictions)
+        return predictions
+
+    def flush(self) -> list[Prediction]:
+        """Let the steps through that wait for an earlier one, as at the end of a stream."""
+        predictions = self.model.advance_waiting(self.state)
+        self._recent.extend(predictions)
+        return predictions
+
+    def teach(self, state: str | int, n: int = 1) -> None:
+        """Make the last ``n`` windows references of a state, known or new, at once."""
+        self.state = self.model.teach(self.state, state, n)
+
+    def snapshot(self) -> bytes:
+        """All that is remembered, to go on from with :meth:`restore`."""
+        return self.state.to_bytes()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot of a session with the same model and options."""
+        self.state = self.model.state_from_bytes(snapshot)
+        self._recent.clear()
+
+    @property
+    def classes(self) -> list[str | int]:
+        """The states that can be told: those of the model, then new ones as they were taught."""
+        return self.model.classes(self.state)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many steps met which fate, see :data:`mlat.live.core.steps.COUNTED`."""
+        return dict(self.state.counters)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should be seen to, each said once."""
+        return [*self.state.warnings]
+
+    @property
+    def waiting(self) -> int:
+        """Steps that wait for an earlier one."""
+        return len(self.state.order.waiting)
+
+    @property
+    def window(self) -> NDArray[np.float64]:
+        """The channels of the window up to now, shape (at most w, d), held values filled in."""
+        return self.state.stretch.raw.copy()
+
+    @property
+    def recent(self) -> list[Prediction]:
+        """The last predictions of this session, oldest first; not part of a snapshot."""
+        return [*self._recent]

@@ -1,0 +1,81 @@
+"""What a page is told of the model: names, how to scale a channel's lane, reference windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .hub import number, plain
+
+if TYPE_CHECKING:
+    from ...classifier.classifier import StreamClassifier
+
+
+MOST_SAMPLED = 20_000  # steps that tell the usual range of a channel; more would tell no more
+
+
+def describe(clf: StreamClassifier) -> dict[str, Any]:
+    """Channels with the middle and half the height of their usual values, states and width."""
+    values = clf.windows_.values
+    middle, half = lanes(values[:: max(1, len(values) // MOST_SAMPLED)])
+    return {
+        "channels": list(clf.channels_),
+        "middle": middle.tolist(),
+        "half": half.tolist(),
+        "states": [plain(state) for state in clf.classes_],
+        "width": int(clf.width_),
+        "references": len(clf.windows_),
+    }
+
+
+def lanes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The middle and half the height of what 98 % of each channel's values lie in."""
+    middle, half = np.zeros(values.shape[1]), np.ones(values.shape[1])
+    for c, column in enumerate(values.T):
+        known = column[np.isfinite(column)]
+        if len(known):
+            low, high = np.quantile(known, [0.01, 0.99])
+            middle[c] = (low + high) / 2
+            half[c] = (high - low) / 2 or max(abs(float(high)), 1.0)
+    return middle, half
+
+
+def reference(clf: StreamClassifier, session: Any, row: int) -> dict[str, Any] | None:
+    """A reference window by its row, learned or taught; None if there is none.
+
+    ``values`` are its channels (d, w), or None where only their lifted features were kept.
+    """
+    n = len(clf.windows_)
+    values: NDArray[Any] | None
+    if row < n:
+        start = int(clf.windows_.start[row])
+        values = clf.windows_.values[start : start + clf.width_]
+        state = clf.windows_.y[row]
+    else:
+        taught = getattr(getattr(session, "state", None), "taught", None)
+        if taught is None or row - n >= len(taught):
+            return None
+        state = session.classes[int(taught.codes[row - n])]
+        values = _channels(clf, taught.windows[row - n])
+    return {
+        "row": row,
+        "state": plain(state),
+        "taught": row >= n,
+        "values": values if values is None else [[_short(v) for v in c] for c in values.T],
+    }
+
+
+def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | None:
+    """From features (w, d') back to channels, where they are only scaled."""
+    made = clf.features_
+    if made.mixing is not None or tuple(made.lift.maps) != ("identity",):
+        return None
+    lifted = features * made.lifted.scale + made.lifted.mean
+    return np.asarray(lifted * made.channels.scale + made.channels.mean)
+
+
+def _short(value: Any) -> float | None:
+    """Five digits are more than a screen shows."""
+    return number(float(f"{value:.5g}"))

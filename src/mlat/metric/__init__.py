@@ -1,0 +1,23 @@
+"""Phase II: a metric over windows, by the large-margin loss."""
+
+from . import toeplitz
+from .admm import ADMMSolution, solve_admm
+from .estimators import LMNN, MLAT
+from .filter import FilterSolution, solve_filter
+from .lmnn import LMNNSolution, solve_lmnn
+from .problem import MarginProblem, Problem, Record
+
+__all__ = [
+    "LMNN",
+    "MLAT",
+    "ADMMSolution",
+    "FilterSolution",
+    "LMNNSolution",
+    "MarginProblem",
+    "Problem",
+    "Record",
+    "solve_admm",
+    "solve_filter",
+    "solve_lmnn",
+    "toeplitz",
+]

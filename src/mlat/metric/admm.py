@@ -1,0 +1,106 @@
+"""Solver ``admm``: Algorithm 1 of the paper.
+
+Minimise ``E(M)`` over PSD block-Toeplitz M by splitting the two constraints (Eq. 8): M is PSD, Z is
+block Toeplitz, and the scaled dual U drives them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import Floats
+from . import toeplitz
+from .lbfgs import Memory, minimize
+from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty
+from .problem import Listener, MarginProblem, Record
+
+
+@dataclass(frozen=True)
+class ADMMSolution:
+    """Where Algorithm 1 ended.
+
+    ``L`` gives the paper's result ``M = LᵀL``, PSD and nearly Toeplitz; ``blocks`` give a metric
+    that is both exactly: Z with the smallest multiple of the identity that makes it PSD.
+    """
+
+    L: Floats
+    blocks: Floats
+    loss: float
+    history: list[Record]
+    n_iter: int
+    converged: bool
+    message: str
+
+
+def solve_admm(
+    problem: MarginProblem,
+    *,
+    rho: float = 0.3,
+    max_iter: int = 100,
+    inner_iter: int = 3,
+    tol: float = 1e-3,
+    init: Floats | None = None,
+    listener: Listener | None = None,
+) -> ADMMSolution:
+    """Algorithm 1.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+    rho : float
+        The penalty ρ, relative to the loss (``MarginProblem.relative_weight``).
+    max_iter : int
+        The paper's K.
+    inner_iter : int
+        L-BFGS steps of each M-update, which begins where the last one ended.
+    tol : float
+        The relative tolerance of Boyd et al. (2011, section 3.3); the absolute one is the same
+        fraction of the size of M0's entries.
+    init : array of shape (r, w*d), optional
+        Where L begins; default the scaled identity.
+    listener : callable, optional
+        Called with each iteration's record.
+    """
+    w = problem.width
+    objective = MahalanobisObjective(problem)
+    weight = problem.relative_weight(rho)
+    L = scaled_identity(problem) if init is None else init
+    M = L.T @ L
+    Z, U = toeplitz.project(M, w), np.zeros_like(M)
+    memory = Memory(L.size)
+    entries = np.sqrt(M.size)
+    absolute = tol * problem.scale / np.sqrt(len(M))
+    history: list[Record] = []
+    message, converged = "the iteration limit was reached", False
+    for iteration in range(1, max_iter + 1):
+        # M-update (Eq. 10) over L, with the shrinkage as part of the loss. From one to the next
+        # only the centre of the quadratic moves, so the curvature is remembered.
+        objective.penalties = [*shrinkage_penalty(problem), (weight, Z - U)]
+        L = minimize(objective, L, max_iter=inner_iter, tol=0.0, memory=memory).x
+        objective(L)
+        M = L.T @ L
+        # Z-update (Eq. 11) and U-update.
+        previous, Z = Z, toeplitz.project(M + U, w)
+        U = U + M - Z
+        record: Record = {
+            "iteration": iteration,
+            "objective": objective.loss,
+            "primal": float(np.linalg.norm(M - Z)),
+            "dual": weight * float(np.linalg.norm(Z - previous)),
+            "primal_tolerance": entries * absolute
+            + tol * max(float(np.linalg.norm(M)), float(np.linalg.norm(Z))),
+            "dual_tolerance": weight * (entries * absolute + tol * float(np.linalg.norm(U))),
+        }
+        history.append(record)
+        if listener is not None:
+            listener(record)
+        if (
+            record["primal"] <= record["primal_tolerance"]
+            and record["dual"] <= record["dual_tolerance"]
+        ):
+            message, converged = "both residuals are within their tolerances", True
+            break
+    blocks = toeplitz.nearest_psd_shift(toeplitz.project_to_blocks(Z, w))
+    return ADMMSolution(L, blocks, objective.loss, history, iteration, converged, message)

@@ -1,0 +1,484 @@
+"""Phase II as scikit-learn transformers over windows: ``MLAT`` and ``LMNN``.
+
+The estimators are thin: they call a solver and keep what it found; the mathematics is in
+:mod:`mlat.metric`, the checks are in :mod:`mlat.metric.estimators`.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from threadpoolctl import threadpool_limits
+
+from .. import progress
+from ..checks import SMALLEST, Floats, check_real, check_whole
+from ..errors import InputError
+from ..fixed_order import Convolution, Linear
+from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
+from . import toeplitz
+from .admm import solve_admm
+from .filter import solve_filter
+from .lmnn import solve_lmnn
+from .problem import MarginProblem, Problem, Record
+from .targets import Gap, select_targets, when_of
+
+# -------------------------------------------------------------------- margin_metric
+# What the large-margin estimators share: windows in, checked, and a large-margin problem out.
+
+Embedding = Callable[[Floats], Floats]
+
+# Many targets make the better metric where there are many windows. Where there are few, some of
+# ten would be far away in the state, and pulling them together undoes what tells states apart.
+FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
+MANY_PRODUCTS = 1e10  # n² w d
+
+
+class MarginMetric(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    metaclass=ABCMeta,
+):
+    """A scikit-learn transformer over windows; an estimator adds _solve and _embedding."""
+
+    width: int | None
+    n_targets: int | None
+    target_gap: Gap
+    push_weight: float
+    shrinkage: float
+    max_iter: int
+    tol: float
+    init: str | ArrayLike
+    random_state: Any
+    verbose: int
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        start: ArrayLike | None = None,
+        run: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        X : array of shape (n, w, d) or (n, w*d)
+            Windows; a flat array is folded time-major by ``width``.
+        y : array of shape (n,)
+            The state of each window.
+        start : array of shape (n,), optional
+            The step each window begins at, for ``target_gap``. Default: the row number.
+        run : array of shape (n,), optional
+            The run each window lies in. Default: neighbouring rows of one state are a run.
+        """
+        self._check_parameters()
+        X = as_windows(X)
+        width = window_width(X, self.width)
+        flat, labels = validate_data(
+            self,
+            flatten(X),
+            y,
+            dtype=np.float64,
+            order="C",
+            ensure_min_samples=2,
+            ensure_all_finite=False,  # checked below, with the place
+        )
+        check_classification_targets(labels)
+        windows = check_finite(fold(flat, width))
+        states, codes = encode_states(labels)
+        start, run = when_of(codes, start, run)
+        targets = select_targets(
+            flat,
+            codes,
+            self._n_targets(codes),
+            gap=self.target_gap,
+            start=start,
+            run=run,
+            width=windows.shape[1],
+            names=states,
+        )
+        problem = Problem(
+            windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
+        )
+        with threadpool_limits(_threads(problem)):
+            self._learn(problem)
+        return self
+
+    def _learn(self, problem: MarginProblem) -> None:
+        """Solve a problem, wherever its windows are, and keep what was found."""
+        self.width_, self.n_channels_ = problem.width, problem.n_channels
+        self.scale_ = problem.scale
+        self.initial_loss_ = problem.initial_loss
+        self._solve(problem)
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Windows (n, w, d) or (n, w*d) in the space where distances are Euclidean."""
+        check_is_fitted(self)
+        X = as_windows(X)
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            _check_windows(X, self.width_, self.n_channels_)
+        flat = validate_data(
+            self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
+        )
+        windows = check_finite(flat.reshape(len(flat), self.width_, self.n_channels_))
+        return self._embedding()(windows)
+
+    @abstractmethod
+    def _solve(self, problem: MarginProblem) -> None:
+        """Solve the problem and keep what was found."""
+
+    @abstractmethod
+    def _embedding(self) -> Embedding:
+        """From windows (n, w, d) to the learned space, (n, r), made ready to be used often.
+
+        A window is the same to the last bit whatever windows it comes with.
+        """
+
+    def _n_targets(self, codes: NDArray[np.int64]) -> int:
+        """As many as asked for; else by how many windows the smallest state has."""
+        if self.n_targets is not None:
+            return self.n_targets
+        fewest = int(np.bincount(codes).min())
+        usual = min(MOST_TARGETS, max(FEWEST_TARGETS, fewest // WINDOWS_PER_TARGET))
+        return min(usual, max(1, fewest - 1))
+
+    def _record(self, solution: Any) -> None:
+        """Keep what every solution tells of itself."""
+        self.loss_, self.history_ = solution.loss, solution.history
+        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
+        self.message_ = solution.message
+
+    def _listener(self) -> Any:
+        name = type(self).__name__
+
+        def listen(record: Record) -> None:
+            progress.report(name, int(record["iteration"]), self.max_iter, record)
+            if self.verbose:
+                figures = "  ".join(f"{k} {v:.5g}" for k, v in record.items())
+                print(f"[{name}] {figures}")
+
+        return listen
+
+    def _start(self, shape: tuple[int | None, ...]) -> Floats | None:
+        """The given start, or None for the scaled identity."""
+        if isinstance(self.init, str):
+            return None
+        start = np.asarray(self.init, dtype=np.float64)
+        if start.ndim != len(shape) or any(
+            want is not None and have != want for have, want in zip(start.shape, shape, strict=True)
+        ):
+            raise InputError(
+                f"init has shape {start.shape}, this problem needs "
+                f"{tuple('any' if s is None else s for s in shape)}"
+            )
+        if not np.isfinite(start).all():
+            raise InputError("init holds NaN or infinity")
+        return start
+
+    def _check_parameters(self) -> None:
+        if self.n_targets is not None:
+            check_whole(self.n_targets, "n_targets")
+        check_whole(self.max_iter, "max_iter")
+        check_real(self.push_weight, "push_weight", 0, 1)
+        check_real(self.shrinkage, "shrinkage", 0)
+        check_real(self.tol, "tol", 0)
+        if self.width is not None:
+            check_whole(self.width, "width")
+        if self.target_gap != "run":
+            check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
+        if isinstance(self.init, str) and self.init != "identity":
+            raise InputError(f'init must be "identity" or an array, not {self.init!r}')
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _threads(problem: Problem) -> int | None:
+    """How many threads the matrix products may use; None for as many as there are.
+
+    Products of paper-size problems are short: on a machine that does anything else besides,
+    threads that wait for each other cost far more than they save.
+    """
+    n, w, d = problem.X.shape
+    return 1 if n * n * w * d < MANY_PRODUCTS else None
+
+
+def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The states, of which there must be at least two, and the index of each window's."""
+    states, codes = np.unique(labels, return_inverse=True)
+    if len(states) < 2:
+        raise InputError(
+            f"all {len(codes)} windows are of one class, {states[0]!s}; "
+            "a metric is learned from at least two"
+        )
+    return states, codes
+
+
+def _check_windows(X: NDArray[Any], width: int, n_channels: int) -> None:
+    if X.shape[1:] != (width, n_channels):
+        raise InputError(
+            f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was learned "
+            f"on {width} steps and {n_channels} channels"
+        )
+
+
+class MLAT(MarginMetric):
+    """A Mahalanobis metric over windows, constrained to be block Toeplitz.
+
+    A dependence between two moments of a window then depends on their lag alone, not on where in
+    the window they are.
+
+    Parameters
+    ----------
+    width : int, optional
+        Steps per window: how to fold a flat (n, w*d) array. Without it a flat array is one
+        channel, and a (n, w, d) array says it itself.
+    solver : {"filter", "admm"}, default="filter"
+        ``"filter"``: exactly Toeplitz and PSD by construction, for windows of any width.
+        ``"admm"``: Algorithm 1 of the paper.
+    n_targets : int, optional
+        Windows of the same state that each window is pulled towards; default one for every 25
+        windows of the smallest state, from 3 to 10.
+    target_gap : int or "run", default="run"
+        Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
+        from another run of the state, or at least five windows away in its only run. 0 is the
+        paper.
+    push_weight : float, default=0.1
+        The paper's c: the weight of pushing other states away, against pulling targets nearer.
+    shrinkage : float, default=0.0
+        Weight of ``½‖M - M0‖²`` towards the scaled identity, relative to the loss. 0 is the paper.
+    rho : float, default=0.3
+        The penalty of ``"admm"``, relative in the same way.
+    n_taps : int, optional
+        Filter taps q of ``"filter"``; default the width and, up to twice the width, ten more:
+        more taps than steps enlarge the set of metrics.
+    n_filters : int, optional
+        Filters r of ``"filter"``; default the number of channels.
+    max_iter : int, default=100
+    tol : float, default=1e-3
+        Relative fall of the loss per iteration (``"filter"``) or relative residuals (``"admm"``)
+        at which to stop.
+    init : "identity" or array, default="identity"
+        Where to begin: the scaled identity, taps (q, r, d) for ``"filter"``, or components
+        (r, w*d) for ``"admm"``.
+    random_state : int or RandomState, optional
+        Only used when ``n_filters`` exceeds the number of channels.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    blocks_ : array of shape (w, d, d)
+        The metric by lag: block m weighs products of moments m steps apart.
+    metric_ : array of shape (w*d, w*d)
+        M. With ``"admm"`` this is the paper's result, PSD and nearly Toeplitz; its exactly
+        Toeplitz and PSD neighbour is given by ``blocks_``.
+    components_ : array of shape (r, w*d)
+        L with ``M = LᵀL``; formed when asked for.
+    taps_ : array of shape (q, r, d)
+        The filter taps (``"filter"`` only).
+    loss_, initial_loss_ : float
+        The large-margin loss at the result and at the scaled identity, per window.
+    history_ : list of dict
+        What each iteration recorded.
+    n_iter_ : int
+    converged_ : bool
+    message_ : str
+        Why it stopped.
+    width_, n_channels_ : int
+    scale_ : float
+        The s of the start ``M0 = s·I``.
+
+    Examples
+    --------
+    >>> import mlat
+    >>> from mlat.synthetic import rotating_states
+    >>> windows = mlat.sliding_windows(rotating_states(), width=10)
+    >>> metric = mlat.MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)
+    >>> metric.blocks_.shape
+    (10, 8, 8)
+    """
+
+    def __init__(
+        self,
+        width: int | None = None,
+        *,
+        solver: Literal["filter", "admm"] = "filter",
+        n_targets: int | None = None,
+        target_gap: Gap = "run",
+        push_weight: float = 0.1,
+        shrinkage: float = 0.0,
+        rho: float = 0.3,
+        n_taps: int | None = None,
+        n_filters: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        init: str | ArrayLike = "identity",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.width = width
+        self.solver = solver
+        self.n_targets = n_targets
+        self.target_gap = target_gap
+        self.push_weight = push_weight
+        self.shrinkage = shrinkage
+        self.rho = rho
+        self.n_taps = n_taps
+        self.n_filters = n_filters
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def as_in_paper(cls, **parameters: Any) -> MLAT:
+        """Algorithm 1 and nothing else: ADMM, nearest targets wherever they are, no shrinkage.
+
+        The paper gives neither its c nor how many targets; 0.5 and 3 are the usual choices.
+        """
+        paper = {
+            "solver": "admm",
+            "n_targets": 3,
+            "target_gap": 0,
+            "push_weight": 0.5,
+            "shrinkage": 0.0,
+        }
+        return cls(**{**paper, **parameters})
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.solver not in ("filter", "admm"):
+            raise InputError(f'solver must be "filter" or "admm", not {self.solver!r}')
+        check_real(self.rho, "rho", SMALLEST)
+        for name in ("n_taps", "n_filters"):
+            if getattr(self, name) is not None:
+                check_whole(getattr(self, name), name)
+
+    def _solve(self, problem: MarginProblem) -> None:
+        self._components: Floats | None
+        if self.solver == "admm":
+            admm = solve_admm(
+                problem,
+                rho=float(self.rho),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                init=self._start((None, problem.width * problem.n_channels)),
+                listener=self._listener(),
+            )
+            self._components, self.blocks_ = admm.L, admm.blocks
+            self._record(admm)
+        else:
+            filtered = solve_filter(
+                problem,
+                n_taps=self.n_taps,
+                n_filters=self.n_filters,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                init=self._start((None, None, problem.n_channels)),
+                random_state=check_random_state(self.random_state),
+                listener=self._listener(),
+            )
+            self.taps_ = filtered.taps
+            self.blocks_ = toeplitz.autocorrelation(filtered.taps, problem.width)
+            self._components = None
+            self._record(filtered)
+
+    def _embedding(self) -> Embedding:
+        if self._components is not None:
+            return Linear(self._components)
+        return Convolution(self.taps_, self.width_)
+
+    @property
+    def components_(self) -> Floats:
+        if not hasattr(self, "blocks_"):
+            raise AttributeError("components_ exists after fit")
+        if self._components is not None:
+            return self._components
+        return toeplitz.convolution_matrix(self.taps_, self.width_)
+
+    @property
+    def metric_(self) -> Floats:
+        if not hasattr(self, "blocks_"):
+            raise AttributeError("metric_ exists after fit")
+        if self._components is not None:
+            return self._components.T @ self._components
+        return toeplitz.to_matrix(self.blocks_)
+
+
+class LMNN(MarginMetric):
+    """A Mahalanobis metric over windows by the same large-margin loss, without the constraint.
+
+    Parameters
+    ----------
+    width, n_targets, target_gap, push_weight, shrinkage, max_iter, tol, init, random_state, verbose
+        As for :class:`MLAT`. (``random_state`` is accepted for uniformity; nothing is random.)
+
+    Attributes
+    ----------
+    components_ : array of shape (w*d, w*d)
+        L with ``M = LᵀL``.
+    metric_ : array of shape (w*d, w*d)
+    loss_, initial_loss_, history_, n_iter_, converged_, message_, width_, n_channels_, scale_
+        As for :class:`MLAT`.
+    """
+
+    def __init__(
+        self,
+        width: int | None = None,
+        *,
+        n_targets: int | None = None,
+        target_gap: Gap = "run",
+        push_weight: float = 0.1,
+        shrinkage: float = 0.0,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        init: str | ArrayLike = "identity",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.width = width
+        self.n_targets = n_targets
+        self.target_gap = target_gap
+        self.push_weight = push_weight
+        self.shrinkage = shrinkage
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _solve(self, problem: MarginProblem) -> None:
+        solution = solve_lmnn(
+            problem,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            init=self._start((None, problem.width * problem.n_channels)),
+            listener=self._listener(),
+        )
+        self.components_ = solution.L
+        self._record(solution)
+
+    def _embedding(self) -> Embedding:
+        return Linear(self.components_)
+
+    @property
+    def metric_(self) -> Floats:
+        if not hasattr(self, "loss_"):
+            raise AttributeError("metric_ exists after fit")
+        return self.components_.T @ self.components_

@@ -1,0 +1,114 @@
+"""Solver ``filter``: a metric that is block Toeplitz and positive semidefinite by construction.
+
+Let ``H`` be q filter taps of shape r × d and L the full convolution of a window with them. Then
+``M = LᵀL`` is block Toeplitz with blocks ``A(m) = Σ_p H(p)ᵀ H(p+m)``, and PSD because it is a Gram
+matrix. Nothing has to be enforced: the loss is minimised over the taps by L-BFGS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import Floats
+from . import toeplitz
+from .lbfgs import minimize
+from .problem import Listener, MarginProblem, Record
+
+# How many taps beyond the width are worth their time.
+MORE_TAPS = 10
+
+
+@dataclass(frozen=True)
+class FilterSolution:
+    """Taps ``H`` (q, r, d), how the loss fell, and why it stopped."""
+
+    taps: Floats
+    loss: float
+    history: list[Record]
+    n_iter: int
+    converged: bool
+    message: str
+
+
+def solve_filter(
+    problem: MarginProblem,
+    *,
+    n_taps: int | None = None,
+    n_filters: int | None = None,
+    max_iter: int,
+    tol: float,
+    init: Floats | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    listener: Listener | None = None,
+) -> FilterSolution:
+    """Minimise the loss over the taps, from the scaled identity or from ``init`` (q, r, d)."""
+    w, d = problem.width, problem.n_channels
+    taps = (
+        initial_taps(problem, n_taps or default_taps(w), n_filters or d, random_state)
+        if init is None
+        else init
+    )
+    loss = problem.filter_loss(*taps.shape[:2])
+    history: list[Record] = []
+
+    def objective(H: Floats) -> tuple[float, Floats]:
+        value, gradient = loss(H)
+        if problem.shrinkage:
+            penalty, in_blocks = _shrinkage(problem, toeplitz.autocorrelation(H, w))
+            value += penalty
+            gradient = gradient + toeplitz.autocorrelation_gradient(H, in_blocks)
+        return value, gradient
+
+    def note(iteration: int, value: float, gradient: float) -> None:
+        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
+        if listener is not None:
+            listener(history[-1])
+
+    minimum = minimize(objective, taps, max_iter=max_iter, tol=tol, callback=note)
+    value, _ = loss(minimum.x)
+    return FilterSolution(
+        minimum.x, value, history, minimum.n_iter, minimum.converged, minimum.message
+    )
+
+
+def default_taps(width: int) -> int:
+    """Twice the width reaches nearly every metric there is; for long windows ten more must do."""
+    return width + min(width, MORE_TAPS)
+
+
+def initial_taps(
+    problem: MarginProblem,
+    n_taps: int,
+    n_filters: int,
+    random_state: int | np.random.RandomState | None = None,
+) -> Floats:
+    """The scaled identity as taps: one at lag 0, the others 0.
+
+    Fewer filters than channels begin with the leading principal directions of the steps; more
+    begin small and random, since equal ones would stay equal.
+    """
+    d = problem.n_channels
+    H = np.zeros((n_taps, n_filters, d))
+    if n_filters >= d:
+        H[0, :d] = np.eye(d)
+        if n_filters > d:
+            rng = (
+                np.random.RandomState(random_state)
+                if not isinstance(random_state, np.random.RandomState)
+                else random_state
+            )
+            H[:, d:] = 0.01 * rng.normal(size=(n_taps, n_filters - d, d))
+    else:
+        H[0] = np.linalg.svd(problem.step_moments)[2][:n_filters]
+    return np.sqrt(problem.scale) * H
+
+
+def _shrinkage(problem: MarginProblem, blocks: Floats) -> tuple[float, Floats]:
+    """``λ/2 ‖M - M0‖²`` and its gradient, from the blocks alone."""
+    weight = problem.relative_weight(problem.shrinkage)
+    apart = blocks.copy()
+    apart[0] -= problem.scale * np.eye(problem.n_channels)
+    count = toeplitz.occurrences(problem.width)[:, None, None]
+    return weight / 2 * toeplitz.squared_norm(apart), weight * count * apart

@@ -1,0 +1,353 @@
+"""Streams from files and frames."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .conversion import (
+    StepError,
+    as_matrix,
+    decode_recordings,
+    decode_states,
+    distinct,
+    encode,
+    is_frame,
+    one_per_step,
+    stack_columns,
+)
+from .file_format import file_format
+from .stream import Stream
+from .text_table import TextTable
+
+# -------------------------------------------------------------------- column_source
+# Where columns come from: a Parquet file, an Arrow table, a pandas or polars frame, an array.
+
+
+class ColumnSource(Protocol):
+    """Columns by name, which are read only when it is known what for."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The names, in order."""
+
+    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
+        """The named columns, as Arrow columns or as whatever numpy makes an array of."""
+
+    def where(self, steps: Sequence[int]) -> str:
+        """The place of some steps, to begin an error with."""
+
+
+def column_source(source: Any) -> ColumnSource:
+    """The source that fits what was given."""
+    if isinstance(source, str | os.PathLike):
+        return _open_file(Path(source))
+    if isinstance(source, pa.Table):
+        return ArrowTable(source, "the table")
+    if hasattr(source, "collect") and not hasattr(source, "__array__"):
+        raise InputError("a lazy frame has no values yet; give frame.collect()")
+    if is_frame(source):
+        return Frame(source)
+    if isinstance(source, np.ndarray | Sequence):
+        return Array(source)
+    raise InputError(
+        f"a stream cannot be read from {type(source).__name__}; give the path of a CSV, TSV or "
+        "Parquet file, a pandas or polars frame, or an array"
+    )
+
+
+def _open_file(path: Path) -> ColumnSource:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    if not path.exists():
+        raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
+    form = file_format(path)
+    if form.delimiter is not None:
+        return TextTable(path, form)
+    try:
+        return ArrowTable(pyarrow.parquet.ParquetFile(path), str(path))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}); "
+            "if it is text, name it .csv or .tsv"
+        ) from None
+
+
+class ArrowTable:
+    """A Parquet file, or a table in memory."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self._table = table
+        self._name = name
+        schema = (
+            table.schema_arrow if isinstance(table, pyarrow.parquet.ParquetFile) else table.schema
+        )
+        self._types = {field.name: field.type for field in schema}
+        self.columns = list(schema.names)
+        distinct(self.columns, f"columns of {name}")
+
+    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
+        for name in channels:
+            kind = self._types[name]
+            if not (_is_number(kind) or pa.types.is_null(kind)):
+                raise InputError(
+                    f"{self._name}, column {name!r} holds {kind}, not numbers; "
+                    "exclude the column with channels=[…]"
+                )
+        wanted = [name for name in (*channels, label, recording, time) if name is not None]
+        table = self._table
+        if isinstance(table, pyarrow.parquet.ParquetFile):
+            table = table.read(columns=wanted)
+        if not table.num_rows:
+            raise InputError(f"{self._name} has columns but no steps")
+        return {name: table.column(name) for name in wanted}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return f"{self._name}: "
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+class Frame:
+    """A pandas or polars frame. pandas' index is not a column."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.columns = list(frame.columns)
+        distinct(self.columns, "columns of the frame")
+
+    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
+        wanted = [name for name in (*channels, label, recording, time) if name is not None]
+        return {name: self._frame[name] for name in wanted}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return ""
+
+
+class Array:
+    """An array of shape (T, columns), whose columns are named by their numbers."""
+
+    def __init__(self, rows: Any) -> None:
+        self._array = as_matrix(rows)
+        self.columns = range(self._array.shape[1])
+
+    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
+        wanted = [name for name in (*channels, label, recording, time) if name is not None]
+        return {name: self._array[:, name] for name in wanted}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return ""
+
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
+# Arrow makes objects, not floats, of these.
+_NEED_CAST = (pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+
+
+def read_stream(
+    source: Any,
+    *,
+    label: Any = None,
+    recording: Any = None,
+    time: Any = None,
+    channels: Sequence[Any] | None = None,
+    unlabelled: Any = None,
+    max_gap: float | None = None,
+) -> Stream:
+    """Read a stream from a file, a frame or an array.
+
+    Parameters
+    ----------
+    source : path, frame or array
+        A CSV or TSV file with a header line (``.csv``, ``.tsv``, also ``.csv.gz``, ``.tsv.gz``), a
+        Parquet file, a pandas or polars frame, a pyarrow table, or an array of shape
+        (T, columns). One row per step.
+    label : column name, optional
+        The column of states. Whole numbers make numbered states, anything else named ones. An
+        empty field leaves its step unlabelled. Without ``label`` no step has a state.
+    recording : column name, optional
+        The column that says which recording a step belongs to.
+    time : column name, optional
+        The column of time: numbers or dates.
+    channels : sequence of column names, optional
+        The columns of values. Default all that are left, which must then hold numbers.
+    unlabelled : value or list of values, optional
+        Entries of the label column that mean "no state".
+    max_gap : number, optional
+        See `Stream`.
+
+    Returns
+    -------
+    Stream
+        An empty field, ``nan`` or ``NA`` in a channel is NaN.
+
+    Notes
+    -----
+    The columns of an array are named by their numbers; -1 is the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[0.1, 9.0, 1], [0.2, 9.1, 1], [3.0, 4.0, 2]])
+    >>> read_stream(rows, label=2)
+    Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
+    """
+    if label is None and unlabelled is not None:
+        raise InputError("unlabelled names entries of the label column, so it needs `label`")
+    table = column_source(source)
+    if isinstance(table, Array):
+        label, recording, time = (_from_the_end(c, table) for c in (label, recording, time))
+        channels = None if channels is None else [_from_the_end(c, table) for c in channels]
+    by_role = {"label": label, "recording": recording, "time": time}
+    roles = {role: column for role, column in by_role.items() if column is not None}
+    for role, column in roles.items():
+        _find(column, role, table)
+    names = _value_columns(channels, roles, table)
+    try:
+        columns = table.read(names, label, recording, time)
+        values = stack_columns(
+            [_as_numpy(columns[name]) for name in names],
+            names,
+            remedy="correct it, or exclude the column with channels=[…]",
+        )
+        is_text = isinstance(table, TextTable)
+        return Stream(
+            values,
+            None if label is None else _states(columns[label], unlabelled, is_text),
+            recordings=None if recording is None else _recordings(columns[recording], is_text),
+            time=None if time is None else _as_numpy(columns[time]),
+            channels=[f"x{n}" for n in names] if isinstance(table, Array) else names,
+            max_gap=max_gap,
+        )
+    except StepError as error:
+        raise InputError(f"{table.where(error.steps)}{error}") from None
+
+
+def _from_the_end(column: Any, table: ColumnSource) -> Any:
+    n = len(table.columns)
+    return column + n if isinstance(column, int | np.integer) and -n <= column < 0 else column
+
+
+def _find(column: Any, role: str, table: ColumnSource) -> None:
+    """Raise InputError unless the column is there."""
+    if not isinstance(column, tuple) and np.ndim(column):
+        raise InputError(f"{role} must be the name of a column, not a {type(column).__name__}")
+    if column in table.columns:
+        return
+    if isinstance(table.columns, range):
+        raise InputError(
+            f"{role}={column!r}: the array has columns 0 to {len(table.columns) - 1}; give a number"
+        )
+    names = [str(name) for name in table.columns]
+    lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(str(column).lower(), lower, n=1)
+    hint = f"did you mean {lower[close[0]]!r}? " if close else ""
+    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    raise InputError(
+        f"{table.where([])}no column {column!r} ({role}); {hint}the columns are {listed}"
+    )
+
+
+def _value_columns(
+    channels: Sequence[Any] | None, roles: dict[str, Any], table: ColumnSource
+) -> list[Any]:
+    """The columns of values, none of which may tell the state, the recording or the time."""
+    taken: dict[Any, str] = {}
+    for role, column in roles.items():
+        if column in taken:
+            raise InputError(
+                f"{table.where([])}column {column!r} cannot be both {taken[column]} and {role}"
+            )
+        taken[column] = role
+    if channels is None:
+        left = [column for column in table.columns if column not in taken]
+        if not left:
+            raise InputError(f"{table.where([])}no column is left for the values")
+        if "" in left:
+            unnamed = list(table.columns).index("") + 1
+            raise InputError(
+                f"{table.where([])}column {unnamed} has no name; name it, or choose the columns of "
+                "values with channels=[…]"
+            )
+        return left
+    chosen = [channels] if isinstance(channels, str) else list(channels)
+    if not chosen:
+        raise InputError("channels is empty; name at least one column of values")
+    for i, column in enumerate(chosen):
+        _find(column, "channels", table)
+        if column in taken:
+            raise InputError(f"column {column!r} is the {taken[column]} and cannot be a channel")
+        if column in chosen[:i]:
+            raise InputError(f"column {column!r} is named twice in channels")
+    return chosen
+
+
+def _as_numpy(column: Any) -> Any:
+    """An Arrow column as an array, with NaN or NaT for null; anything else as it is."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if pa.types.is_time(column.type):  # the clock without its date; numpy has only spans of time
+        ticks = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+        return ticks.cast(pa.int64()).cast(pa.duration(column.type.unit)).to_numpy()
+    if any(is_kind(column.type) for is_kind in _NEED_CAST):
+        column = column.cast(pa.float64())
+    return column.to_numpy()
+
+
+def _encoded(column: Any, is_text: bool) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct entries of a column, None for null, and each step's index among them.
+
+    ``is_text`` says that numbers, too, were read as texts.
+    """
+    if not isinstance(column, pa.ChunkedArray):
+        return encode(one_per_step(column, len(column), "label"))
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunk = column.unify_dictionaries().combine_chunks()
+    if isinstance(chunk, pa.ChunkedArray):  # some versions keep an empty or single chunk apart
+        chunk = chunk.chunk(0)
+    entries = chunk.dictionary.to_pylist()
+    if is_text:
+        entries = [_number_of(entry.strip()) for entry in entries]
+    codes = chunk.indices.fill_null(len(entries)).to_numpy(zero_copy_only=False)
+    return [*entries, None], codes.astype(np.int64)
+
+
+def _states(column: Any, unlabelled: Any, is_text: bool) -> NDArray[Any]:
+    entries, codes = _encoded(column, is_text)
+    if unlabelled is not None:
+        listed = not isinstance(unlabelled, str) and np.ndim(unlabelled) > 0
+        nothing = list(unlabelled) if listed else [unlabelled]
+        written = {str(value) for value in nothing}
+        entries = [None if e in nothing or str(e) in written else e for e in entries]
+    return decode_states(entries, codes)
+
+
+def _recordings(column: Any, is_text: bool) -> Any:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return decode_recordings(*_encoded(column, is_text))
+
+
+def _number_of(text: str) -> int | float | str:
+    """The number, where the text is one."""
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)

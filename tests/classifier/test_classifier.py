@@ -1,0 +1,204 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+
+import mlat
+from mlat import InputError, Stream, StreamClassifier
+from mlat.synthetic import rotating_states
+from naive import naive_neighbors
+
+
+@pytest.fixture(scope="module")
+def train():
+    return rotating_states(run_length=50, n_channels=3, noise=0.5)
+
+
+@pytest.fixture(scope="module")
+def test():
+    return rotating_states(run_length=60, n_channels=3, noise=0.5, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def classifier(train):
+    return StreamClassifier(width=8, metric=mlat.MLAT(max_iter=20)).fit(train)
+
+
+def test_a_state_per_step_and_unknown_before_the_first_window(classifier, test):
+    predicted = classifier.predict(test)
+    assert predicted.shape == (len(test),)
+    assert (predicted[:7] == "").all()
+    assert set(predicted[7:]) <= set(classifier.classes_)
+    assert classifier.unknown_ == ""
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_prediction_is_plain_nearest_neighbours(train, test, k):
+    clf = StreamClassifier(width=8, metric=mlat.LMNN(max_iter=5), n_neighbors=k).fit(train)
+    mean, sd = train.values.mean(axis=0), train.values.std(axis=0)
+
+    def embed(windows):
+        return clf.metric_.transform((windows.X - mean) / sd)
+
+    references, queries = mlat.sliding_windows(train, 8), mlat.sliding_windows(test[:90], 8)
+    windows = mlat.sliding_windows(test[:90], 8, labelled=False)
+    _, rows = naive_neighbors(embed(windows), embed(references), k)
+    distances, found = clf.kneighbors(test[:90])
+    np.testing.assert_array_equal(found[7:], rows)
+    assert (found[:7] == -1).all()
+    assert np.isnan(distances[:7]).all()
+    shares = clf.predict_proba(test[:90])
+    assert np.isnan(shares[:7]).all()
+    np.testing.assert_allclose(shares[7:].sum(axis=1), 1)
+    predicted = clf.predict(test[:90])[7:]
+    if k == 1:  # calibrated: see below
+        np.testing.assert_array_equal(predicted, references.y[rows[:, 0]])
+    else:
+        for share, row in zip(shares[7:], rows, strict=True):
+            for state, value in zip(clf.classes_, share, strict=True):
+                assert value == pytest.approx(np.mean(references.y[row] == state))
+        assert (
+            shares[7:].max(axis=1)
+            == [np.mean(references.y[r] == p) for r, p in zip(rows, predicted, strict=True)]
+        ).all()
+    assert len(queries) < len(windows)
+
+
+def test_distances_to_every_state_are_plain_and_give_the_probabilities(classifier, test):
+    part = test[:60]
+    windows = mlat.sliding_windows(part, 8, labelled=False)
+    queries = classifier.metric_.transform((windows.X - classifier.mean_) / classifier.scale_)
+    references = mlat.sliding_windows(rotating_states(run_length=50, n_channels=3, noise=0.5), 8)
+    embedded = classifier.metric_.transform((references.X - classifier.mean_) / classifier.scale_)
+    expected = [
+        naive_neighbors(queries, embedded[references.y == state], 1)[0][:, 0]
+        for state in classifier.classes_
+    ]
+    nearest = classifier.class_distances(part)
+    assert np.isnan(nearest[:7]).all()
+    np.testing.assert_allclose(nearest[7:], np.transpose(expected), rtol=1e-9)
+    proba = classifier.predict_proba(part)
+    # The nearer the more probable, and nothing else: the order of the states is kept.
+    np.testing.assert_array_equal(
+        np.argsort(-proba[7:], axis=1, kind="stable"),
+        np.argsort(nearest[7:], axis=1, kind="stable"),
+    )
+    np.testing.assert_array_equal(proba, classifier.confidence_.calibration.proba(nearest))
+
+
+def test_predictions_do_not_depend_on_the_future(classifier, test):
+    whole = classifier.predict(test)
+    for stop in (1, 8, 100):
+        np.testing.assert_array_equal(classifier.predict(test[:stop]), whole[:stop])
+
+
+def test_missing_values_gaps_and_recordings_make_the_state_unknown(classifier, test):
+    values = test.values.copy()
+    values[20, 1] = np.nan
+    time = np.arange(len(test)) + np.where(np.arange(len(test)) >= 60, 100, 0)
+    recordings = np.arange(len(test)) // 100
+    stream = Stream(values, recordings=recordings, time=time, channels=test.channels)
+    unknown = np.flatnonzero(classifier.predict(stream) == "")
+    expected = {t for begin in (0, 21, 60, 100, 200, 300, 400) for t in range(begin, begin + 7)}
+    assert set(unknown) == {t for t in expected | {20} if t < len(test)}
+
+
+def test_the_scale_is_that_of_the_training_stream(train):
+    clf = StreamClassifier(width=8, metric="euclidean").fit(train)
+    scaled = Stream(train.values * 100 + 7, train.states, channels=train.channels)
+    again = StreamClassifier(width=8, metric="euclidean").fit(scaled)
+    part = train[:100]
+    np.testing.assert_array_equal(
+        clf.predict(part), again.predict(Stream(part.values * 100 + 7, channels=part.channels))
+    )
+    raw = StreamClassifier(width=8, metric="euclidean", scale=False).fit(train)
+    np.testing.assert_array_equal(raw.mean_, 0)
+    np.testing.assert_array_equal(raw.scale_, 1)
+
+
+def test_numbered_states_and_arrays(train, test):
+    number = {name: i + 1 for i, name in enumerate(train.classes)}
+    states = np.array([number[s] for s in train.states])
+    clf = StreamClassifier(width=8, metric="euclidean").fit(train.values, states)
+    predicted = clf.predict(test.values)
+    assert clf.unknown_ == -1
+    assert predicted.dtype.kind == "i"
+    assert (predicted[:7] == -1).all()
+    assert clf.score(test.values, [number[s] for s in test.states]) > 0.5
+
+
+def test_score_counts_labelled_steps_with_a_full_window(classifier, test):
+    predicted = classifier.predict(test)
+    expected = np.mean(predicted[7:] == test.states[7:])
+    assert classifier.score(test) == pytest.approx(expected)
+    with pytest.raises(InputError, match="no labelled step"):
+        classifier.score(test[:5])
+
+
+def test_any_transformer_can_be_the_metric(train, test):
+    clf = StreamClassifier(width=8, metric=_FlatPCA(n_components=4)).fit(train)
+    assert clf.score(test) > 0.3
+    with pytest.raises(InputError, match="cannot be saved; only MLAT, LMNN"):
+        clf.save("never.mlat")
+
+
+class _FlatPCA(PCA):
+    def fit(self, X, y=None):
+        return super().fit(X.reshape(len(X), -1))
+
+    def transform(self, X):
+        return super().transform(X.reshape(len(X), -1))
+
+
+def test_it_can_be_cloned_and_its_parameters_set(classifier):
+    copy = clone(classifier).set_params(width=5, metric__max_iter=1)
+    assert copy.width == 5
+    assert copy.metric.max_iter == 1
+    assert not hasattr(copy, "classes_")
+
+
+def test_a_constant_channel_is_harmless(train, test):
+    def with_constant(stream):
+        return Stream(np.column_stack([stream.values, np.full(len(stream), 1e9)]), stream.states)
+
+    clf = StreamClassifier(width=8, metric=mlat.MLAT(max_iter=10)).fit(with_constant(train))
+    assert np.isfinite(clf.metric_.blocks_).all()
+    assert clf.score(with_constant(test)) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.values[:, :2], "the stream has 2 channels, the model was learned on 3"),
+        (lambda s: Stream(s.values, channels=["a", "b", "c"]), "channels are a, b, c; the model"),
+        (lambda s: Stream(np.where(s.values > 1e9, 0, np.inf)), "infinite value at step 0"),
+        (lambda s: "walk.csv", "values must have shape"),
+    ],
+)
+def test_streams_that_do_not_fit(classifier, test, change, message):
+    with pytest.raises(InputError, match=message):
+        classifier.predict(change(test))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda s: StreamClassifier(n_neighbors=0).fit(s), "n_neighbors must be at least 1"),
+        (lambda s: StreamClassifier(width=99).fit(s), "width 99 is longer than every run"),
+        (lambda s: StreamClassifier(n_neighbors=9999).fit(s[:120]), "gives only"),
+        (lambda s: StreamClassifier().fit(s[:40]), "windows of one state only, forwards"),
+        (lambda s: StreamClassifier().fit(s.values), "fit needs the states"),
+        (lambda s: StreamClassifier().fit(s, s.states), "states of its own"),
+        (lambda s: StreamClassifier(metric="cosine").fit(s), 'metric must be "auto", "euclidean"'),
+        (lambda s: StreamClassifier().fit(Stream(s.values)), "the stream has no states"),
+    ],
+)
+def test_bad_input_to_fit_gets_one_line(train, make, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make(train)
+    assert "\n" not in str(caught.value)
+
+
+def test_predicting_an_empty_or_short_stream(classifier):
+    assert classifier.predict(np.empty((0, 3))).shape == (0,)
+    assert classifier.predict_proba(np.zeros((3, 3))).shape == (3, 4)

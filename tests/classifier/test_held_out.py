@@ -1,0 +1,246 @@
+"""Which steps judge what was learned from the others: nothing may leak from one to the other."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mlat import Lift, Stream
+from mlat.classifier.held_out import (
+    BLOCKS,
+    BOTH,
+    EARLY,
+    LATE,
+    NEITHER,
+    _alternate,
+    _blocks,
+    cut,
+    far_folds,
+    far_sides,
+)
+from mlat.features.features import lift_runs
+from mlat.stream.windows import sliding_windows
+from naive import naive_episodes
+
+ENERGIES = ("identity", "low_pass", "running_magnitude", "running_deviation", "running_difference")
+
+
+@st.composite
+def streams(draw, max_run=90):
+    """Runs of some states and of none, perhaps with recordings and lost values.
+
+    The first channel is the number of the step, so that a step is known wherever it goes.
+    """
+    lengths = draw(st.lists(st.integers(1, max_run), min_size=2, max_size=9))
+    names = [draw(st.sampled_from(["a", "b", "c", ""])) for _ in lengths]
+    n = sum(lengths)
+    values = np.random.default_rng(draw(st.integers(0, 99))).normal(size=(n, 2))
+    values[:, 0] = np.arange(n)
+    for lost in draw(st.lists(st.integers(0, n - 1), max_size=2)):
+        values[lost, 1] = np.nan
+    recordings = np.cumsum(np.isin(np.arange(n), draw(st.lists(st.integers(1, n), max_size=2))))
+    return Stream(values, np.repeat(names, lengths), recordings=recordings)
+
+
+def divide(stream, width, wide):
+    """As the search does it: sides, the cut stream, its windows and the folds."""
+    sides, apart = far_sides(stream, width)
+    widest = max(wide, width) if max(wide, width) <= apart // 2 else width
+    part, on_side = cut(stream, sides)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        windows = sliding_windows(part, widest)
+    codes = np.unique(windows.y, return_inverse=True)[1]
+    return sides, part, on_side, windows, far_folds(windows, codes, on_side)
+
+
+def covered(windows, rows):
+    """The steps of the whole stream that the windows cover, by their number in channel 0."""
+    inside = (windows.start[rows, None] + np.arange(windows.width)).ravel()
+    return set(windows.values[inside, 0].astype(int).tolist())
+
+
+def can_be_cut(stream, width):
+    return bool(len(stream.runs)) and (stream.runs.length >= width).any()
+
+
+@settings(max_examples=150)
+@given(stream=streams(), width=st.integers(1, 6), wide=st.integers(1, 20))
+def test_what_judges_shares_no_step_with_what_teaches(stream, width, wide):
+    assume(can_be_cut(stream, max(width, wide)))
+    _, _, _, windows, folds = divide(stream, width, wide)
+    for fold in folds:
+        assert len(fold.judge) == len(fold.block)
+        teaching, judging = covered(windows, fold.train), covered(windows, fold.judge)
+        assert not teaching & judging
+        for start, stop, _ in stream.runs:
+            run = set(range(start, stop))
+            if teaching & run and judging & run:
+                first, second = sorted([teaching & run, judging & run], key=min)
+                # They lie one after the other, with at least a width between them.
+                assert min(second) - max(first) - 1 >= windows.width
+        judged = {str(s) for s in windows.y[fold.judge]}
+        assert judged <= {str(s) for s in windows.y[fold.train]}
+        assert len(judged) >= 2
+
+
+@settings(max_examples=80)
+@given(
+    stream=streams(),
+    width=st.integers(1, 5),
+    reach=st.sampled_from([1, 3, 40, 500]),
+    data=st.data(),
+)
+def test_lifted_values_of_one_side_do_not_know_the_other(stream, width, reach, data):
+    assume(can_be_cut(stream, width))
+    sides, part, on_side, windows, folds = divide(stream, width, width)
+    other = data.draw(st.sampled_from([EARLY, LATE]))
+    values = stream.values.copy()
+    values[sides == other] = 1e3 + np.random.default_rng(0).normal(size=2)
+    changed, _ = cut(
+        Stream(values, stream.states, recordings=stream.recordings),
+        sides,
+    )
+    lift = Lift(ENERGIES, reach)
+    before, after = (lift_runs(s, lift, scale=False) for s in (part, changed))
+    # Not the side itself, the middle before it, nor the states that are on both sides.
+    this = np.isin(on_side, [EARLY + LATE - other, BOTH])
+    np.testing.assert_array_equal(before.values[this], after.values[this])
+    for fold in folds:
+        if (on_side[windows.start[fold.judge]] != other).all():
+            continue
+        # Nor does what is learned from this side: its scale and its whitening.
+        known = np.zeros(len(part), bool)
+        known[(windows.start[fold.train, None] + np.arange(windows.width)).ravel()] = True
+        first, second = (x.features(known, whiten=True) for x in (before, after))
+        np.testing.assert_array_equal(first.lifted.mean, second.lifted.mean)
+        np.testing.assert_array_equal(first.lifted.scale, second.lifted.scale)
+        np.testing.assert_array_equal(first.mixing, second.mixing)
+
+
+@settings(max_examples=150)
+@given(stream=streams(max_run=150), width=st.integers(1, 6))
+def test_sides_by_state(stream, width):
+    """Whole episodes where there are several, thirds of one, and both sides of a short one."""
+    assume(can_be_cut(stream, width))
+    sides, apart = far_sides(stream, width)
+    used = np.zeros(len(stream), bool)
+    gaps = [len(stream)]
+    for code in range(len(stream.classes)):
+        runs = [(a, b) for a, b, c in stream.runs if c == code and b - a >= width]
+        if not runs:
+            continue
+        steps = np.concatenate([np.arange(a, b) for a, b in runs])
+        used[steps] = True
+        number = np.repeat(np.arange(len(runs)), [b - a for a, b in runs])
+        rows = np.arange(len(steps))
+        episode = np.array([*naive_episodes(rows, steps, number, 5 * width).values()])
+        mine = sides[steps]
+        if episode[-1] > 0:
+            of_episode = [set(mine[episode == e].tolist()) for e in set(episode.tolist())]
+            assert all(len(side) == 1 for side in of_episode)
+            assert set.union(*of_episode) == {EARLY, LATE}
+            early, late = (mine == EARLY).sum(), (mine == LATE).sum()
+            assert abs(early - late) <= np.bincount(episode).max()
+        elif len(steps) // 3 < 2 * width:
+            assert (mine == BOTH).all()
+        else:
+            third = len(steps) // 3
+            assert (mine[:third] == EARLY).all()
+            assert (mine[-third:] == LATE).all()
+            assert (mine[third:-third] == NEITHER).all()
+            gaps.append(len(steps) - 2 * third)
+    assert (sides[~used] == NEITHER).all()
+    assert apart == min(gaps)
+
+
+def test_a_state_too_short_is_learned_from_twice_and_never_judged():
+    stream = Stream(
+        np.random.default_rng(0).normal(size=(230, 1)), list("a" * 100 + "b" * 100 + "c" * 30)
+    )
+    values = np.column_stack([np.arange(230), stream.values])
+    stream = Stream(values, stream.states)
+    sides, _, _, windows, folds = divide(stream, 10, 10)
+    assert (sides[200:] == BOTH).all()
+    assert len(folds) == 2
+    for fold in folds:
+        assert (windows.y[fold.train] == "c").sum() == 21
+        assert set(windows.y[fold.judge]) == {"a", "b"}
+    first, second = folds
+    assert set(first.judge) <= set(second.train)
+    assert set(second.judge) <= set(first.train)
+
+
+def test_nothing_can_be_judged_of_one_long_state():
+    stream = Stream(
+        np.column_stack([np.arange(160), np.ones(160)]), ["a"] * 100 + ["b"] * 30 + ["c"] * 30
+    )
+    assert divide(stream, 10, 10)[-1] == []
+
+
+def test_a_lost_value_does_not_make_two_episodes():
+    values = np.ones((400, 1))
+    values[60] = np.nan
+    sides, _ = far_sides(Stream(values, ["a"] * 200 + ["b"] * 200), 10)
+    assert (sides[:60] == EARLY).all()  # a third of 199 steps, and not one of two runs
+    assert (sides[67:133] == NEITHER).all()
+    assert (sides[134:200] == LATE).all()
+
+
+def test_the_cut_stream_is_broken_at_every_edge():
+    values = np.arange(300.0)[:, None]
+    values[150] = np.nan
+    states = ["a"] * 100 + [""] * 20 + ["b"] * 180
+    sides = np.full(300, NEITHER)
+    sides[:30], sides[70:100] = EARLY, LATE
+    part, on_side = cut(Stream(values, states), sides)
+    kept = [t for t in range(300) if not 100 <= t < 120 and t != 150]
+    np.testing.assert_array_equal(part.values[:, 0], kept)
+    np.testing.assert_array_equal(on_side, sides[kept])
+    begins = part.values[part.segments.start, 0]
+    np.testing.assert_array_equal(begins, [0, 30, 120, 151])
+    assert [str(part.classes[c]) for c in part.runs.code] == ["a", "a", "b", "b"]
+
+
+def test_episodes_go_to_the_side_that_has_less():
+    episode = np.repeat([0, 1, 2, 3], [5, 10, 4, 2])
+    side = _alternate(episode)
+    # The longest first, 10; then 5 and 4 against it; then 2 to the side of 9.
+    np.testing.assert_array_equal(side, np.repeat([LATE, EARLY, LATE, LATE], [5, 10, 4, 2]))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 20))
+def test_blocks_are_a_few_stretches_of_each_state(codes, shortest):
+    codes = np.array(codes)
+    block = _blocks(codes, shortest)
+    np.testing.assert_array_equal(block // BLOCKS, codes)
+    for code in set(codes.tolist()):
+        mine = block[codes == code]
+        assert (np.diff(mine) >= 0).all()
+        sizes = np.bincount(mine - mine[0])
+        assert len(sizes) == max(1, min(BLOCKS, len(mine) // shortest))
+        assert np.ptp(sizes) <= 1
+        assert len(sizes) == 1 or sizes.min() >= shortest
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_no_block_is_shorter_than_a_window(every):
+    stream = Stream(np.arange(400.0)[:, None], np.repeat(["a", "b"], 200))
+    sides, _ = far_sides(stream, 10)
+    part, on_side = cut(stream, sides)
+    windows = sliding_windows(part, 30)
+    windows = windows.take(np.arange(0, len(windows), every))
+    codes = np.unique(windows.y, return_inverse=True)[1]
+    for fold in far_folds(windows, codes, on_side):
+        # A third of 200 steps has 37 windows of 30: one block, where there could have been three.
+        assert len(np.unique(fold.block)) == 2
+
+
+@pytest.mark.parametrize("width", [1, 10])
+def test_sides_of_no_windows_at_all(width):
+    stream = Stream(np.zeros((20, 1)), [""] * 20)
+    sides, apart = far_sides(stream, width)
+    assert (sides == NEITHER).all()
+    assert apart == 20

@@ -1,0 +1,293 @@
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlat import LMNN, MLAT, StreamClassifier
+from mlat.classifier.selection import (
+    ERRORS,
+    LEAST_LEAD,
+    LIFTS,
+    STEEPNESS,
+    Choice,
+    Marks,
+    default_reach,
+    evenly,
+    fair_rows,
+    is_ahead,
+    judge,
+    learn_metric,
+    run_length,
+    select,
+)
+from mlat.stream.stream import Stream
+from mlat.stream.windows import sliding_windows
+from state_streams import clusters, energy_states, level_states
+
+# Scores
+
+
+def naive_marks(references, known, windows, codes, k):
+    """Soft and hard marks, one window and one reference at a time."""
+    soft, right = [], []
+    for window, code in zip(windows, codes, strict=True):
+        distance = [math.dist(window, r) for r in references]
+        near = {}
+        for mine in (True, False):
+            among = sorted(d for d, c in zip(distance, known, strict=True) if (c == code) == mine)
+            near[mine] = sum(among[:k]) / len(among[:k])
+        margin = (near[False] - near[True]) / (near[False] + near[True])
+        soft.append(1 / (1 + math.exp(-STEEPNESS * margin)))
+        votes = {}
+        for d, c in sorted(zip(distance, known.tolist(), strict=True))[:k]:
+            count, total = votes.get(c, (0, 0.0))
+            votes[c] = (count + 1, total + d)
+        winner = min(votes, key=lambda c: (-votes[c][0], votes[c][1], c))
+        right.append(winner == code)
+    return np.array(soft), np.array(right, dtype=float)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 999), k=st.sampled_from([1, 2, 5]), n=st.integers(3, 30))
+def test_marks_are_those_of_plain_loops(seed, k, n):
+    rng = np.random.default_rng(seed)
+    known = np.append([0, 1, 2], rng.integers(3, size=n))
+    references = rng.normal(size=(len(known), 4)) + known[:, None] * 0.5
+    codes = np.append([0, 1, 2], rng.integers(3, size=7))
+    windows = rng.normal(size=(10, 4)) + codes[:, None] * 0.5
+    marks = judge(references, known, windows, codes, np.arange(10), k)
+    soft, right = naive_marks(references, known, windows, codes, k)
+    np.testing.assert_allclose(marks.soft, soft, rtol=1e-6)
+    np.testing.assert_array_equal(marks.right, right)
+    # Every state counts the same, however many windows it has.
+    by_state = [np.mean(soft[codes == c]) for c in range(3)]
+    assert marks.score == pytest.approx(np.mean(by_state))
+    assert marks.accuracy == pytest.approx(
+        100 * np.mean([right[codes == c].mean() for c in range(3)])
+    )
+
+
+def test_a_window_equal_to_references_of_both_states_gets_one_half():
+    same = np.zeros((2, 3))
+    marks = judge(same, np.array([0, 1]), same[:1], np.array([1]), np.array([0]), 1)
+    assert marks.soft.tolist() == [0.5]
+
+
+def test_more_neighbours_than_a_state_has():
+    references, known = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
+    marks = judge(references, known, np.array([[8.0]]), np.array([1]), np.array([0]), 5)
+    # Its own state is 1 away, the other 7.5 on average.
+    assert marks.soft[0] == pytest.approx(1 / (1 + math.exp(-STEEPNESS * 6.5 / 8.5)))
+    assert marks.right.tolist() == [0.0]
+
+
+def marks_of(soft, block, codes=None):
+    codes = np.zeros(len(soft), int) if codes is None else codes
+    return Marks(np.array(soft), np.ones(len(soft)), np.array(codes), np.array(block))
+
+
+def test_the_error_of_a_lead_is_over_blocks():
+    best = marks_of([0.5] * 6, [0, 0, 0, 3, 3, 9])
+    rival = marks_of([0.6, 0.7, 0.8, 0.5, 0.5, 0.9], [0, 0, 0, 3, 3, 9])
+    by_block = [0.2, 0.0, 0.4]
+    error = np.std(by_block, ddof=1) / math.sqrt(3)
+    assert rival.error(best) == pytest.approx(error)
+    lead = np.mean([0.1, 0.2, 0.3, 0, 0, 0.4])
+    assert is_ahead(rival, best) == (lead > ERRORS * error)
+    assert not is_ahead(best, rival)
+
+
+def test_a_lead_from_one_block_never_counts_and_a_steady_one_always():
+    best, rival = marks_of([0.5, 0.5], [0, 0]), marks_of([0.9, 0.9], [0, 0])
+    assert not is_ahead(rival, best)
+    even = marks_of([0.5, 0.5], [0, 1])
+    assert is_ahead(marks_of([0.51, 0.51], [0, 1]), even)
+    unseen = 0.5 + LEAST_LEAD / 2
+    assert not is_ahead(marks_of([unseen, unseen], [0, 1]), even)
+    assert not is_ahead(best, best)
+
+
+# What a metric is learned from
+
+
+@given(st.lists(st.integers(1, 80), min_size=1, max_size=6), st.integers(1, 200))
+def test_small_states_are_kept_whole(sizes, most):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    rows = fair_rows(labels, most)
+    assert (np.diff(rows) > 0).all()
+    kept = np.bincount(labels[rows], minlength=len(sizes))
+    assert kept.sum() <= max(most, 2 * len(sizes))
+    if sum(sizes) <= most:
+        np.testing.assert_array_equal(rows, np.arange(len(labels)))
+    # Nobody who gave up windows has fewer than one who kept all of them, and two at least.
+    cut = kept < sizes
+    if cut.any():
+        assert kept[cut].min() >= min(2, most)
+        assert kept[cut].min() + 1 >= kept[~cut].max(initial=0)
+        assert np.ptp(kept[cut]) <= 1
+    for state in np.flatnonzero(cut):  # evenly spaced, from the first to the last
+        mine = rows[labels[rows] == state]
+        assert mine[0] == np.flatnonzero(labels == state)[0]
+        assert mine[-1] == np.flatnonzero(labels == state)[-1]
+        assert np.ptp(np.diff(mine)) <= 1
+
+
+def test_rows_evenly_spaced():
+    assert evenly(5, 10).tolist() == [0, 1, 2, 3, 4]
+    assert evenly(10, 4).tolist() == [0, 3, 6, 9]
+    assert len(evenly(10_000, 3000)) <= 3000
+
+
+def test_a_state_of_one_window_is_left_out_of_learning():
+    choice = Choice("channels as they are", 50, 10, metric="MLAT", shrinkage=1.0)
+    windows = sliding_windows(clusters(0, [60, 60, 10]), 10)
+    assert (windows.y == "c").sum() == 1
+    metric = learn_metric(choice, windows, 500)
+    without = learn_metric(choice, windows.take(windows.y != "c"), 500)
+    np.testing.assert_array_equal(metric.blocks_, without.blocks_)
+    assert learn_metric(choice, sliding_windows(clusters(0, [60, 10, 10]), 10), 500) is None
+
+
+# Choices
+
+
+def test_a_choice_makes_what_it_says():
+    choice = Choice("running energies", 40, 12)
+    assert choice.make_lift().get_params() == {"maps": LIFTS["running energies"], "reach": 40}
+    assert choice.make_metric() is None
+    lmnn = choice.but(metric="LMNN", shrinkage=0.5, n_targets=7).make_metric()
+    assert isinstance(lmnn, LMNN)
+    assert (lmnn.shrinkage, lmnn.n_targets) == (0.5, 7)
+    mlat = choice.but(metric="MLAT", shrinkage=2.0, n_taps=3).make_metric(max_iter=9)
+    assert isinstance(mlat, MLAT)
+    assert (mlat.solver, mlat.n_taps, mlat.max_iter) == ("filter", 3, 9)
+    assert choice.but(metric="MLAT", solver="admm").make_metric().solver == "admm"
+
+
+def test_what_differs_reads_differently():
+    base = Choice("running energies", 50, 10, metric="MLAT", shrinkage=1.0)
+    others = [
+        *[base.but(lift=lift) for lift in LIFTS if lift != base.lift],
+        *[base.but(reach=51), base.but(width=9), base.but(whiten=True)],
+        *[base.but(metric="LMNN"), base.but(metric="euclidean"), base.but(shrinkage=0.1)],
+        *[base.but(solver="admm"), base.but(n_taps=1), base.but(n_targets=10)],
+        base.but(n_neighbors=5),
+    ]
+    texts = {str(choice) for choice in [base, *others]}
+    assert len(texts) == 1 + len(others)
+    assert str(base) == "running energies over 50 steps, 10 steps, MLAT filter, shrinkage 1"
+    assert {f.name for f in fields(Choice)} >= {"lift", "reach", "width", "n_neighbors"}
+
+
+# The search
+
+
+@pytest.mark.parametrize("n_runs", [1, 2])
+def test_where_energy_tells_it_is_used(n_runs):
+    train = energy_states(0, n_runs=n_runs)
+    clf = StreamClassifier().fit(train)
+    choice = clf.selection_.choice
+    assert choice.lift != "channels as they are"
+    assert set(LIFTS[choice.lift]) & {"log_magnitude", "running_magnitude", "running_deviation"}
+    plain = StreamClassifier(metric="euclidean").fit(train)
+    fresh = energy_states(1, n_runs=2)
+    assert clf.score(fresh) > plain.score(fresh) + 0.25
+    assert clf.score(fresh) > 0.85
+
+
+@pytest.mark.parametrize("seed", [0, 20])
+@pytest.mark.parametrize("misleading", [False, True])
+def test_where_the_level_tells_nothing_is_lost(seed, misleading):
+    train = level_states(seed, misleading=misleading)
+    clf = StreamClassifier().fit(train)
+    plain = StreamClassifier(metric="euclidean").fit(train)
+    fresh = [
+        level_states(seed + i, misleading=misleading, n_runs=4, recordings=True) for i in (1, 2)
+    ]
+    score, usual = (np.mean([c.score(f) for f in fresh]) for c in (clf, plain))
+    assert score > usual - 0.01
+    if misleading:
+        assert clf.selection_.choice.lift == "channels as they are"
+
+
+def test_the_same_stream_gets_the_same_choice():
+    train = level_states(3, run_length=120, n_runs=1)
+    first, second = (select(train, 10, budget=1e9) for _ in range(2))
+    assert first.choice == second.choice
+    assert first.why == second.why
+    for one, other in zip(first.trials, second.trials, strict=True):
+        assert one.choice == other.choice
+        assert (one.score, one.accuracy, one.error) == (other.score, other.accuracy, other.error)
+
+
+def test_without_time_it_keeps_the_usual():
+    selection = select(energy_states(0), 10, budget=0)
+    assert len(selection.trials) == 1
+    assert selection.choice == selection.trials[0].choice
+    assert selection.choice.lift == "channels and running energies"
+    assert selection.choice.whiten
+    assert selection.trials[0].kept
+    assert "the budget of 0 s ended the search" in selection.why
+
+
+def test_without_anything_to_judge_it_keeps_the_simplest():
+    stream = clusters(0, [40, 40])
+    selection = select(stream, 10)
+    assert selection.trials == []
+    assert selection.choice == Choice("channels as they are", default_reach(stream, 10), 10)
+    assert selection.why.startswith("nothing can be judged: fewer than two states have windows far")
+
+
+def test_only_what_was_chosen_on_the_way_is_kept():
+    selection = select(energy_states(0), 10)
+    kept = [trial for trial in selection.trials if trial.kept]
+    assert kept[0] is selection.trials[0]  # the usual, with which everything began
+    assert kept[-1].choice == selection.choice
+    assert len(kept) <= 5
+    assert selection.chosen == str(selection.choice)
+    assert len({trial.choice for trial in selection.trials}) == len(selection.trials)
+    assert selection.seconds >= sum(trial.seconds for trial in selection.trials) > 0
+    assert all(0 <= trial.score <= 1 and 0 <= trial.accuracy <= 100 for trial in selection.trials)
+
+
+@pytest.mark.parametrize(("width", "expected"), [(3, {3}), (10, {10}), (25, {10, 25}), (60, {10})])
+def test_wider_windows_are_tried_where_the_stream_is_long_enough(width, expected):
+    # A run of 300 steps leaves 100 between its ends: 50 steps at most.
+    stream = energy_states(0, factors=(0.5, 2.0))
+    selection = select(stream, width, budget=2)
+    assert {trial.choice.width for trial in selection.trials} == expected
+    # The usual reach, and half of it for what looks back.
+    reach = default_reach(stream, width)
+    assert {trial.choice.reach for trial in selection.trials} <= {reach, reach // 2}
+    assert selection.trials[0].choice.reach == reach
+
+
+@pytest.mark.parametrize(
+    ("length", "width", "expected"),
+    [(60, 10, 12), (510, 10, 100), (5000, 10, 100), (20, 10, 10), (5000, 80, 160), (100, 80, 80)],
+)
+def test_the_reach_is_a_fifth_of_a_run_at_most(length, width, expected):
+    states = np.repeat(["a", "b", "a"], length)
+    values = np.zeros((3 * length, 1))
+    values[length // 2] = np.nan  # does not end a run
+    stream = Stream(values, states)
+    assert run_length(stream) == length
+    assert default_reach(stream, width) == expected
+
+
+def test_the_best_of_those_ahead_is_taken_not_the_surest():
+    # Far clusters of a level each: as they are they are told without a mistake.
+    stream = clusters(1, [150, 150, 150])
+    selection = select(stream, 10)
+    best = max(trial.score for trial in selection.trials)
+    chosen = next(t for t in selection.trials if t.choice == selection.choice)
+    assert chosen.score >= best - 0.01
+
+
+def test_the_reach_can_be_given():
+    selection = select(energy_states(0), 10, reach=20, budget=0)
+    assert selection.choice.reach == 20
+    assert selection.choice.make_lift().memory == 20

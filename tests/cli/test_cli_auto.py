@@ -1,0 +1,226 @@
+"""``mlat fit`` and ``mlat inspect`` for a model that chooses for itself, and for lifts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.cli import show
+from mlat.cli.fit_options import GOES_WITH, parse_budget
+from mlat.errors import InputError
+from mlat.progress import report
+from mlat.synthetic import rotating_states
+
+train = rotating_states(**SENSORS)
+again = rotating_states(**SENSORS, random_state=1)
+ENERGIES = "identity,running_magnitude,running_deviation,running_difference"
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a stream, another of its sensors and a model, and what fitting said."""
+    place = tmp_path_factory.mktemp("auto")
+    write_csv(place / "walk.csv", train)
+    write_csv(place / "again.csv", again)
+    where = ["--label", "state", "--width", WIDTH, "-o", place / "walk.mlat"]
+    out, error = run("fit", place / "walk.csv", *where)
+    assert error == ""
+    return place, out
+
+
+@pytest.fixture
+def folder(fitted) -> Path:
+    return fitted[0]
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def choices(out: str) -> dict[str, str]:
+    """What the table of trials says of each: chosen, kept or nothing."""
+    rows = re.findall(r"│ (\S.*?) +│ +0\.\d{3} │ +[\d.]+% │ +[\d.]* │ +[\d.]+ │ (\w*) +│", out)
+    return dict(rows)
+
+
+# fit
+
+
+def test_fit_tells_what_it_tried_and_chose(fitted):
+    place, out = fitted
+    selection = mlat.load(place / "walk.mlat").selection_
+    told = choices(out)
+    assert list(told) == [str(trial.choice) for trial in selection.trials]
+    assert [name for name, mark in told.items() if mark == "chosen"] == [selection.chosen]
+    kept = {str(t.choice) for t in selection.trials if t.kept}
+    assert {name for name, mark in told.items() if mark} == kept
+    assert len(kept) < len(told)
+    assert f"\nChosen: {selection.chosen}.\n" in out
+    assert f"\nWhy: {selection.why}. It took " in out
+    best = next(t for t in selection.trials if str(t.choice) == selection.chosen)
+    assert re.search(rf"│ +{best.score:.3f} │ +{best.accuracy:.1f}% │", out)
+
+
+def test_fit_without_anything_to_judge_by(in_folder):
+    short = rotating_states(**SENSORS, run_length=15, runs_per_state=1)
+    write_csv(Path("s.csv"), short)
+    out, _ = run("fit", "s.csv", "--label", "state", "-o", "m.mlat")
+    assert "tried" not in out
+    assert "Why: nothing can be judged" in out
+    assert "Euclidean distance: nothing is learned." in out
+
+
+def test_a_budget_ends_the_search(folder, tmp_path):
+    where = ["--label", "state", "--width", WIDTH, "-o", tmp_path / "m.mlat"]
+    out, _ = run("fit", folder / "walk.csv", *where, "--budget", "0s")
+    assert len(choices(out)) == 1
+    assert "the budget of 0 s ended the search" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("90", 90), ("60s", 60), ("2m", 120), ("1.5m", 90), (" 3 s ", 3)]
+)
+def test_budgets(given, seconds):
+    assert parse_budget(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "s", "-5", "1h", "2m30s", "1e3", "nan", "٣"])
+def test_wrong_budgets(given):
+    with pytest.raises(InputError, match=r"must be seconds or minutes, such as 90, 60s or 2m"):
+        parse_budget(given)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--budget", "soon"], "--budget must be seconds or minutes"),
+        (["--solver", "admm"], "--solver goes with --metric mlat, not with auto; add that"),
+        (["--metric", "lmnn", "--solver", "admm"], "mlat, not with lmnn"),
+        (["--targets", "3"], "--targets goes with --metric mlat or lmnn, not with auto"),
+        (["--gap", "run"], "--gap goes with"),
+        (["--shrinkage", "0"], "--shrinkage goes with"),
+        (["--metric", "euclidean", "--shrinkage", "1"], "mlat or lmnn, not with euclidean"),
+        (["--lift", "rectified"], "--lift goes with --metric mlat, lmnn or euclidean, not with a"),
+        (["--whiten"], "--whiten goes with"),
+        (["--metric", "mlat", "--budget", "9"], "--budget goes with --metric auto, not with mlat"),
+        (["--metric", "mlat", "--reach", "9"], "--reach goes with --metric auto, or with a --lift"),
+        (["--metric", "mlat", "--lift", "rectified", "--reach", "9"], "--lift that looks back"),
+        (["--metric", "mlat", "--lift", "squared"], "--lift knows no map 'squared'; there are id"),
+        (["--metric", "mlat", "--lift", "a,,b"], "--lift a,,b has an empty name"),
+        (["--unknown-rate", "1"], "--unknown-rate must be from 0 to less than 1, not 1"),
+        (["--unknown-rate", "-0.1"], "--unknown-rate must be from 0"),
+        (["--metric", "best"], "'best'"),
+    ],
+)
+def test_fit_refuses_what_would_go_unheard(in_folder, options, words):
+    # There is no stream: an option is refused before the long work.
+    line = refused("fit", "none.csv", "--label", "state", *options, "-o", "x.mlat")
+    assert words in line
+    assert not list(in_folder.iterdir())
+
+
+def test_every_option_that_goes_with_some_metrics_exists():
+    listed = run("fit", "--help")[0]
+    assert all(option in listed for option in GOES_WITH)
+
+
+def test_fit_passes_on_what_auto_takes(folder, tmp_path, monkeypatch):
+    asked = []
+    fit = mlat.StreamClassifier.fit
+
+    def remember(self, stream):
+        asked.append(self.get_params())
+        return fit(self.set_params(metric="euclidean"), stream)
+
+    monkeypatch.setattr(mlat.StreamClassifier, "fit", remember)
+    where = ["--label", "state", "-o", tmp_path / "m.mlat"]
+    more = ["--budget", "2m", "--reach", "30", "--neighbors", "3", "--unknown-rate", "0.1"]
+    run("fit", folder / "walk.csv", *where)
+    run("fit", folder / "walk.csv", *where, *more)
+    names = ("metric", "budget", "reach", "n_neighbors", "unknown_rate", "width")
+    assert [[one[name] for name in names] for one in asked] == [
+        ["auto", 60.0, None, None, 0.0, 10],
+        ["auto", 120.0, 30, 3, 0.1, 10],
+    ]
+
+
+def test_asked_neighbours_are_said_to_vote(folder, tmp_path):
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--budget", "0"]
+    out, _ = run("fit", folder / "walk.csv", *where, "--neighbors", "7")
+    assert "; 7 neighbours vote, as was asked." in out
+    assert mlat.load(tmp_path / "m.mlat").n_neighbors_ == 7
+
+
+def test_fit_with_a_lift(folder, tmp_path):
+    model = tmp_path / "m.mlat"
+    where = ["--label", "state", "--width", "4", "-o", model, "--metric", "euclidean"]
+    lift = ["--lift", ENERGIES, "--reach", "20", "--whiten"]
+    out, _ = run("fit", folder / "walk.csv", *where, *lift)
+    assert "Features: 16 at each step (identity, running_magnitude," in out
+    assert "whitened within states). A state depends on the last 24 steps." in out
+    assert "Euclidean distance: of whitened features." in out
+    assert "Chosen" not in out
+    expected = mlat.StreamClassifier(
+        4, metric="euclidean", lift=mlat.Lift(ENERGIES.split(","), 20), whiten=True
+    ).fit(train)
+    assert (mlat.load(model).predict(again) == expected.predict(again)).all()
+
+
+def test_left_out_by_the_width_that_was_chosen(tmp_path):
+    single = rotating_states(**SENSORS, run_length=60, runs_per_state=1)
+    states = single.states.copy()
+    states[12:16] = ""
+    stream = mlat.Stream(single.values, states, channels=single.channels)
+    file = write_csv(tmp_path / "s.csv", stream)
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", "20", "--budget", "0"]
+    out, _ = run("fit", file, *where)
+    assert mlat.load(tmp_path / "m.mlat").width_ == 10
+    assert "Left out: 4 steps without a state." in out  # and not the run of 12 steps before them
+
+
+def test_progress_without_a_known_end(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with show.working("learning", budget=60):
+        for step in range(1, 4):
+            report("choosing", step, 0, {"score": 0.5, "seconds": 7.0})
+    shown = capsys.readouterr().err
+    assert "learning, choosing" in shown
+    assert "3 tried" in shown
+    assert "7 of at most 60 s" in shown
+    assert "3/" not in shown
+
+
+# inspect
+
+
+def test_inspect_tells_what_was_chosen(fitted, in_folder):
+    place, said = fitted
+    out, _ = run("inspect", place / "walk.mlat", "--no-pictures")
+    assert choices(out) == choices(said)
+    classifier = mlat.load(place / "walk.mlat")
+    assert f"Chosen: {classifier.selection_.chosen}." in out
+    reach = classifier.width_ + classifier.features_.lift.memory
+    assert f"A state depends on the last {reach} steps." in out
+
+
+def test_inspect_a_whitened_euclidean_model(in_folder):
+    clf = mlat.StreamClassifier(
+        4, metric="euclidean", lift=ENERGIES.split(","), whiten=True, unknown_rate=0.05
+    ).fit(train)
+    clf.save("m.mlat")
+    out, _ = run("inspect", "m.mlat")
+    assert "Distance: Euclidean, of whitened features." in out
+    assert f"No state is told farther than {clf.confidence_.threshold:.4g} " in out
+    assert "By lag" not in out
+    weights = np.diagonal(clf.features_.mixing @ clf.features_.mixing.T)
+    heaviest = clf.feature_names_[int(weights.argmax())]
+    assert re.search(rf"│ {heaviest} +│ +{weights.max() / weights.sum():.1%} │", out)
+    assert [p.name for p in Path("m-pictures").iterdir()] == ["usage.png"]

@@ -1,0 +1,264 @@
+"""``mlat explain`` and ``mlat evaluate``: what they print, draw and refuse."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.explain.explanation import explain
+from mlat.synthetic import rotating_states
+
+PNG = b"\x89PNG"
+
+again = rotating_states(**SENSORS, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, and a labelled stream of the same sensors."""
+    place = tmp_path_factory.mktemp("explain")
+    train = rotating_states(**SENSORS)
+    mlat.StreamClassifier(WIDTH, metric=mlat.MLAT(max_iter=5)).fit(train).save(place / "walk.mlat")
+    write_csv(place / "again.csv", again)
+    return place
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# explain
+
+
+def test_explain_tells_and_draws(folder, in_folder):
+    model = folder / "walk.mlat"
+    out, error = run("explain", model, folder / "again.csv", "--label", "state", "--step", 100)
+    found = explain(mlat.load(model), again, 100)
+    assert error == ""
+    assert out.startswith(f"{found.headline}. Window: steps 93 to 100.\n")
+    for towards in (found.own, found.other):
+        first = f"{towards.distances[0]:.4g}"
+        assert f"Nearest {towards.state}: at distance {first}" in out
+        assert out.count(f"to {towards.state}") == 2
+    assert "Squared distance by feature" in out
+    assert "Squared distance by lag" in out
+    assert out.endswith("Picture: again-step-100.png\n")
+    assert (in_folder / "again-step-100.png").read_bytes().startswith(PNG)
+    assert len(list(in_folder.iterdir())) == 1
+
+
+def test_the_parts_in_a_table_add_up(folder):
+    out, _ = run(
+        "explain", folder / "walk.mlat", folder / "again.csv", "--step", 100, "--no-picture"
+    )
+    for table in out.split("Squared distance by")[1:]:
+        rows = re.findall(r"│ ([\w ]+?) +│ +([-\d.]+) │ +([-\d.]+) │ +([-+\d.]+) │", table)
+        figures = np.array([row[1:] for row in rows], dtype=float)
+        assert rows[-1][0] == "all"
+        rounding = 10.0 ** -len(rows[0][1].split(".")[1]) * len(rows)
+        assert np.allclose(figures[:-1].sum(axis=0), figures[-1], atol=rounding)
+        assert np.allclose(figures[:, 1] - figures[:, 0], figures[:, 2], atol=rounding)
+
+
+def test_the_first_mistake_is_explained_unless_a_step_is_named(folder, in_folder):
+    where = (folder / "walk.mlat", folder / "again.csv")
+    predicted = mlat.load(where[0]).predict(again)
+    wrong = np.flatnonzero((predicted != "") & (predicted != again.states))
+    steady = [step for step in wrong if len(set(again.states[step - WIDTH + 1 : step + 1])) == 1]
+    out, _ = run("explain", *where, "--label", "state", "--no-picture")
+    assert out.startswith(f"Step {steady[0]} is the first mistake away from a switch.\n")
+    assert f"truly {again.states[steady[0]]}. Window" in out
+    out, _ = run("explain", *where, "--no-picture")
+    last = len(again) - 1
+    assert out.startswith(f"Step {last} is the last that ends a complete window.\nStep {last}:")
+    assert "truly" not in out
+    assert not list(in_folder.iterdir())
+
+
+def test_mistakes_near_a_switch_and_none_at_all(folder, tmp_path):
+    model = folder / "walk.mlat"
+    told = mlat.load(model).predict(again)
+    states = np.where(told == "", again.states, told)
+    right = write_csv(
+        tmp_path / "s.csv", mlat.Stream(again.values, states, channels=again.channels)
+    )
+    out, _ = run("explain", model, right, "--label", "state", "--no-picture")
+    assert out.startswith(f"There is no mistake; step {len(again) - 1} is the last")
+    assert "which is right" in out
+    states[50] = "fast" if told[50] != "fast" else "still"
+    file = write_csv(tmp_path / "s.csv", mlat.Stream(again.values, states, channels=again.channels))
+    out, _ = run("explain", model, file, "--label", "state", "--no-picture")
+    assert out.startswith("Step 50 is the first mistake; all are near a switch.")
+    assert "The true state changes within the window, at step 50." in out
+
+
+def test_explain_against_a_state_of_choice(folder):
+    where = (folder / "walk.mlat", folder / "again.csv", "--no-picture", "--step", 100)
+    own = re.search(r"predicted (\w+)", run("explain", *where)[0])[1]
+    for state in {"forwards", "still"} - {own}:
+        out, _ = run("explain", *where, "--against", state, "--neighbors", 1)
+        assert re.search(rf"^Nearest {state}: at distance [\d.]+\.$", out, flags=re.MULTILINE)
+    assert "--against nap is no state" in refused("explain", *where, "--against", "nap")
+    assert f"{own} is not one of the other states" in refused("explain", *where, "--against", own)
+
+
+def test_what_more_than_the_nearest_decided_is_said(in_folder):
+    train = rotating_states(**SENSORS)
+    clf = mlat.StreamClassifier(WIDTH, metric="euclidean", n_neighbors=9).fit(train)
+    clf.save("vote.mlat")
+    nearest = clf.classes_[np.nan_to_num(clf.class_distances(again)).argmin(axis=1)]
+    predicted = clf.predict(again)
+    step = int(np.flatnonzero((predicted != nearest) & (predicted != ""))[0])
+    file = write_csv(Path("s.csv"), again)
+    out, _ = run("explain", "vote.mlat", file, "--no-picture", "--step", step)
+    assert f"One of {nearest[step]} is nearer: more than the nearest window decided." in out
+
+
+def test_a_window_like_no_reference(in_folder):
+    clf = mlat.StreamClassifier(WIDTH, metric="euclidean", unknown_rate=0.05)
+    clf.fit(rotating_states(**SENSORS)).save("m.mlat")
+    far = mlat.Stream(again.values + 50, again.states, channels=again.channels)
+    out, _ = run("explain", "m.mlat", write_csv(Path("far.csv"), far), "--step", 100)
+    assert "Step 100: no state predicted." in out
+    assert "farther from every reference than the model allows" in out
+    assert Path("far-step-100.png").exists()
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
+def test_explain_draws_where_it_is_told(folder, in_folder, name):
+    out, _ = run("explain", folder / "walk.mlat", folder / "again.csv", "--step", -1, "-o", name)
+    assert out.endswith(f"Picture: {name}\n")
+    assert [p.name for p in in_folder.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["walk.mlat", "again.csv", "--step", "3"], "step 3 ends no complete window of 8 steps"),
+        (["walk.mlat", "again.csv", "--step", "480"], "there is no step 480"),
+        (["walk.mlat", "again.csv", "-o", "a.txt"], "a.txt is of no known kind"),
+        (["walk.mlat", "again.csv", "-o", "no/a.png"], "there is no folder"),
+        (["walk.mlat", "none.csv"], "none.csv is not there"),
+        (["again.csv", "again.csv"], "is not an mlat model"),
+        (["walk.mlat", "again.csv", "--label", "stat"], "did you mean 'state'?"),
+        (["walk.mlat", "again.csv", "--neighbors", "0"], "'--neighbors'"),
+        (["walk.mlat", "again.csv", "--channels", "a,b"], "--channels names 2 columns"),
+    ],
+)
+def test_explain_refuses(folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert words in refused("explain", *arguments)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_explain_a_stream_too_short(folder, tmp_path):
+    short = write_csv(tmp_path / "s.csv", again[:3])
+    assert "no unbroken stretch of 8 steps" in refused("explain", folder / "walk.mlat", short)
+
+
+def test_a_failed_picture_leaves_the_old_one(folder, in_folder):
+    Path("a.png").write_bytes(b"old")
+    refused("explain", folder / "walk.mlat", folder / "again.csv", "--step", 3, "-o", "a.png")
+    assert Path("a.png").read_bytes() == b"old"
+    assert len(list(in_folder.iterdir())) == 1
+
+
+# evaluate
+
+
+def test_evaluate_tells_and_draws(folder, in_folder):
+    model = folder / "walk.mlat"
+    out, error = run("evaluate", model, folder / "again.csv", "--label", "state")
+    assert error == ""
+    assert f"Accuracy {mlat.load(model).score(again):.1%}: " in out
+    assert "; 7 were given none." in out
+    assert "right when predicted" in out
+    assert "predicted →" in out
+    pictures = in_folder / "again-evaluation"
+    assert sorted(p.name for p in pictures.iterdir()) == ["confusion.png", "timeline.png"]
+    assert all(p.read_bytes().startswith(PNG) for p in pictures.iterdir())
+
+
+def test_recall_and_precision_by_state(folder, in_folder):
+    model = folder / "walk.mlat"
+    out, _ = run("evaluate", model, folder / "again.csv", "--label", "state", "--no-pictures")
+    predicted = mlat.load(model).predict(again)
+    for state in np.unique(again.states):
+        mine = (again.states == state) & (predicted != "")
+        told = predicted == state
+        recall, precision = (mine & told).sum() / mine.sum(), (mine & told).sum() / told.sum()
+        assert re.search(rf"{state} +│ +{mine.sum()} │ +{recall:.1%} │ +{precision:.1%} │", out)
+    assert not list(in_folder.iterdir())
+
+
+def test_evaluate_with_confidence_into_a_folder_of_choice(folder, in_folder):
+    where = (folder / "walk.mlat", folder / "again.csv", "--label", "state")
+    out, _ = run("evaluate", *where, "-o", "a/b", "--confidence")
+    assert f"Pictures: {Path('a/b/confusion.png')}, {Path('a/b/timeline.png')}" in out
+    plain = Path("a/b/timeline.png").read_bytes()
+    run("evaluate", *where, "-o", "a/b")
+    assert Path("a/b/timeline.png").read_bytes() != plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["walk.mlat", "again.csv"], "Missing option '--label'"),
+        (["walk.mlat", "again.csv", "--label", "sensor 1"], "is the label"),
+        (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv"], "cannot be a folder"),
+        (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv/a"], "cannot be a folder"),
+        (["walk.mlat", "none.csv", "--label", "state"], "none.csv is not there"),
+    ],
+)
+def test_evaluate_refuses(folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert words in refused("evaluate", *arguments)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_evaluate_without_a_state_to_judge(folder, in_folder):
+    write_csv(Path("short.csv"), again[: WIDTH - 1])
+    line = refused("evaluate", folder / "walk.mlat", "short.csv", "--label", "state")
+    assert "no labelled step is given a state" in line
+    Path("none.csv").write_text("sensor 1,sensor 2,sensor 3,sensor 4,state\n" + "1,2,3,4,\n" * 20)
+    line = refused("evaluate", folder / "walk.mlat", "none.csv", "--label", "state")
+    assert "column 'state' names no state" in line
+    assert len(list(in_folder.iterdir())) == 2
+
+
+def test_evaluate_states_the_model_never_saw(folder, in_folder):
+    states = np.where(again.states == "still", "resting", again.states)
+    write_csv(Path("s.csv"), mlat.Stream(again.values, states, channels=again.channels))
+    out, _ = run("evaluate", folder / "walk.mlat", "s.csv", "--label", "state")
+    assert "The model never saw resting: these steps are all wrong." in out
+    assert Path("s-evaluation/confusion.png").exists()
+
+
+# inspect
+
+
+def test_inspect_names_lifted_features(in_folder):
+    lift = ["identity", "running_deviation"]
+    clf = mlat.StreamClassifier(4, metric=mlat.LMNN(max_iter=2), lift=lift, whiten=True)
+    clf.fit(rotating_states(**SENSORS)).save("m.mlat")
+    out, _ = run("inspect", "m.mlat")
+    assert "log deviation of sensor 4" in out
+    assert sorted(p.name for p in Path("m-pictures").iterdir())[-1] == "usage.png"
+
+
+def test_inspect_without_enough_to_judge_usage(in_folder):
+    short = rotating_states(**SENSORS, run_length=7, runs_per_state=1)
+    metric = mlat.MLAT(max_iter=2, n_targets=1, target_gap=0)
+    mlat.StreamClassifier(4, metric=metric).fit(short).save("m.mlat")
+    out, _ = run("inspect", "m.mlat")
+    assert "No picture of usage: every state has a single run" in out
+    assert not Path("m-pictures/usage.png").exists()

@@ -1,0 +1,115 @@
+"""``--filtered`` and ``--confidence``, in every command that predicts."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.explain.explanation import explain
+from mlat.synthetic import rotating_states
+
+train = rotating_states(**SENSORS)
+again = rotating_states(**SENSORS, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, and a labelled stream of the same sensors."""
+    place = tmp_path_factory.mktemp("filtered")
+    metric = mlat.MLAT(max_iter=5)
+    mlat.StreamClassifier(WIDTH, metric=metric).fit(train).save(place / "walk.mlat")
+    write_csv(place / "again.csv", again)
+    return place
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_predict_filtered(folder):
+    clf = mlat.load(folder / "walk.mlat")
+    told = {}
+    for options in ([], ["--filtered"]):
+        out, _ = run("predict", folder / "walk.mlat", folder / "again.csv", *options)
+        told[bool(options)] = [row["predicted"] for row in csv.DictReader(out.splitlines())]
+    assert told[False] == clf.predict(again).tolist()
+    assert told[True] == clf.predict(again, filtered=True).tolist()
+    assert told[False] != told[True]
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_predict_with_confidence(folder, tmp_path, filtered):
+    options = ["--confidence", *(["--filtered"] if filtered else [])]
+    where = (folder / "walk.mlat", folder / "again.csv", *options)
+    out, _ = run("predict", *where)
+    rows = list(csv.DictReader(out.splitlines()))
+    clf = mlat.load(folder / "walk.mlat")
+    proba = clf.predict_proba(again, filtered=filtered)
+    for row, of_state in zip(rows, proba, strict=True):
+        if np.isnan(of_state[0]):
+            assert (row["predicted"], row["confidence"]) == ("", "")
+        else:
+            of_told = of_state[clf.classes_.tolist().index(row["predicted"])]
+            assert float(row["confidence"]) == pytest.approx(of_told)
+    assert len({row["confidence"] for row in rows}) > 100
+    run("predict", *where, "-o", tmp_path / "states.csv")
+    assert (tmp_path / "states.csv").read_text() == out
+
+
+def test_no_confidence_in_an_unknown_state(in_folder):
+    clf = mlat.StreamClassifier(WIDTH, metric="euclidean", unknown_rate=0.05).fit(train)
+    clf.save("m.mlat")
+    far = mlat.Stream(again.values + 50, channels=again.channels)
+    write_csv(Path("far.csv"), far)
+    out, _ = run("predict", "m.mlat", "far.csv", "--confidence")
+    assert {(r["predicted"], r["confidence"]) for r in csv.DictReader(out.splitlines())} == {
+        ("", "")
+    }
+
+
+def test_evaluate_filtered(folder, in_folder):
+    where = (folder / "walk.mlat", folder / "again.csv", "--label", "state", "--filtered")
+    out, _ = run("evaluate", *where, "--no-pictures")
+    predicted = mlat.load(folder / "walk.mlat").predict(again, filtered=True)
+    judged = predicted != ""
+    assert f"Accuracy {(predicted == again.states)[judged].mean():.1%}: " in out
+    out, _ = run("evaluate", *where, "--confidence", "-o", "pictures")
+    assert Path("pictures/timeline.png").exists()
+
+
+def test_explain_filtered(folder):
+    clf = mlat.load(folder / "walk.mlat")
+    plain, steady = clf.predict(again), clf.predict(again, filtered=True)
+    step = int(np.flatnonzero(plain != steady)[0])
+    where = (folder / "walk.mlat", folder / "again.csv", "--no-picture", "--step", step)
+    out, _ = run("explain", *where)
+    assert f"Step {step}: predicted {plain[step]}" in out
+    out, _ = run("explain", *where, "--filtered")
+    assert f"Step {step}: predicted {steady[step]}" in out
+    assert "more than the nearest window decided" in out
+    found = explain(clf, again, step, predicted=steady[step])
+    assert f"Nearest {found.own.state}: at distance {found.own.distances[0]:.4g}" in out
+    line = refused("explain", *where[:3], "--step", "2", "--filtered")
+    assert "step 2 ends no complete window" in line
+
+
+def test_explain_the_first_mistake_of_the_filter(folder):
+    clf = mlat.load(folder / "walk.mlat")
+    steady = clf.predict(again, filtered=True)
+    wrong = (steady != "") & (steady != again.states)
+    since = np.array(
+        [len(set(again.states[max(t - clf.width_ + 1, 0) : t + 1])) for t in range(len(again))]
+    )
+    expected = int(np.flatnonzero(wrong & (since == 1))[0])
+    out, _ = run(
+        *("explain", folder / "walk.mlat", folder / "again.csv"),
+        *("--label", "state", "--filtered", "--no-picture"),
+    )
+    assert out.startswith(f"Step {expected} is the first mistake away from a switch.\n")

@@ -1,0 +1,300 @@
+"""``mlat live``: lines in, lines out, one line for whatever is wrong, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import mlat
+from cli_runs import SENSORS, refused, run, write_csv
+from mlat.cli.live import parse_address, parse_far
+from mlat.lab.verify.reading import read_journal
+from mlat.live.core.session import LiveSession
+from mlat.live.journal.journal import Journal
+from mlat.live.journal.recovery import identity_of
+from mlat.synthetic import rotating_states
+
+STREAM = rotating_states(**SENSORS, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("live")
+    write_csv(place / "walk.csv", STREAM)
+    clf = mlat.StreamClassifier(8, metric="euclidean").fit(rotating_states(**SENSORS))
+    clf.save(place / "walk.mlat")
+    other = mlat.StreamClassifier(6, metric="euclidean").fit(rotating_states(**SENSORS))
+    other.save(place / "other.mlat")
+    return place
+
+
+def play(folder: Path, *options: object, model: str = "walk.mlat") -> tuple[str, str]:
+    source = f"replay:{folder / 'walk.csv'}@max"
+    return run("live", folder / model, "--source", source, "--far", "off", *options)
+
+
+@contextmanager
+def process(folder: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a process of its own, with its three streams as pipes."""
+    program = "from mlat.cli import main; main()"
+    given = ["live", folder / "walk.mlat", *options]
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, given)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,  # so that select sees what is unread
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout, child.stderr):
+            stream.close()
+
+
+def line_of(values: object) -> bytes:
+    return json.dumps([float(v) for v in values]).encode() + b"\n"
+
+
+def read_line(stream, seconds: float = 60.0) -> str:
+    assert select.select([stream], [], [], seconds)[0], "nothing was said"
+    return stream.readline().decode()
+
+
+def read_until(stream, words: str) -> str:
+    while True:
+        line = read_line(stream)
+        assert line, f"it ended without saying {words!r}"
+        if words in line:
+            return line
+
+
+# Lines out
+
+
+def test_every_step_of_a_recording(folder):
+    out, error = play(folder)
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [p["step"] for p in told] == list(range(len(STREAM)))
+    expected = mlat.load(folder / "walk.mlat").predict(mlat.Stream(STREAM.values))
+    assert [p["state"] for p in told] == expected.tolist()
+    assert {"proba", "distance", "why", "neighbours", "seq", "time"} <= set(told[-1])
+    assert f"mlat: {len(STREAM)} steps, 7 of them unknown, 0 refused" in error
+
+
+def test_csv(folder):
+    out, _ = play(folder, "--format", "csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert len(rows) == len(STREAM)
+    assert (rows[0]["step"], rows[0]["state"], rows[0]["why"]) == ("0", "", "filling")
+    assert float(rows[-1]["distance"]) > 0
+
+
+def test_filtered(folder):
+    out, _ = play(folder, "--filtered")
+    expected = mlat.load(folder / "walk.mlat").predict(mlat.Stream(STREAM.values), filtered=True)
+    assert [json.loads(line)["state"] for line in out.splitlines()] == expected.tolist()
+
+
+# A journal
+
+
+def test_a_journal_goes_on_and_prints_again_only_when_asked(folder, tmp_path):
+    journal = ("--journal", tmp_path / "journal")
+    first, _ = play(folder, *journal)
+    again, error = play(folder, *journal)
+    assert again == ""
+    assert f"records, with step {len(STREAM)}\n" in error
+    from_there, _ = play(folder, *journal, "--again", 100)
+    assert from_there.splitlines() == first.splitlines()[100:]
+    assert len(read_journal(tmp_path / "journal").predictions) == len(STREAM)
+
+
+def test_a_journal_of_something_else_is_refused(folder, tmp_path):
+    journal = ("--journal", tmp_path)
+    play(folder, *journal)
+    source = ("--source", f"replay:{folder / 'walk.csv'}@max")
+    line = refused("live", folder / "other.mlat", *source, *journal, "--far", "off")
+    assert "is the journal of another model" in line
+    line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off", "--hold", 3)
+    assert "was begun with hold=5, now it is 3" in line
+    session = LiveSession(mlat.load(folder / "walk.mlat"), far=None)
+    with Journal(tmp_path, identity_of(session)):
+        line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off")
+    assert "is in use by another mlat live" in line
+    segment = next(tmp_path.glob("*.journal"))
+    content = bytearray(segment.read_bytes())
+    content[30] ^= 1
+    segment.write_bytes(content)
+    line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off")
+    assert f"{segment.name} is damaged at byte 0" in line
+
+
+# One line for what is wrong
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--source", "fax:1"], "source 'fax' is not known"),
+        (["--source", "replay:none.csv"], "none.csv"),
+        (["--source", "-", "--far", "near"], "--far near: give a positive number"),
+        (["--source", "-", "--serve", "here"], "--serve here: give a host and a port"),
+        (["--source", "-", "--token", "12345678"], "add --serve HOST:PORT"),
+        (["--source", "-", "--keep", "3"], "--keep is about the journal; add --journal DIR"),
+        (["--source", "-", "--fsync", "off"], "add --journal DIR"),
+        (["--source", "-", "--again", "0"], "add --journal DIR"),
+        (["--source", "-", "--reorder", "4"], "order_by"),
+        (["--source", "-", "--missing", "guess"], "'guess'"),
+        (["--source", "-", "--rate", "-1"], "rate must be a positive number"),
+        (["--source", "-", "--serve", "0.0.0.0:0"], "token"),
+        ([], "Missing option '--source'"),
+    ],
+)
+def test_wrong_options(folder, options, words):
+    assert words in refused("live", folder / "walk.mlat", *options)
+
+
+def test_a_recording_of_other_sensors(folder, tmp_path):
+    few = mlat.Stream(STREAM.values[:, :2], channels=STREAM.channels[:2])
+    write_csv(tmp_path / "few.csv", few)
+    line = refused("live", folder / "walk.mlat", "--source", f"replay:{tmp_path / 'few.csv'}")
+    assert "few.csv, line 1: no column 'sensor 3'" in line
+
+
+def test_a_port_in_use(folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(
+            "live", folder / "walk.mlat", "--source", "-", "--serve", f"127.0.0.1:{port}"
+        )
+    assert f"cannot serve on 127.0.0.1:{port}: address already in use" in line
+
+
+def test_addresses_and_factors():
+    assert parse_address("8765") == ("127.0.0.1", 8765)
+    assert parse_address("0.0.0.0:80") == ("0.0.0.0", 80)
+    assert parse_address("[::1]:0") == ("::1", 0)
+    assert (parse_far("off"), parse_far("2.5")) == (None, 2.5)
+
+
+# In a process of its own
+
+
+def test_lines_in_while_they_come_and_an_end_by_ctrl_c(folder):
+    with process(folder, "--source", "-") as child:
+        child.stdin.write(b"".join(line_of(values) for values in STREAM.values[:9]))
+        told = [json.loads(read_line(child.stdout)) for _ in range(9)]
+        assert told[-1]["state"]
+        # What is no step is counted and said, and the session goes on.
+        child.stdin.write(b"[1, 2]\nnonsense\n" + line_of(STREAM.values[9]))
+        assert json.loads(read_line(child.stdout))["step"] == 9
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 130
+        said = child.stderr.read().decode()
+    assert "Traceback" not in said
+    assert len(re.findall("^mlat: refused", said, re.MULTILINE)) in (1, 2)
+    assert re.search(r"^mlat: 10 steps, 7 of them unknown, 2 refused", said, re.MULTILINE)
+
+
+def test_an_end_by_sigterm_is_one(folder, tmp_path):
+    source = f"replay:{folder / 'walk.csv'}@50"
+    with process(folder, "--source", source, "--journal", tmp_path) as child:
+        told = [json.loads(read_line(child.stdout))["step"] for _ in range(5)]
+        child.terminate()
+        assert child.wait(30) == 0
+        told += [json.loads(line)["step"] for line in child.stdout.read().splitlines()]
+        assert "steps" in child.stderr.read().decode().splitlines()[-1]
+    assert told == [one["step"] for _, one in read_journal(tmp_path).predictions]
+    assert list(tmp_path.glob("*.snapshot"))
+
+
+def test_a_broken_pipe_ends_it_quietly(folder, tmp_path):
+    source = f"replay:{folder / 'walk.csv'}@2000"
+    with process(folder, "--source", source, "--journal", tmp_path) as child:
+        read_line(child.stdout)
+        child.stdout.close()
+        assert child.wait(30) == 1
+        said = child.stderr.read().decode()
+    assert "Traceback" not in said
+    assert "Broken" not in said
+    assert read_journal(tmp_path).unfinished == 0
+
+
+def test_a_reader_who_does_not_read_cannot_hold_it_up(folder, tmp_path):
+    long = mlat.Stream(STREAM.values.repeat(40, axis=0), channels=STREAM.channels)
+    write_csv(tmp_path / "long.csv", long)
+    source = f"replay:{tmp_path / 'long.csv'}@max"
+    with process(folder, "--source", source) as child:
+        read_until(child.stderr, "from row 0")
+        deadline = time.monotonic() + 30
+        size = -1
+        while (unread := _unread(child.stdout)) != size and time.monotonic() < deadline:
+            size = unread  # until the pipe is full
+            time.sleep(0.3)
+        child.terminate()
+        assert child.wait(30) == 0
+
+
+def _unread(stream) -> int:
+    import array
+    import fcntl
+    import termios
+
+    size = array.array("i", [0])
+    fcntl.ioctl(stream, termios.FIONREAD, size)
+    return size[0]
+
+
+def test_a_page_to_watch_and_to_teach(folder, tmp_path):
+    options = ("--source", "-", "--serve", "127.0.0.1:0", "--journal", tmp_path)
+    with process(folder, *options) as child:
+        url = read_until(child.stderr, "page at").split()[-1]
+        child.stdin.write(b"".join(line_of(values) for values in STREAM.values[:20]))
+        while json.loads(read_line(child.stdout))["step"] < 19:
+            pass
+        health = json.loads(_get(url + "healthz"))
+        assert health["ok"]
+        assert health["steps"] == 20
+        lesson = urllib.request.Request(
+            url + "teach",
+            json.dumps({"state": "dance", "n": 2}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        assert json.loads(_get(lesson)) == {"state": "dance", "n": 2}
+        assert read_journal(tmp_path).inputs[-1][1:] == ("teach", {"state": "dance", "n": 2})
+        child.stdin.close()  # the source ends, the page stays
+        read_until(child.stderr, "the page stays until Ctrl-C")
+        assert json.loads(_get(url + "healthz"))["steps"] == 20
+        child.terminate()
+        assert child.wait(30) == 0
+
+
+def _get(what: str | urllib.request.Request) -> bytes:
+    with urllib.request.urlopen(what, timeout=20) as answer:
+        return answer.read()
+
+
+def test_a_broker_that_is_not_there_is_said(folder):
+    pytest.importorskip("aiomqtt")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with process(folder, "--source", f"mqtt://127.0.0.1:{port}/walk") as child:
+        assert "try 2 in" in read_until(child.stderr, "refused")
+        child.terminate()
+        assert child.wait(30) == 0

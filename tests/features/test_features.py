@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+
+import mlat
+from mlat import Lift, Stream, StreamClassifier
+from mlat.features.features import Scaling, lift_runs
+from mlat.features.lifts import MAPS
+from mlat.features.whitening import whitening
+from mlat.stream.windows import sliding_windows
+
+ALL = Lift(tuple(MAPS), 15)
+
+
+def make_stream(seed=0, broken=True):
+    """Two states in turn, with an unlabelled stretch, a lost value and a second recording."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(300, 3)) * [1.0, 5.0, 0.1] + [0.0, 100.0, -3.0]
+    states = np.repeat(["a", "b", "a", "", "b", "a"], 50).astype("<U1")
+    if broken:
+        values[[20, 220], [1, 2]] = np.nan
+    return Stream(values, states, recordings=np.arange(300) >= 250)
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return make_stream()
+
+
+def test_each_run_is_lifted_for_itself(stream):
+    lifted = lift_runs(stream, ALL)
+    labelled = stream.labelled & ~stream.missing
+    scale = Scaling(stream.values[labelled].mean(axis=0), stream.values[labelled].std(axis=0))
+    inside = np.zeros(len(stream), bool)
+    for start, stop, code in stream.runs:
+        inside[start:stop] = True
+        run = (stream.values[start:stop] - scale.mean) / scale.scale
+        np.testing.assert_allclose(lifted.values[start:stop], ALL.transform(run), atol=1e-9)
+        assert (lifted.codes[start:stop] == code).all()
+    assert np.isnan(lifted.values[~inside]).all()
+    assert (lifted.codes[~inside] == -1).all()
+
+
+def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
+    """Whole stretches are lifted across a switch, runs are not: a reference knows one state."""
+    lifted = lift_runs(stream, ALL)
+    features = lifted.features()
+    live, runs = features.plain(stream), features.lifted(lifted.values)
+    starts = stream.segments.start.tolist()
+    for start, stop, _ in stream.runs:
+        if start in starts:
+            np.testing.assert_array_equal(live[start:stop], runs[start:stop])
+        else:
+            settled = slice(start + ALL.memory, stop)
+            np.testing.assert_allclose(live[settled], runs[settled], atol=1e-8)
+            assert np.abs(live[start] - runs[start]).max() > 0.01
+    unlabelled = ~stream.labelled & ~stream.missing
+    assert np.isfinite(live[unlabelled]).all()
+    np.testing.assert_array_equal(np.isnan(live).any(axis=1), stream.missing)
+    np.testing.assert_array_equal(np.isnan(live).all(axis=1), stream.missing)
+
+
+def test_features_have_mean_0_and_variance_1_over_the_steps_learned_from(stream):
+    lifted = lift_runs(stream, ALL)
+    half = np.arange(len(stream)) < 150
+    for steps in (None, half):
+        inside = lifted.codes >= 0 if steps is None else steps & (lifted.codes >= 0)
+        features = lifted.features(steps)
+        scaled = features.lifted(lifted.values)[inside]
+        np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose(scaled.std(axis=0), 1)
+
+
+def test_whitening_is_learned_from_the_same_steps(stream):
+    lifted = lift_runs(stream, ALL)
+    some = (np.arange(len(stream)) >= 50) & (lifted.codes >= 0)
+    features = lifted.features(some, whiten=True)
+    X = features.lifted(lifted.values)
+    np.testing.assert_allclose(features.mixing, whitening(X[some], lifted.codes[some]))
+    np.testing.assert_allclose(features.mix(X)[some], X[some] @ features.mixing)
+    assert np.isnan(features(stream)[20]).all()
+    assert np.isfinite(features(stream)[19]).all()
+
+
+def test_codes_need_not_be_without_holes(stream):
+    """Whitening from steps of which a state has none: the others are still told apart."""
+    lifted = lift_runs(make_stream_of_three(), Lift())
+    of_b_and_c = lifted.codes > 0
+    mixing = lifted.features(of_b_and_c, whiten=True).mixing
+    expected = whitening(lifted.values[of_b_and_c], lifted.codes[of_b_and_c] - 1)
+    np.testing.assert_allclose(mixing, expected)
+
+
+def make_stream_of_three():
+    values = np.random.default_rng(1).normal(size=(90, 2)) + np.repeat([0, 9, 20], 30)[:, None]
+    return Stream(values, np.repeat(["a", "b", "c"], 30))
+
+
+@pytest.mark.parametrize(("scale", "lift"), [(True, None), (False, None), (False, ALL)])
+def test_untouched_channels_and_scale_false_keep_their_own(stream, scale, lift):
+    features = lift_runs(stream, lift or Lift(), scale=scale).features(scale=scale)
+    np.testing.assert_array_equal(features.lifted.mean, 0)
+    np.testing.assert_array_equal(features.lifted.scale, 1)
+    if not scale:
+        np.testing.assert_array_equal(features.channels.mean, 0)
+        np.testing.assert_array_equal(features.channels.scale, 1)
+        direct = (lift or Lift()).transform(stream)
+        np.testing.assert_array_equal(features.plain(stream), direct)
+
+
+@pytest.mark.parametrize("step", [1, 7, 40])
+@pytest.mark.parametrize("whiten", [False, True])
+def test_the_references_are_what_the_metric_was_learned_on(stream, step, whiten):
+    class Watching(mlat.LMNN):
+        def fit(self, X, y, **when):
+            self.seen_ = np.array(X)
+            return super().fit(X, y, **when)
+
+    clf = StreamClassifier(
+        width=8, metric=Watching(max_iter=1, n_targets=1), lift=ALL, whiten=whiten, step=step
+    ).fit(stream)
+    features, windows = clf.features_, clf.windows_
+    view = np.lib.stride_tricks.sliding_window_view(clf.reference_features_, 8, axis=0)
+    of_runs = features.mix(view.transpose(0, 2, 1)[windows.start])
+    np.testing.assert_allclose(of_runs, clf.metric_.seen_, rtol=1e-12, atol=1e-12)
+    assert np.isnan(clf.reference_features_[[20, 170, 220]]).all()
+    again = features.of_runs(sliding_windows(stream, 8, step=step))
+    np.testing.assert_array_equal(again, clf.reference_features_)
+
+
+def test_the_references_find_themselves(stream):
+    """A window of a run that begins where a stretch does is its own reference, at distance 0."""
+    clf = StreamClassifier(width=8, metric="euclidean", lift=ALL, whiten=True).fit(stream)
+    distances, rows = clf.kneighbors(stream)
+    for start in (21, 250):  # after the lost value, and the second recording
+        ends = np.arange(start + 7, start + 29)
+        np.testing.assert_array_equal(clf.windows_.start[rows[ends, 0]] + 7, ends)
+        np.testing.assert_allclose(distances[ends, 0], 0, atol=1e-6)
+
+
+def test_a_channel_that_never_moves_gives_features_of_nothing():
+    values = np.random.default_rng(2).normal(size=(200, 3))
+    values[:, 1] = 0.1
+    stream = Stream(values, np.repeat(["a", "b"], 100))
+    lifted = lift_runs(stream, ALL)
+    features = lifted.features(whiten=True)
+    plain = features.plain(stream)
+    still = ALL.channels(3) == 1
+    assert np.abs(plain[:, still]).max() < 1e-9
+    assert np.isfinite(features(stream)).all()
+    # It moves for the first time when it is used: still no more than it moved by.
+    values[:, 1] = 0.3
+    moved = features.plain(Stream(values))[:, still]
+    assert np.isfinite(moved).all()
+
+
+@pytest.mark.parametrize("levels", [(0.1, 0.7), (0.1, 0.7, 0.3), (3.0, 5.0, 5.0, 3.0)])
+def test_rounding_is_not_blown_up_to_a_feature(levels):
+    """A channel that stands at one level in each run: no deviation, no difference, ever."""
+    n = 150
+    rng = np.random.default_rng(3)
+    values = np.column_stack([np.repeat(levels, n), rng.normal(size=n * len(levels))])
+    stream = Stream(values, np.repeat([f"s{i}" for i in range(len(levels))], n))
+    lift = Lift(["running_magnitude", "running_deviation", "running_difference"], 50)
+    lifted = lift_runs(stream, lift)
+    plain = lifted.features().lifted(lifted.values)[:, [0, 2, 4]]
+    magnitude, deviation, difference = np.abs(plain).max(axis=0)
+    assert max(deviation, difference) < 1e-12
+    if len(levels) != 3:  # two levels, as long each: scaled they are 1 and -1, of one magnitude
+        assert magnitude < 1e-9
+    else:
+        assert magnitude > 0.5
+
+
+def test_scaling_by_hand():
+    steps = np.array([[1.0, 5.0, 1e9], [3.0, 5.0, 1e9]])
+    scaling = Scaling.of(steps)
+    np.testing.assert_array_equal(scaling.mean, [2, 5, 1e9])
+    np.testing.assert_array_equal(scaling.scale, [1, 1, 1])
+    np.testing.assert_array_equal(scaling(steps), [[-1, 0, 0], [1, 0, 0]])
+    tiny = Scaling.of(np.array([[0.0], [1e-100]]))  # a small unit is not a still channel
+    np.testing.assert_allclose(tiny.scale, 5e-101)
+    assert Scaling.of(np.array([[0.0], [1e-12]]), least=1e-10).scale == [1.0]
+
+
+def test_single_precision_is_scaled_in_double():
+    stream = make_stream(broken=False)
+    single = Stream(stream.values.astype(np.float32), stream.states, recordings=stream.recordings)
+    features = lift_runs(single, ALL).features(whiten=True)
+    assert features(single).dtype == np.float64
+    double = lift_runs(stream, ALL).features(whiten=True)
+    np.testing.assert_allclose(features(single), double(stream), atol=1e-3)

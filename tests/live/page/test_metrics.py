@@ -1,0 +1,65 @@
+"""What is counted, as Prometheus's own parser reads it."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from test_hub import push
+
+from mlat.live.page.hub import Hub
+from mlat.live.page.metrics import LAG_BOUNDS, Counts, Histogram, exposition
+
+
+def samples(text):
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_the_counts():
+    hub = Hub()
+    page = hub.subscribe()
+    push(hub, 0, 3, why="filling", lag=0.004)
+    push(hub, 3, 2, why="dead channel acc_x", lag=0.004)
+    push(hub, 5, 1, why='odd "reason"\\\n', lag=0.3)
+    push(hub, 6, 4, lag=0.004)
+    hub.emit()
+    hub.refuse("malformed", 2)
+    hub.counts.refused["origin"] += 1
+
+    counters = {"late": 5, "duplicate": 6, "rejected": 7, "held": 8, "gaps": 9}
+    hub.session = SimpleNamespace(counters=counters)
+    found = samples(hub.prometheus())
+    assert found[("mlat_steps_total",)] == 10
+    assert found[("mlat_unknown_total", ("reason", "filling"))] == 3
+    assert found[("mlat_unknown_total", ("reason", "dead channel"))] == 2
+    assert found[("mlat_unknown_total", ("reason", 'odd "reason"\\\n'))] == 1
+    assert found[("mlat_requests_refused_total", ("reason", "origin"))] == 1
+    assert found[("mlat_source_refused_total",)] == 2
+    assert found[("mlat_late_total",)] == 5
+    assert found[("mlat_duplicates_total",)] == 6
+    assert found[("mlat_frames_dropped_total",)] == 0
+    assert found[("mlat_clients",)] == 1
+    assert found[("mlat_lag_seconds_count",)] == 10
+    assert found[("mlat_lag_seconds_bucket", ("le", "0.005"))] == 9
+    assert found[("mlat_lag_seconds_bucket", ("le", "+Inf"))] == 10
+    assert found[("mlat_lag_seconds_sum",)] == pytest.approx(9 * 0.004 + 0.3)
+    page.close()
+    assert samples(hub.prometheus())[("mlat_clients",)] == 0
+
+
+@given(st.lists(st.floats(0, 100), max_size=30))
+def test_a_histogram_counts_what_is_at_most_its_bound(values):
+    histogram = Histogram()
+    for value in values:
+        histogram.observe(value)
+    counts = Counts()
+    counts.lag = histogram
+    found = samples(exposition(counts, {}, clients=0, age=None))
+    for bound in LAG_BOUNDS:
+        at_most = sum(value <= bound for value in values)
+        assert found[("mlat_lag_seconds_bucket", ("le", str(bound)))] == at_most

@@ -1,0 +1,454 @@
+"""From a source to the disk and on: nothing is shown before it is kept, and a restart goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
+from mlat.errors import InputError
+from mlat.lab.verify.reading import Held, read_journal
+from mlat.live import LiveSession, Prediction, Steps
+from mlat.live.journal.journal import Journal
+from mlat.live.journal.recovery import Keeper, identity_of
+from mlat.live.page.hub import Hub
+from mlat.live.run.output import Notices, csv_lines, json_lines
+from mlat.live.run.runner import WAITING_STEPS, Inbox, Runner
+from mlat.live.sources import Arrival, Event, Notice, Refusal
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_the_page_of_a_new_process_shows_what_the_last_one_told(tmp_path, numbered):
+    given = arrivals([3, 1, 7, 20, 4])
+    if numbered:
+        given = [
+            Arrival(Steps(a.steps.values, np.arange(len(a.steps.values)) + 100 * i), a.position)
+            for i, a in enumerate(given)
+        ]
+    _, printed = run(given, tmp_path)
+    session, hub = LiveSession(CLF), Hub()
+    with Journal(tmp_path, identity_of(session)) as journal:
+        Runner(session, Given([]), CLF.channels_, keeper=Keeper(journal), hub=hub).recover()
+    header, (values, proba) = hub.history.between(0, len(printed))
+    np.testing.assert_allclose(values, np.concatenate([a.steps.values for a in given]), rtol=1e-6)
+    np.testing.assert_allclose(proba, [p.proba for p in printed], rtol=1e-6)
+    assert header["runs"][0] == [0, None, "filling"]
+    assert not hub.counts.steps  # they were counted by the process that told them
+
+
+def journaled(held: Held) -> list[int]:
+    return [told["step"] for _, told in held.predictions]
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_predictions_are_those_of_the_session(tmp_path, kept):
+    _, printed = run(arrivals([1, 5, 2, 40, 3, 9, 60]), tmp_path if kept else None)
+    assert same(printed, LiveSession(CLF).push(VALUES[:120]))
+
+
+def test_what_is_waited_for_is_let_through_at_the_end(tmp_path):
+    late = Steps(VALUES[:3], seq=np.array([0, 2, 3]))
+    options = {"order_by": "seq", "reorder": 5}
+    _, printed = run([Arrival(late, "0")], tmp_path, **options)
+    assert [p.seq for p in printed] == [0, 2, 3]
+    again, more = run([Arrival(late, "0")], tmp_path, **options)
+    assert more == []
+    assert again.session.waiting == 0
+
+
+def test_a_stopped_session_goes_on_waiting(tmp_path):
+    late = Steps(VALUES[:3], seq=np.array([0, 2, 3]))
+    options = {"order_by": "seq", "reorder": 5}
+    session = LiveSession(CLF, **options)
+
+    async def go(journal: Journal) -> None:
+        source = Given([Arrival(late, "0")], endless=True)
+        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        task = asyncio.create_task(runner.run())
+        await source.waiting.wait()
+        runner.stop()
+        await task
+        assert source.acknowledged == ["0"]
+
+    with Journal(tmp_path, identity_of(session)) as journal:
+        asyncio.run(go(journal))
+    assert session.waiting == 2
+    last = Arrival(Steps(VALUES[3:4], seq=np.array([1])), "1")
+    _, printed = run([last], tmp_path, **options)
+    assert [p.seq for p in printed] == [1, 2, 3]
+
+
+def test_refusals_are_counted_and_the_session_goes_on(tmp_path, capsys):
+    wrong = Arrival(Steps(np.zeros((2, 5))), "1")
+    first, last = arrivals([4, 4])
+    events = [first, wrong, Refusal("no step", 7), Arrival(last.steps, "2"), Notice("note", "hm")]
+    runner, printed = run(events, tmp_path)
+    assert [p.step for p in printed] == list(range(8))
+    assert runner.notices.n_refused == 9
+    said = capsys.readouterr().err
+    assert "the steps have 5 channels, the model was learned on 3" in said
+    assert "mlat: hm\n" in said
+    assert read_journal(tmp_path).inputs[-1][2]["position"] == "2"
+
+
+def test_one_bad_arrival_does_not_take_its_neighbours_with_it():
+    good = Steps(VALUES[:4], time=np.arange(4.0))
+    bad = Steps(VALUES[4:6], time=np.array([4.0, np.nan]))
+    more = Steps(VALUES[6:8], time=np.array([6.0, 7.0]))
+    runner, printed = run([Arrival(good), Arrival(bad), Arrival(more)])
+    assert [p.time for p in printed] == [0.0, 1.0, 2.0, 3.0, 6.0, 7.0]
+    assert runner.notices.n_refused == 2
+
+
+def test_an_error_of_the_source_ends_the_session(tmp_path):
+    class Failing(Given):
+        async def events(self) -> AsyncIterator[Event]:
+            yield arrivals([5])[0]
+            raise InputError("the sensor burnt down")
+
+    with pytest.raises(InputError, match="burnt down"):
+        run(Failing([]), tmp_path)
+    assert journaled(read_journal(tmp_path)) == list(range(5))
+
+
+def test_a_refused_arrival_alone_is_acknowledged(tmp_path):
+    """Or a broker would wait for it for ever."""
+    source = Given([Arrival(Steps(np.zeros((2, 5))), "7")])
+    run(source, tmp_path)
+    assert source.acknowledged == ["7"]
+
+
+# Disk first
+
+
+def test_nothing_is_seen_before_it_is_on_disk(tmp_path):
+    session = LiveSession(CLF)
+    seen = []
+
+    def on_disk() -> int:
+        return len(read_journal(tmp_path).predictions)
+
+    class Watching(Given):
+        async def acknowledge(self, position: str) -> None:
+            assert int(position) < on_disk()
+            seen.append("acknowledged")
+
+    class Printed(Collected):
+        def write(self, predictions: Sequence[Prediction]) -> None:
+            assert predictions[-1].step < on_disk()
+            seen.append("printed")
+
+    class Page:
+        def publish(self, steps, predictions, session, lag) -> None:
+            assert predictions[-1].step < on_disk()
+            assert session.counters["accepted"] <= on_disk()
+            assert lag > 0
+            seen.append("page")
+
+        def notice(self, kind, text) -> None:
+            pass
+
+    async def go(journal: Journal) -> None:
+        events = arrivals([1] * 30)
+        keeper = Keeper(journal)
+        runner = Runner(
+            session, Watching(events), CLF.channels_, keeper=keeper, lines=Printed(), hub=Page()
+        )
+        await runner.run()
+
+    with Journal(tmp_path, identity_of(session)) as journal:
+        asyncio.run(go(journal))
+    assert {"acknowledged", "printed", "page"} == set(seen)
+
+
+class SlowDisk(Journal):
+    """A journal whose disk takes its time."""
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def append(self, batch):
+        self.begun.set()
+        assert self.goes_on.wait(10)
+        return super().append(batch)
+
+
+def test_what_arrives_while_the_disk_is_busy_is_one_record(tmp_path):
+    session = LiveSession(CLF)
+
+    async def go(journal: SlowDisk) -> None:
+        source = Given(arrivals([1] * 50))
+        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        task = asyncio.create_task(runner.run())
+        await asyncio.to_thread(journal.begun.wait, 10)
+        await source.waiting.wait()  # it was read to its end meanwhile
+        journal.goes_on.set()
+        await task
+        assert source.acknowledged[-1] == "49"
+
+    with SlowDisk(tmp_path, identity_of(session)) as journal:
+        asyncio.run(go(journal))
+    held = read_journal(tmp_path)
+    assert journaled(held) == list(range(50))
+    assert held.n_records == 2
+    assert [len(what["values"]) for _, _, what in held.inputs] == [1, 49]
+
+
+def test_a_source_has_to_wait_for_a_slow_disk(tmp_path):
+    session = LiveSession(CLF)
+    pieces = 400
+    events = [Arrival(Steps(VALUES[:100]), str(i)) for i in range(pieces)]
+
+    async def go(journal: SlowDisk) -> None:
+        source = Given(events)
+        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        task = asyncio.create_task(runner.run())
+        await asyncio.to_thread(journal.begun.wait, 10)
+        for _ in range(3 * pieces):  # it would have given everything by now
+            await asyncio.sleep(0)
+            # One on its way to the disk, one in hand, and those that wait.
+            assert source.asked <= 2 + np.ceil(WAITING_STEPS / 100)
+        journal.goes_on.set()
+        await task
+        assert source.asked == pieces
+
+    with SlowDisk(tmp_path, identity_of(session)) as journal:
+        asyncio.run(go(journal))
+    assert journaled(read_journal(tmp_path)) == list(range(100 * pieces))
+
+
+def test_the_inbox_gives_all_at_once_and_waits_when_full():
+    async def go() -> None:
+        inbox: Inbox[int] = Inbox(3)
+        for i in range(3):
+            await inbox.put(i)
+        late = asyncio.create_task(inbox.put(3))
+        await asyncio.sleep(0)
+        assert not late.done()
+        assert await inbox.take() == [0, 1, 2]
+        await late
+        assert await inbox.take() == [3]
+
+    asyncio.run(go())
+
+
+# Teaching
+
+
+def teach_between(folder: Path, before: Sequence[Event], after: Sequence[Event]) -> None:
+    """Some steps, a teaching, and some more; the process then ends as if it were killed."""
+    session = LiveSession(CLF)
+
+    async def go(journal: Journal) -> None:
+        source = Given(before, endless=True)
+        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        task = asyncio.create_task(runner.run())
+        await source.waiting.wait()
+        await runner.teach("dance", 3)
+        assert len(read_journal(folder).inputs) >= 2  # on disk already
+        with pytest.raises(InputError):
+            await runner.teach("dance", 10_000)
+        for event in after:
+            runner._inbox.put_now(_waiting(event))
+        runner.stop()
+        await task
+        with pytest.raises(InputError, match="has ended"):
+            await runner.teach("dance")
+
+    with Journal(folder, identity_of(session)) as journal:
+        asyncio.run(go(journal))
+
+
+def _waiting(event: Event) -> object:
+    from mlat.live.run.runner import _Waiting
+
+    return _Waiting(event, 0.0)
+
+
+def test_what_was_taught_is_there_after_a_restart(tmp_path):
+    first, second, third = arrivals([30, 10, 10])
+    teach_between(tmp_path, [first], [second])
+    kinds = [kind for _, kind, _ in read_journal(tmp_path).inputs]
+    assert kinds.count("teach") == 1
+    for snapshot in tmp_path.glob("*.snapshot"):  # by replaying alone
+        snapshot.unlink()
+    runner, printed = run([first, second, third], tmp_path)
+    assert runner.session.counters["taught"] == 3
+    straight = LiveSession(CLF)
+    straight.push(first.steps)
+    straight.teach("dance", 3)
+    straight.push(second.steps)
+    assert same(printed, straight.push(third.steps))
+
+
+# Restarts
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_any_crash_any_batches_the_same_predictions(tmp_path_factory, data):
+    """A process that ends anywhere, with or without a snapshot, its last record torn or not."""
+    folder = tmp_path_factory.mktemp("journal")
+    n = 90
+    values = VALUES[:n].copy()
+    values[data.draw(st.lists(st.integers(0, n - 1), max_size=3))] = np.nan
+    missing = data.draw(st.sampled_from(["abstain", "hold", "reject"]))
+    expected = LiveSession(CLF, missing=missing).push(values)
+    lengths = data.draw(st.lists(st.integers(1, 20), max_size=20))
+    events = arrivals([*lengths, n], values)
+    printed: list[Prediction] = []
+    ends = data.draw(st.lists(st.integers(1, len(events)), max_size=4))
+    for lives_for in [*ends, len(events)]:
+        _, more = run(events[:lives_for], folder, missing=missing)
+        printed += more
+        if data.draw(st.booleans()):
+            for snapshot in sorted(folder.glob("*.snapshot"))[data.draw(st.integers(0, 1)) :]:
+                snapshot.write_bytes(snapshot.read_bytes()[:-1])
+        segment = max(folder.glob("*.journal"))
+        with segment.open("ab") as file:
+            file.write(data.draw(st.sampled_from([b"", b"\xabMLR\0\0", bytes(30)])))
+    assert same(printed, expected)
+    held = read_journal(folder)
+    assert journaled(held) == [p.step for p in expected]
+    np.testing.assert_array_equal(held.values, values)
+
+
+def test_a_lost_record_is_classified_again(tmp_path):
+    """Not acknowledged, so the source gives it again: none is lost."""
+    events = arrivals([10] * 6)
+    run(events[:5], tmp_path)
+    for snapshot in tmp_path.glob("*.snapshot"):
+        snapshot.unlink()
+    segment = max(tmp_path.glob("*.journal"))
+    segment.write_bytes(segment.read_bytes()[:-1])
+    torn = len(journaled(read_journal(tmp_path)))
+    assert torn < 50
+    _, printed = run(events, tmp_path)
+    assert [p.step for p in printed] == list(range(torn, 60))
+
+
+def test_a_broken_snapshot_falls_back_to_the_one_before(tmp_path):
+    events = arrivals([25, 25, 25, 10])
+    run(events[:1], tmp_path)
+    run(events[:2], tmp_path)
+    newest, older = sorted(tmp_path.glob("*.snapshot"), reverse=True)[:2]
+    newest.write_bytes(newest.read_bytes()[:-5])
+    with Journal(tmp_path, identity_of(LiveSession(CLF))) as journal:
+        recovered = Keeper(journal).recover(LiveSession(CLF))
+    assert recovered.snapshot == int(older.stem.removeprefix("state-"))
+    assert recovered.steps == 25
+    _, printed = run(events, tmp_path)
+    assert same(printed, LiveSession(CLF).push(VALUES[:85])[50:])
+
+
+def test_records_that_a_snapshot_knows_of_may_not_be_gone(tmp_path):
+    run(arrivals([25, 25]), tmp_path)
+    segment = max(tmp_path.glob("*.journal"))
+    segment.write_bytes(segment.read_bytes()[:-1])
+    with pytest.raises(InputError, match="records are lost; put back a copy"):
+        run(arrivals([25, 25, 25]), tmp_path)
+
+
+def test_other_predictions_than_before_are_refused(tmp_path, monkeypatch):
+    run(arrivals([15]), tmp_path)
+    for snapshot in tmp_path.glob("*.snapshot"):
+        snapshot.unlink()
+    push = LiveSession.push
+
+    def changed(self, *given):
+        *most, last = push(self, *given)
+        other = next(c for c in CLF.classes_ if c != last.state)
+        return [
+            *most,
+            Prediction(**{f: getattr(last, f) for f in last.__slots__} | {"state": other}),
+        ]
+
+    monkeypatch.setattr(LiveSession, "push", changed)
+    with pytest.raises(InputError, match=r"record 0: step 14 was .* the model or mlat has changed"):
+        run(arrivals([15, 5]), tmp_path)
+
+
+def test_rounding_is_no_difference(tmp_path, monkeypatch):
+    run(arrivals([15]), tmp_path)
+    for snapshot in tmp_path.glob("*.snapshot"):
+        snapshot.unlink()
+    push = LiveSession.push
+
+    def rounded(self, *given):
+        return [
+            Prediction(
+                **{f: getattr(p, f) for f in p.__slots__} | {"distance": p.distance * (1 + 1e-12)}
+            )
+            for p in push(self, *given)
+        ]
+
+    monkeypatch.setattr(LiveSession, "push", rounded)
+    _, printed = run(arrivals([15, 5]), tmp_path)
+    assert [p.step for p in printed] == [15, 16, 17, 18, 19]
+
+
+def test_old_segments_go_when_snapshots_cover_them(tmp_path):
+    session = LiveSession(CLF)
+
+    async def go(journal: Journal, events: Sequence[Event]) -> None:
+        keeper = Keeper(journal, snapshot_steps=10, keep=2)
+        runner = Runner(session, Given(events), CLF.channels_, keeper=keeper)
+        runner.recover()
+        await runner.run()
+
+    events = arrivals([10] * 12)
+    for i in range(1, 12):  # a life for each arrival: a record and a snapshot
+        session = LiveSession(CLF)
+        with Journal(tmp_path, identity_of(session), segment_size=1) as journal:
+            asyncio.run(go(journal, events[:i]))
+            assert len(journal.segments()) <= 4
+    assert journal.begin > 0
+    for snapshot in sorted(tmp_path.glob("*.snapshot"))[1:]:  # even the oldest will do
+        snapshot.write_bytes(b"broken")
+    _, printed = run(events, tmp_path)
+    assert same(printed, LiveSession(CLF).push(VALUES[:120])[110:])
+
+
+# What is said
+
+
+def test_lines_of_both_forms():
+    nan = float("nan")
+    known = Prediction(3, "walk, fast", 0.5, 1.25, (4, 2), "", 7, 0.5, (0.5, 0.5))
+    unknown = Prediction(4, "", nan, nan, (), "missing", None, None, ())
+    assert json_lines([known, unknown]) == (
+        '{"step": 3, "state": "walk, fast", "proba": 0.5, "distance": 1.25, "why": "", '
+        '"neighbours": [4, 2], "seq": 7, "time": 0.5}\n'
+        '{"step": 4, "state": "", "proba": null, "distance": null, "why": "missing", '
+        '"neighbours": [], "seq": null, "time": null}\n'
+    )
+    assert csv_lines([known, unknown]) == ('3,"walk, fast",0.5,1.25,,4 2,7,0.5\n4,,,,missing,,,\n')
+
+
+def test_of_many_refusals_a_few_are_said(capsys):
+    now = [0.0]
+    notices = Notices(clock=lambda: now[0], at_once=2)
+    for i in range(5):
+        notices.refused(f"no number in line {i}", 2)
+    notices.notice("retrying", "another kind\nof line")
+    now[0] = 1.5
+    notices.refused("no number")
+    notices.refused("no number")
+    assert capsys.readouterr().err == (
+        "mlat: refused 2 times: no number in line 0\n"
+        "mlat: refused 2 times: no number in line 1\n"
+        "mlat: another kind of line\n"
+        "mlat: refused: no number (and 6 more since the last such line)\n"
+    )
+    assert notices.n_refused == 12

@@ -1,0 +1,646 @@
+"""MQTT against real brokers: nothing is lost or doubled when either side goes away."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+import brokers
+from mlat import InputError
+from mlat.live.sources import Arrival, Notice, Refusal, open_source
+from mlat.live.sources.mqtt import MOST_UNACKNOWLEDGED, Deliveries, MqttAddress
+
+aiomqtt = pytest.importorskip("aiomqtt")
+
+CHANNELS = ("ax", "ay")
+TIMEOUT = 20
+
+
+@pytest.fixture(scope="module", params=brokers.KINDS)
+def broker(request, tmp_path_factory):
+    """One for all tests that leave it alone."""
+    brokers.need(request.param)
+    with brokers.Broker(request.param, tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def new_broker(tmp_path):
+    """Brokers that a test may kill."""
+    with contextlib.ExitStack() as stack:
+
+        def start(kind, settings=""):
+            brokers.need(kind)
+            return stack.enter_context(brokers.Broker(kind, tmp_path, settings, durable=True))
+
+        yield start
+
+
+class Consumer:
+    """Takes the events of a source; acknowledges as it is told."""
+
+    def __init__(self, port, topic, *, query="", after="", keep=lambda arrival: True, **options):
+        spec = f"mqtt://127.0.0.1:{port}/{topic}{query}"
+        self.source = open_source(spec, **options)
+        self.events, self.seq = [], []
+        self.position = ""
+        self.keep = keep
+        self._after = after
+        self._more = asyncio.Condition()
+
+    async def __aenter__(self):
+        await self.source.open(CHANNELS, self._after)
+        self._task = asyncio.create_task(self._consume())
+        return self
+
+    async def __aexit__(self, *error):
+        await self.source.close()
+        await asyncio.wait_for(self._task, 5)
+
+    async def _consume(self):
+        async for event in self.source.events():
+            self.events.append(event)
+            if isinstance(event, Arrival):
+                self.position = event.position
+                if event.steps.seq is not None:
+                    self.seq += event.steps.seq.tolist()
+                if self.keep(event):
+                    await self.source.acknowledge(event.position)
+            async with self._more:
+                self._more.notify_all()
+
+    async def until(self, condition):
+        async with self._more:
+            await asyncio.wait_for(self._more.wait_for(condition), TIMEOUT)
+
+    async def until_connected(self, times=1):
+        await self.until(lambda: len(self.told("connected")) >= times)
+
+    def told(self, kind):
+        return [e.text for e in self.events if isinstance(e, Notice) and e.kind == kind]
+
+    def refusals(self):
+        return [e for e in self.events if isinstance(e, Refusal)]
+
+
+async def publish(port, topic, payloads, *, qos=1, **options):
+    async with aiomqtt.Client("127.0.0.1", port, **options) as client:
+        for payload in payloads:
+            await client.publish(topic, payload, qos=qos)
+
+
+def numbered(*seq):
+    return [json.dumps({"seq": n, "values": [n, None]}) for n in seq]
+
+
+async def nothing_is_left(port, topic, query):
+    """The broker has kept no message for this client: the next it gets is a new one."""
+    async with Consumer(port, topic, query=query) as again:
+        await again.until_connected()
+        await publish(port, topic, numbered(9999))
+        await again.until(lambda: again.seq)
+    assert again.seq == [9999]
+    assert not again.refusals()
+
+
+# --- what is read ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["json", "f4", "f8", "q+f4", "q+f8"])
+def test_steps_come_as_they_were_published(broker, form):
+    sent = np.arange(40.0).reshape(20, 2)
+    batches = np.split(sent, [1, 5, 12])
+
+    def payload(first, rows):
+        if form == "json":
+            return json.dumps(
+                [{"seq": first + i, "values": r} for i, r in enumerate(rows.tolist())]
+            )
+        head = first.to_bytes(8, "little") if form.startswith("q") else b""
+        return head + rows.astype(f"<{form[-2:]}").tobytes()
+
+    async def run():
+        topic = f"lab/{form.replace('+', '-')}"
+        async with Consumer(broker.port, topic, query=f"?format={form}") as consumer:
+            await consumer.until_connected()
+            first = np.cumsum([0, *map(len, batches)]).tolist()
+            payloads = [payload(at, b) for at, b in zip(first, batches, strict=False)]
+            await publish(broker.port, topic, payloads)
+            arrived = lambda: [e.steps for e in consumer.events if isinstance(e, Arrival)]  # noqa: E731
+            await consumer.until(lambda: sum(map(len, arrived())) == 20)
+        np.testing.assert_array_equal(np.concatenate([s.values for s in arrived()]), sent)
+        if form not in ("f4", "f8"):
+            assert consumer.seq == list(range(20))
+        assert "without ?client=NAME" in consumer.told("note")[0]
+
+    asyncio.run(run())
+
+
+def test_what_is_not_a_step_is_refused_and_the_rest_goes_on(broker):
+    async def run():
+        query = "?client=refusing"
+        async with Consumer(broker.port, "lab/bad", query=query) as consumer:
+            await consumer.until_connected()
+            bad = [b"nonsense", b"[1]", b"[1,NaN]", b'[1,"2"]', b"", b"x" * 1_500_000, b"\xff[1,2]"]
+            await publish(broker.port, "lab/bad", [bad[0], *numbered(1), *bad[1:]])
+            await consumer.until(lambda: sum(r.count for r in consumer.refusals()) == len(bad))
+        assert consumer.seq == [1]
+        assert consumer.refusals()[0].reason.startswith("topic lab/bad: 'nonsense' is not JSON")
+        await nothing_is_left(broker.port, "lab/bad", query)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"x" * 1_500_000, "1500000 bytes are too many; send at most 1048576"),
+        (b"[1,2,3]", "3 values where the model has 2 channels"),
+        (b'[[1,2],{"values":[1,2],"seq":1}]', "some of its steps have a seq or a time"),
+        (b'[[1,2],[1,"a"]]', "step 1 of 2: channel 'ay' is 'a', which is not a number"),
+    ],
+)
+def test_the_reason_names_the_topic_and_the_fault(broker, payload, reason):
+    async def run():
+        async with Consumer(broker.port, "lab/reason") as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/reason", [payload])
+            await consumer.until(consumer.refusals)
+        [refusal] = consumer.refusals()
+        assert refusal.reason.startswith(f"topic lab/reason: {reason}")
+
+    asyncio.run(run())
+
+
+def test_a_retained_value_of_the_past_is_no_step(broker):
+    async def run():
+        async with aiomqtt.Client("127.0.0.1", broker.port) as client:
+            await client.publish("lab/retained", numbered(5)[0], qos=1, retain=True)
+        async with Consumer(broker.port, "lab/retained") as consumer:
+            await consumer.until(consumer.refusals)
+            await publish(broker.port, "lab/retained", numbered(6))
+            await consumer.until(lambda: consumer.seq)
+        assert consumer.seq == [6]
+        assert "it is retained, a value of the past" in consumer.refusals()[0].reason
+
+    asyncio.run(run())
+
+
+def test_messages_without_qos_are_taken_and_said_to_be_unsafe(broker):
+    async def run():
+        async with Consumer(broker.port, "lab/qos0") as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/qos0", numbered(*range(200)), qos=0)
+            await consumer.until(lambda: len(consumer.seq) == 200)
+        assert consumer.seq == list(range(200))
+        assert any("published with QoS 0" in text for text in consumer.told("note"))
+
+    asyncio.run(run())
+
+
+# --- nothing is lost or doubled ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", brokers.KINDS)
+def test_a_broker_killed_in_mid_stream_costs_no_step(new_broker, kind):
+    broker = new_broker(kind)
+
+    async def run():
+        query = "?client=arm"
+        # When the broker dies, steps 40 to 49 are handed on but not yet acknowledged.
+        unsafe = lambda arrival: arrival.steps.seq[-1] < 40 or unsafe.over  # noqa: E731
+        unsafe.over = False
+        async with Consumer(broker.port, "lab/arm", query=query, keep=unsafe) as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/arm", numbered(*range(40)))
+            await consumer.until(lambda: len(consumer.seq) == 40)
+            await publish(broker.port, "lab/arm", numbered(*range(40, 50)))
+            await consumer.until(lambda: len(consumer.seq) == 50)
+            broker.kill()
+            await consumer.until(lambda: consumer.told("lost"))
+            broker.start()
+            await consumer.until_connected(times=2)
+            unsafe.over = True
+            await publish(broker.port, "lab/arm", numbered(*range(50, 100)))
+            await consumer.until(lambda: len(consumer.seq) >= 100)
+        assert consumer.seq == list(range(100))
+        assert "the connection broke off; trying again in" in consumer.told("lost")[0]
+        forgotten = "which had not kept the session of 'arm'" in consumer.told("connected")[1]
+        assert forgotten == (kind == "amqtt")
+        await nothing_is_left(broker.port, "lab/arm", query)
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_restarted_under_a_publisher_costs_no_step(new_broker):
+    broker = new_broker("mosquitto")
+
+    async def run():
+        import paho.mqtt.client as mqtt
+
+        sender = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "sender", clean_session=False)
+        sender.reconnect_delay_set(0.05, 0.2)
+        sender.connect("127.0.0.1", broker.port)
+        sender.loop_start()
+        async with Consumer(broker.port, "lab/arm", query="?client=arm") as consumer:
+            await consumer.until_connected()
+            sent = []
+            for n in range(200):
+                sent.append(sender.publish("lab/arm", numbered(n)[0], qos=1))
+                if n == 100:
+                    broker.stop()
+                    broker.start()
+            await asyncio.to_thread(lambda: [s.wait_for_publish(TIMEOUT) for s in sent])
+            await consumer.until(lambda: set(consumer.seq) >= set(range(200)))
+        sender.loop_stop()
+        # What the publisher itself sends twice differs in nothing but its number.
+        assert sorted(set(consumer.seq)) == list(range(200))
+
+    asyncio.run(run())
+
+
+def test_what_is_published_while_we_are_away_arrives(new_broker):
+    broker = new_broker("mosquitto")  # amqtt keeps nothing for a client without a password
+
+    async def run():
+        query = "?client=away"
+        async with Consumer(broker.port, "lab/arm", query=query) as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/arm", numbered(*range(10)))
+            await consumer.until(lambda: len(consumer.seq) == 10)
+        await publish(broker.port, "lab/arm", numbered(*range(10, 60)))
+        after = consumer.position
+        async with Consumer(broker.port, "lab/arm", query=query, after=after) as again:
+            await again.until(lambda: len(again.seq) >= 50)
+        assert again.seq == list(range(10, 60))
+
+    asyncio.run(run())
+
+
+def test_a_crash_between_the_disk_and_the_acknowledgement_doubles_nothing(new_broker):
+    broker = new_broker("mosquitto")  # amqtt forgets what it has sent and was not acknowledged
+
+    async def run():
+        query, never = "?client=crash", lambda arrival: False
+        async with Consumer(broker.port, "lab/arm", query=query, keep=never) as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/arm", numbered(*range(5)))
+            await consumer.until(lambda: len(consumer.seq) == 5)
+            on_disk = consumer.position  # written, and then the program is killed
+            await publish(broker.port, "lab/arm", numbered(*range(5, 12)))
+            await consumer.until(lambda: len(consumer.seq) == 12)
+        # Not even the first five were acknowledged: without a position all come again, ...
+        async with Consumer(broker.port, "lab/arm", query=query, keep=never) as again:
+            await again.until(lambda: len(again.seq) >= 12)
+        assert again.seq == list(range(12))
+        # ... and behind the position only the others.
+        async with Consumer(broker.port, "lab/arm", query=query, after=on_disk) as resumed:
+            await resumed.until(lambda: len(resumed.seq) >= 7)
+        assert resumed.seq == list(range(5, 12))
+        await nothing_is_left(broker.port, "lab/arm", query)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+def test_without_acknowledgement_reading_stops_and_later_goes_on(broker, qos):
+    async def run():
+        topic, query = f"lab/slow{qos}", f"?client=slow{qos}"
+        never = lambda arrival: False  # noqa: E731
+        async with Consumer(broker.port, topic, query=query, keep=never) as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, topic, numbered(*range(150)), qos=qos)
+            await consumer.until(lambda: len(consumer.seq) >= 20)
+            # The broker has had its turn when it has answered another client.
+            await publish(broker.port, "lab/other", [b"x"])
+            assert len(consumer.seq) <= MOST_UNACKNOWLEDGED
+            consumer.keep = lambda arrival: True
+            await consumer.source.acknowledge(consumer.position)
+            await consumer.until(lambda: len(consumer.seq) >= 150)
+        assert consumer.seq == list(range(150))
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_dies_while_we_do_not_read_costs_no_step(new_broker):
+    settings = "allow_anonymous true\nmax_inflight_messages 0\n"  # it would send all at once
+    broker = new_broker("mosquitto", settings)
+
+    async def run():
+        never = lambda arrival: False  # noqa: E731
+        query = "?client=full"
+        async with Consumer(broker.port, "lab/arm", query=query, keep=never) as consumer:
+            await consumer.until_connected()
+            await publish(broker.port, "lab/arm", numbered(*range(100)))
+            await consumer.until(lambda: len(consumer.seq) == MOST_UNACKNOWLEDGED)
+            # It does not see that the broker is gone before it reads again.
+            broker.kill()
+            broker.start()
+            consumer.keep = lambda arrival: True
+            await consumer.source.acknowledge(consumer.position)
+            await consumer.until(lambda: len(consumer.seq) >= 100)
+        assert consumer.seq == list(range(100))
+        assert len(consumer.told("lost")) == 1
+        await nothing_is_left(broker.port, "lab/arm", query)
+
+    asyncio.run(run())
+
+
+# --- brokers that do not answer ----------------------------------------------------------------
+
+
+def test_a_broker_that_is_not_there_is_told_at_each_try():
+    async def run():
+        async with Consumer(brokers.free_port(), "lab/arm", max_tries=3) as consumer:
+            await consumer.until(lambda: consumer.told("ended"))
+        assert [text.partition(": ")[2].partition("; try")[0] for text in
+                consumer.told("retrying")] == ["connection refused"] * 2  # fmt: skip
+        assert consumer.told("ended")[0].endswith("connection refused; gave up after 3 tries")
+
+    asyncio.run(run())
+
+
+def test_one_that_comes_late_is_found(new_broker):
+    broker = new_broker("amqtt")
+    broker.kill()
+
+    async def run():
+        async with Consumer(broker.port, "lab/arm") as consumer:
+            await consumer.until(lambda: consumer.told("retrying"))
+            broker.start()
+            await consumer.until_connected()
+
+    asyncio.run(run())
+
+
+def test_one_that_says_nothing_does_not_delay_the_end():
+    async def run():
+        async def silent(reader, writer):
+            await asyncio.sleep(60)
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        consumer = Consumer(port, "lab/arm")
+        await consumer.__aenter__()
+        await asyncio.sleep(0)
+        begun = asyncio.get_running_loop().time()
+        await consumer.__aexit__()
+        assert asyncio.get_running_loop().time() - begun < 2
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_a_password_is_used_and_never_told(new_broker, tmp_path, monkeypatch, caplog):
+    tool = shutil.which("mosquitto_passwd")
+    if tool is None:
+        pytest.skip("mosquitto_passwd is not installed (apt-get install mosquitto)")
+    secret = "s3cret/!"
+    passwords = tmp_path / "passwords"
+    subprocess.run([tool, "-c", "-b", passwords, "me", secret], check=True, capture_output=True)
+    if os.geteuid() == 0:
+        passwords.chmod(0o644)
+    broker = new_broker("mosquitto", f"allow_anonymous false\npassword_file {passwords}\n")
+    caplog.set_level(logging.DEBUG)
+
+    async def connect(spec, **options):
+        source = open_source(spec, **options)
+        await source.open(CHANNELS)
+        told = []
+        async for event in source.events():
+            told.append(event)
+            if event.kind in ("connected", "ended"):
+                await source.close()
+        return source, told
+
+    at = f"127.0.0.1:{broker.port}/lab/arm"
+    tries = [f"mqtt://me:wr0ng-one@{at}", f"mqtt://me:s3cret%2F%21@{at}", f"mqtt://me@{at}"]
+    monkeypatch.setenv("MLAT_MQTT_PASSWORD", secret)
+    kinds = []
+    for spec in tries:
+        source, told = asyncio.run(connect(spec, max_tries=2))
+        kinds.append(told[-1].kind)
+        shown = f"{source.name} {told} {vars(source)} {caplog.text}"
+        assert not any(word in shown for word in ("wr0ng", "s3cret"))
+        if kinds[-1] == "ended":
+            assert "not authorized" in told[-1].text.lower()
+    assert kinds == ["ended", "connected", "connected"]
+
+
+def test_tls_trusts_only_the_given_certificate(new_broker, tmp_path):
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed, which makes the certificate")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        [
+            *[openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"],
+            *["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+            *["-keyout", key, "-out", certificate],
+        ],
+        check=True,
+        capture_output=True,
+    )
+    broker = new_broker(
+        "mosquitto", f"allow_anonymous true\ncertfile {certificate}\nkeyfile {key}\n"
+    )
+
+    async def run():
+        untrusted = open_source(f"mqtts://127.0.0.1:{broker.port}/lab/arm", max_tries=1)
+        await untrusted.open(CHANNELS)
+        *_, last = [event async for event in untrusted.events()]
+        assert "certificate verify failed" in last.text
+
+        query = f"?client=tls&ca={certificate}"
+        source = open_source(f"mqtts://127.0.0.1:{broker.port}/lab/arm{query}")
+        await source.open(CHANNELS)
+        seq = []
+        async for event in source.events():
+            if isinstance(event, Notice):
+                import ssl
+
+                tls = ssl.create_default_context(cafile=certificate)
+                payloads = numbered(*range(100))
+                await publish(broker.port, "lab/arm", payloads, tls_context=tls)
+            if isinstance(event, Arrival):
+                seq += event.steps.seq.tolist()
+                await source.acknowledge(event.position)
+            if len(seq) >= 100:
+                await source.close()
+        assert seq == list(range(100))
+
+    asyncio.run(run())
+
+
+# --- addresses ---------------------------------------------------------------------------------
+
+
+def test_an_address_is_read():
+    address = MqttAddress.parse("mqtts://me:p%40ss@[::1]:99/a/b%20c?client=x&format=q+f4")
+    assert (address.host, address.port, address.topic) == ("::1", 99, "a/b c")
+    assert (address.user, address.password, address.tls) == ("me", "p@ss", True)
+    assert (address.client, address.form) == ("x", "q+f4")
+    assert str(address) == "mqtts://[::1]:99/a/b c"
+    assert MqttAddress.parse("mqtt://h/t").port == 1883
+    assert MqttAddress.parse("mqtts://h/t").port == 8883
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("mqtt://me:secret@host/a/#", "wildcard"),
+        ("mqtt://me:secret@host/a/+/b", "wildcard"),
+        ("mqtt://me:secret@host/a/%23", "wildcard"),
+        ("mqtt://me:secret@host", "names no topic"),
+        ("mqtt://me:secret@/a", "names no host"),
+        ("mqtt://me:secret@host:port/a", "a number for the port"),
+        ("mqtt://me:1/secret@host/a", "an @ stands behind the host"),
+        ("mqtt://me:sec#ret@host/a", "%23"),
+        ("mqtt://me:secret@host/a?format=f2", "format=f2 is not known"),
+        ("mqtt://me:secret@host/a?colour=red", "'colour' is not an option"),
+        ("mqtt://me:secret@[host/a", "cannot be read"),
+    ],
+)
+def test_a_bad_address_is_one_line_without_the_password(spec, reason):
+    with pytest.raises(InputError) as told:
+        open_source(spec)
+    assert reason in str(told.value)
+    assert "sec" not in str(told.value).replace("second", "")
+    assert "\n" not in str(told.value)
+
+
+def test_a_position_of_another_source_is_told():
+    for after in ("17", "x:", "1:not base64!", "1:AAAA"):
+        with pytest.raises(InputError, match="was it another source"):
+            asyncio.run(open_source("mqtt://h/t?client=x").open(CHANNELS, after))
+
+
+# --- the accounts, against a broker that behaves as badly as it may -----------------------------
+
+
+class Accounts(RuleBasedStateMachine):
+    """A broker with a persistent session, a client that crashes, a network that loses packets."""
+
+    def __init__(self):
+        super().__init__()
+        self.published = 0
+        self.kept_by_broker = {}  # packet -> number, as yet unacknowledged
+        self.next_packet = 1
+        self.sent = []  # (packet, again) on their way to the client
+        self.acks = []  # on their way back
+        self.handed_on, self.counts = [], {}
+        self.on_disk, self.position = [], ""
+        self.deliveries = Deliveries()
+        self.deliveries.connected(False)
+
+    def _transmit(self):
+        self.acks += self.deliveries.to_acknowledge()
+
+    @precondition(lambda self: len(self.kept_by_broker) < 300)
+    @rule(n=st.sampled_from([1, 3, 50]))
+    def publish(self, n):
+        for _ in range(n):
+            self.kept_by_broker[self.next_packet] = self.published
+            self.sent.append((self.next_packet, False))
+            self.published += 1
+            self.next_packet = self.next_packet % 65535 + 1
+
+    @precondition(lambda self: self.sent and not self.deliveries.full)
+    @rule(n=st.sampled_from([1, 4, 60]))
+    def deliver(self, n):
+        n = min(n, MOST_UNACKNOWLEDGED)
+        for packet, again in self.sent[:n]:
+            payload = str(self.kept_by_broker[packet] // 3).encode()  # neighbours are alike
+            number = self.kept_by_broker[packet]
+            self._hand_on(self.deliveries.receive(packet, payload, number, again=again))
+        del self.sent[:n]
+        if not any(again for _, again in self.sent):
+            self._hand_on(self.deliveries.subscribed())
+        self._transmit()
+
+    def _hand_on(self, new):
+        for count, number in new:
+            self.handed_on.append(number)
+            self.counts[count] = len(self.handed_on)
+
+    @precondition(lambda self: len(self.on_disk) < len(self.handed_on))
+    @rule(data=st.data(), tells=st.booleans())
+    def keep(self, data, tells):
+        at = data.draw(st.integers(len(self.on_disk) + 1, len(self.handed_on)))
+        count = next(c for c, length in self.counts.items() if length == at)
+        self.on_disk, self.position = self.handed_on[:at], self.deliveries.position(count)
+        if tells:
+            self.deliveries.keep(self.position)
+            self._transmit()
+
+    @rule(n=st.integers(1, 5))
+    def acks_arrive(self, n):
+        for packet in self.acks[:n]:
+            self.kept_by_broker.pop(packet, None)
+        del self.acks[:n]
+
+    @rule()
+    def connection_is_lost(self):
+        self.acks = []
+        self.sent = [(packet, True) for packet in self.kept_by_broker]
+        self.deliveries.connected(True)
+        if self.position:
+            self.deliveries.keep(self.position)
+        self._transmit()
+
+    @rule()
+    def program_is_killed(self):
+        self.deliveries = Deliveries(self.position)
+        self.handed_on = list(self.on_disk)
+        self.counts = {}
+        if self.position:
+            self.counts[int(self.position.partition(":")[0])] = len(self.on_disk)
+        self.connection_is_lost()
+
+    @invariant()
+    def nothing_is_lost_doubled_or_out_of_order(self):
+        assert self.handed_on == list(range(len(self.handed_on)))
+
+    @invariant()
+    def the_broker_forgets_only_what_is_on_disk(self):
+        kept = set(self.on_disk) | set(self.kept_by_broker.values())
+        assert kept >= set(range(self.published))
+
+    @invariant()
+    def memory_is_bounded(self):
+        assert len(self.deliveries._known) <= 2 * MOST_UNACKNOWLEDGED
+        assert len(self.position) < 1500
+
+
+Accounts.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestAccounts = Accounts.TestCase
+
+
+def test_a_refused_message_is_acknowledged_in_its_turn():
+    deliveries = Deliveries()
+    deliveries.connected(False)
+    for packet in (1, 2, 3):
+        deliveries.receive(packet, b"x", None, again=False)
+    deliveries.refuse(2)
+    assert deliveries.to_acknowledge() == []
+    deliveries.keep(deliveries.position(1))
+    assert deliveries.to_acknowledge() == [1, 2]
+    deliveries.refuse(3)
+    assert deliveries.to_acknowledge() == [3]
+
+
+def test_the_same_packet_of_a_forgotten_session_is_another_message():
+    deliveries = Deliveries()
+    deliveries.connected(False)
+    assert deliveries.receive(1, b"x", "first", again=False) == [(1, "first")]
+    deliveries.connected(False)
+    assert deliveries.receive(1, b"x", "second", again=True) == [(2, "second")]

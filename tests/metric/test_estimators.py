@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mlat
+from mlat import InputError
+from mlat.metric import toeplitz
+from mlat.synthetic import rotating_states
+
+
+@pytest.fixture(scope="module")
+def windows():
+    return mlat.sliding_windows(rotating_states(run_length=40, n_channels=3), 8)
+
+
+def fitted(metric, windows):
+    return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
+
+
+ESTIMATORS = [
+    mlat.LMNN(),
+    mlat.LMNN(target_gap=0, shrinkage=1.0),
+    mlat.MLAT(),
+    mlat.MLAT(solver="admm"),
+    mlat.MLAT.as_in_paper(),
+    mlat.MLAT(n_filters=1, n_taps=2),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_conformance(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("metric", ESTIMATORS, ids=repr)
+def test_transform_is_the_metric(metric, windows):
+    metric = fitted(clone(metric), windows)
+    Z = metric.transform(windows.X)
+    flat = windows.X.reshape(len(windows), -1)
+    i, j = np.array([0, 5, 9]), np.array([100, 44, 10])
+    M, apart = metric.metric_, flat[i] - flat[j]
+    np.testing.assert_allclose(
+        ((Z[i] - Z[j]) ** 2).sum(axis=1), np.einsum("ni,ij,nj->n", apart, M, apart), rtol=1e-8
+    )
+    np.testing.assert_allclose(M, metric.components_.T @ metric.components_, atol=1e-9)
+    assert toeplitz.is_psd(M)
+    np.testing.assert_array_equal(metric.transform(flat), Z)
+    assert len(metric.get_feature_names_out()) == Z.shape[1]
+    assert metric.history_[-1]["iteration"] == metric.n_iter_
+
+
+def test_flat_and_folded_windows_give_the_same_model(windows):
+    folded = fitted(mlat.MLAT(max_iter=10), windows)
+    flat = mlat.MLAT(width=8, max_iter=10).fit(
+        windows.X.reshape(len(windows), -1), windows.y, start=windows.start, run=windows.run
+    )
+    np.testing.assert_array_equal(folded.blocks_, flat.blocks_)
+    assert folded.blocks_.shape == (8, 3, 3)
+
+
+@pytest.mark.parametrize("metric", ESTIMATORS, ids=repr)
+def test_same_seed_same_model(metric, windows):
+    first, second = fitted(clone(metric), windows), fitted(clone(metric), windows)
+    np.testing.assert_array_equal(first.metric_, second.metric_)
+
+
+def test_more_filters_than_channels_use_the_seed(windows):
+    models = [
+        fitted(mlat.MLAT(n_filters=5, max_iter=5, random_state=seed), windows) for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(models[0].taps_, models[1].taps_)
+    assert not np.array_equal(models[0].taps_, models[2].taps_)
+
+
+def test_without_times_neighbouring_rows_of_a_state_are_a_run(windows):
+    order = np.lexsort((windows.start, windows.run))
+    X, y = windows.X[order], windows.y[order]
+    given = mlat.MLAT(max_iter=5).fit(X, y, start=windows.start[order], run=windows.run[order])
+    guessed = mlat.MLAT(max_iter=5).fit(X, y)
+    np.testing.assert_allclose(given.blocks_, guessed.blocks_, atol=1e-9)
+
+
+def test_the_papers_form_is_algorithm_1_and_nothing_else():
+    parameters = mlat.MLAT.as_in_paper(n_targets=1).get_params()
+    assert parameters["solver"] == "admm"
+    assert parameters["target_gap"] == 0
+    assert parameters["shrinkage"] == 0
+    assert parameters["n_targets"] == 1
+
+
+def test_a_start_is_taken(windows):
+    first = fitted(mlat.MLAT(max_iter=30), windows)
+    again = fitted(mlat.MLAT(max_iter=30, init=first.taps_), windows)
+    assert again.n_iter_ < first.n_iter_ or again.loss_ < first.loss_
+    free = fitted(mlat.LMNN(max_iter=30), windows)
+    assert (
+        fitted(mlat.LMNN(max_iter=30, init=free.components_), windows).loss_ <= free.loss_ * 1.001
+    )
+
+
+def test_inside_pipeline_and_grid_search(windows):
+    flat = windows.X.reshape(len(windows), -1)
+    pipeline = make_pipeline(
+        StandardScaler(), mlat.MLAT(width=8, max_iter=5), KNeighborsClassifier(1)
+    )
+    search = GridSearchCV(pipeline, {"mlat__n_taps": [2, 8]}, cv=2, error_score="raise")
+    search.fit(flat, windows.y)
+    assert search.best_params_["mlat__n_taps"] in (2, 8)
+    pipeline.fit(flat, windows.y, mlat__start=windows.start, mlat__run=windows.run)
+    assert pipeline.score(flat, windows.y) > 0.9
+
+
+def test_verbose_prints_each_iteration(windows, capsys):
+    metric = fitted(mlat.LMNN(max_iter=3, verbose=1), windows)
+    assert capsys.readouterr().out.count("[LMNN] iteration") == metric.n_iter_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_targets": 0}, "n_targets must be a whole number of at least 1, not 0"),
+        ({"n_targets": 2.5}, "n_targets must be a whole number"),
+        ({"target_gap": "walk"}, 'target_gap must be a whole number of at least 0 or "run"'),
+        ({"push_weight": 1.5}, "push_weight must be a number from 0 to 1, not 1.5"),
+        ({"shrinkage": -1}, "shrinkage must be a number of at least 0"),
+        ({"solver": "sgd"}, 'solver must be "filter" or "admm", not \'sgd\''),
+        ({"rho": 0.0}, "rho must be a number"),
+        ({"n_taps": 0}, "n_taps must be a whole number of at least 1"),
+        ({"init": "pca"}, 'init must be "identity" or an array'),
+        ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\), this problem needs"),
+        ({"init": np.full((2, 3, 3), np.nan)}, "init holds NaN or infinity"),
+        ({"width": 7}, "windows have 8 steps but width is 7"),
+        ({"n_targets": 1000}, r"fewer windows \(66\) than n_targets \(1000\)"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"tol": -1.0}, "tol must be"),
+    ],
+)
+def test_bad_parameters_get_one_line(windows, parameters, message):
+    with pytest.raises(InputError, match=message) as caught:
+        fitted(mlat.MLAT(**parameters), windows)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_windows_get_one_line(windows):
+    X, y = windows.X, windows.y
+    broken = X.copy()
+    broken[3, 2, 1] = np.nan
+    place = "X holds NaN in window 3, step 2, channel 1; leave out"
+    with pytest.raises(InputError, match=place):
+        mlat.MLAT().fit(broken, y)
+    with pytest.raises(InputError, match=place):
+        mlat.MLAT(max_iter=1).fit(X, y).transform(broken)
+    with pytest.raises(InputError, match="one class, backwards"):
+        mlat.MLAT().fit(X[y == "backwards"], y[y == "backwards"])
+    with pytest.raises(InputError, match="26 features do not fold into windows of width 8"):
+        mlat.MLAT(width=8).fit(np.zeros((20, 26)), [0, 1] * 10)
+    with pytest.raises(InputError, match=r"start must have one entry per window \(264\)"):
+        mlat.MLAT().fit(X, y, start=[1, 2])
+    with pytest.raises(InputError, match="start must hold whole numbers"):
+        mlat.MLAT().fit(X, y, start=np.linspace(0, 1, len(X)))
+    metric = mlat.MLAT(max_iter=1).fit(X, y)
+    with pytest.raises(InputError, match="8 steps and 2 channels, but the metric was learned on 8"):
+        metric.transform(X[:, :, :2])
+
+
+def test_runs_may_be_named(windows):
+    names = np.array([f"run {r}" for r in windows.run])
+    named = mlat.MLAT(max_iter=2).fit(windows.X, windows.y, start=windows.start, run=names)
+    numbered = fitted(mlat.MLAT(max_iter=2), windows)
+    np.testing.assert_allclose(named.blocks_, numbered.blocks_, atol=1e-12)
+
+
+def test_a_constant_stream_does_not_break_it():
+    X = np.zeros((20, 4, 2))
+    metric = mlat.MLAT().fit(X, [0] * 10 + [1] * 10)
+    assert np.isfinite(metric.blocks_).all()
+
+
+def test_data_of_any_scale_is_learned_alike(windows):
+    """The start is scaled to the data, so units do not matter."""
+    metrics = [fitted(mlat.MLAT(max_iter=20), windows)]
+    X = windows.X * 1e6
+    metrics.append(mlat.MLAT(max_iter=20).fit(X, windows.y, start=windows.start, run=windows.run))
+    np.testing.assert_allclose(metrics[0].blocks_, metrics[1].blocks_ * 1e12, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import doctest
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlat.stream.windows
+from doc_examples import DOCS, run_examples
+from mlat.errors import InputError
+from mlat.stream.stream import Stream
+from mlat.stream.windows import sliding_windows
+from naive import naive_windows
+from stream_strategies import stream_parts, unhurried
+
+
+def test_examples():
+    assert doctest.testmod(mlat.stream.windows).failed == 0
+    run_examples(DOCS / "windows.md")
+
+
+def quiet_windows(stream, *args, **kwargs):
+    """The windows without the warning for states that give none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sliding_windows(stream, *args, **kwargs)
+
+
+@unhurried
+@given(stream_parts(), st.integers(1, 6), st.integers(1, 4))
+def test_windows_are_the_naive_ones(parts, width, step):
+    values, states, recordings, time, max_gap = parts
+    stream = Stream(values, states, recordings=recordings, time=time, max_gap=max_gap)
+    expected = naive_windows(values, states, width, step, recordings, time, max_gap)
+    if not expected:
+        with pytest.raises(InputError):
+            sliding_windows(stream, width, step=step)
+        return
+    windows = quiet_windows(stream, width, step=step)
+    found = zip(windows.start.tolist(), windows.run.tolist(), windows.y.tolist(), strict=True)
+    assert list(found) == expected
+    rows = np.array([values[start : start + width] for start, _, _ in expected])
+    np.testing.assert_array_equal(windows.X, rows)
+    np.testing.assert_array_equal(windows.view[windows.start], rows)
+
+
+@unhurried
+@given(stream_parts(), st.integers(1, 6), st.integers(1, 4))
+def test_windows_of_any_state_cross_switches_only(parts, width, step):
+    values, states, recordings, time, max_gap = parts
+    stream = Stream(values, states, recordings=recordings, time=time, max_gap=max_gap)
+    windows = sliding_windows(stream, width, step=step, labelled=False)
+    one_state = ["s"] * len(values)
+    expected = naive_windows(values, one_state, width, step, recordings, time, max_gap)
+    assert list(zip(windows.start, windows.run, strict=True)) == [(t, r) for t, r, _ in expected]
+    assert windows.y.tolist() == [states[t + width - 1] for t, _, _ in expected]
+    assert windows.X.shape == (len(expected), width, values.shape[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("step", [1, 3])
+def test_the_windows_of_one_run_share_memory_with_the_stream(dtype, step):
+    values = np.arange(40, dtype=dtype).reshape(20, 2)
+    windows = sliding_windows(Stream(values, ["a"] * 20), 5, step=step)
+    assert np.shares_memory(windows.X, values)
+    assert windows.X.dtype == dtype
+
+
+@unhurried
+@given(stream_parts(), st.integers(1, 6))
+def test_the_view_never_copies(parts, width):
+    values, states, *_ = parts
+    windows = sliding_windows(Stream(values, states), width, labelled=False)
+    assert windows.view.shape == (max(0, len(values) - width + 1), width, values.shape[1])
+    if windows.view.size:
+        assert np.shares_memory(windows.view, values)
+        assert not windows.view.flags.writeable
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_windows_of_several_runs_are_gathered_row_by_row(order):
+    values = np.array(np.arange(20.0).reshape(10, 2), order=order)
+    stream = Stream(values, ["a"] * 6 + ["b"] * 4)
+    windows = sliding_windows(stream, 3)
+    assert windows.X.flags.c_contiguous
+    assert not windows.X.flags.writeable
+    assert windows.X is windows.X
+    assert windows.X.reshape(len(windows), -1)[4].tolist() == list(range(12, 18))
+
+
+def test_take_and_by_run():
+    stream = Stream(np.arange(12.0), ["a"] * 5 + ["b"] * 3 + ["a"] * 4)
+    windows = sliding_windows(stream, 2)
+    assert [(run, rows.tolist()) for run, rows in windows.by_run()] == [
+        (0, [0, 1, 2, 3]),
+        (1, [4, 5]),
+        (2, [6, 7, 8]),
+    ]
+    some = windows.take(windows.y == "b")
+    assert some.start.tolist() == [5, 6]
+    backwards = windows.take(np.array([8, 0]))
+    assert backwards.X[:, 0, 0].tolist() == [10.0, 0.0]
+    assert [run for run, _ in backwards.by_run()] == [0, 2]
+    one = windows.take(np.array([3]))
+    assert np.shares_memory(one.X, stream.values)
+    none = windows.take(np.array([], dtype=int))
+    assert none.X.shape == (0, 2, 1)
+    assert list(none.by_run()) == []
+
+
+@unhurried
+@given(stream_parts(60), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_per_state_draws_without_replacement(parts, per_state, seed):
+    values, states, *_ = parts
+    stream = Stream(values, states)
+    if not len(stream.runs):
+        return
+    everything = quiet_windows(stream, 1)
+    drawn = quiet_windows(stream, 1, per_state=per_state, random_state=seed)
+    assert (np.diff(drawn.start) > 0).all()
+    assert set(drawn.start) <= set(everything.start)
+    for state in np.unique(everything.y):
+        assert (drawn.y == state).sum() == min(per_state, (everything.y == state).sum())
+    again = quiet_windows(stream, 1, per_state=per_state, random_state=seed)
+    assert again.start.tolist() == drawn.start.tolist()
+
+
+def test_per_state_draws_differently_by_seed_and_warns_of_states_with_fewer():
+    stream = Stream(np.arange(110.0), [0] * 100 + [1] * 10)
+    with pytest.warns(UserWarning, match="state 1 has only 9 windows of the 20 asked for"):
+        one = sliding_windows(stream, 2, per_state=20, random_state=1)
+    two = quiet_windows(stream, 2, per_state=20, random_state=np.random.default_rng(2))
+    assert len(one) == len(two) == 29
+    assert one.start.tolist() != two.start.tolist()
+
+
+def test_a_state_too_short_for_a_window_is_warned_of():
+    stream = Stream(np.arange(8.0), ["a"] * 5 + ["b"] * 3)
+    with pytest.warns(UserWarning, match="no run of b is 4 steps long") as caught:
+        windows = sliding_windows(stream, 4)
+    assert set(windows.y) == {"a"}
+    assert caught[0].filename == __file__
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("stream", "arguments", "message"),
+    [
+        (Stream([]), {"width": 1}, "the stream is empty"),
+        (Stream([1.0, 2.0]), {"width": 1}, "the stream has no states"),
+        (Stream([1.0, 2.0], ["", ""]), {"width": 1}, "the stream has no states"),
+        (
+            Stream([[NAN, 0.0], [NAN, 0.0], [0.0, NAN], [0.0, 0.0]], ["a", "a", "b", ""]),
+            {"width": 1},
+            "every labelled step misses a value, 67% of them in channel 'x0'",
+        ),
+        (
+            Stream(np.zeros(5), ["a"] * 2 + ["b"] * 3),
+            {"width": 4},
+            "width 4 is longer than every run; the longest is 3 steps of b at step 2",
+        ),
+        (Stream([1.0], ["a"]), {"width": 0}, "width must be a whole number of steps"),
+        (Stream([1.0], ["a"]), {"width": 1.0}, "width must be a whole number of steps"),
+        (Stream([1.0], ["a"]), {"width": True}, "width must be a whole number of steps"),
+        (Stream([1.0], ["a"]), {"width": 1, "step": 0}, "step must be a whole number"),
+        (Stream([1.0], ["a"]), {"width": 1, "per_state": 0}, "per_state must be a whole number"),
+        (
+            Stream([1.0], ["a"]),
+            {"width": 1, "per_state": 1, "labelled": False},
+            "per_state counts windows by their state",
+        ),
+    ],
+)
+def test_bad_windows(stream, arguments, message):
+    with pytest.raises(InputError, match=message):
+        sliding_windows(stream, **arguments)
+
+
+def test_a_stream_too_short_has_no_window_of_any_state_and_no_error():
+    windows = sliding_windows(Stream([[1.0, 2.0]]), 3, labelled=False)
+    assert len(windows) == 0
+    assert windows.X.shape == windows.view.shape == (0, 3, 2)
+    assert windows.y.shape == (0,)
