@@ -16,7 +16,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
-from mlat.cli import show
+from mlat.cli import screen
 from mlat.cli.one_line import line_for
 from mlat.progress import report
 from mlat.synthetic import rotating_states
@@ -446,7 +446,7 @@ def test_bench_hands_everything_on(monkeypatch):
 
 def test_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, capsys):
     def work() -> None:
-        with show.working("learning"):
+        with screen.working("learning"):
             for step in range(3):
                 report("MLAT", step, 3, {"objective": 0.125})
 
@@ -467,7 +467,7 @@ def test_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, capsys):
     ("n_bytes", "said"), [(999, "999 bytes"), (52_100, "52.1 kB"), (3_000_000_000, "3.0 GB")]
 )
 def test_sizes(n_bytes, said):
-    assert show.size_of(n_bytes) == said
+    assert screen.size_of(n_bytes) == said
 
 
 # In a process of its own

@@ -10,8 +10,8 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
-from mlat.cli import show
-from mlat.cli.fit_options import GOES_WITH, parse_budget
+from mlat.cli import screen
+from mlat.cli.fit import GOES_WITH, parse_budget
 from mlat.errors import InputError
 from mlat.progress import report
 from mlat.synthetic import rotating_states
@@ -188,7 +188,7 @@ def test_left_out_by_the_width_that_was_chosen(tmp_path):
 def test_progress_without_a_known_end(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    with show.working("learning", budget=60):
+    with screen.working("learning", budget=60):
         for step in range(1, 4):
             report("choosing", step, 0, {"score": 0.5, "seconds": 7.0})
     shown = capsys.readouterr().err

@@ -17,9 +17,10 @@ import mlat.cluster
 from cluster_processes import SECONDS, Cluster, die, shared_cluster, time_limit, too_much  # noqa: F401
 from mlat import LMNN, MLAT, InputError, Stream, progress, sliding_windows
 from mlat.cluster.dask import tasks as team_module
-from mlat.cluster.dask.fit import source_of_windows
 from mlat.cluster.dask.problem import LINEAR, DaskProblem, cells_of, evaluate, halves, plan_parts
+from mlat.cluster.dask.sources import source_of_windows
 from mlat.cluster.dask.tasks import Team
+from mlat.errors import ServiceError, WorkerError
 from mlat.stream.windows import Windows
 from mlat.synthetic import rotating_states
 from problems import random_problem
@@ -219,9 +220,11 @@ def test_want_of_memory_and_workers_that_keep_dying_are_said_in_a_line(mortal, m
     client.wait_for_workers(2, timeout=SECONDS)
     monkeypatch.setattr(team_module, "MOST_DEATHS", 2)
     team = Team(client, 1, lambda _, worker: client.scatter(0, workers=[worker]), "More.")
-    with pytest.raises(InputError, match="a worker is out of memory; More"):
+    with pytest.raises(WorkerError, match="a worker is out of memory; More"):
         team.ask(too_much)
-    with pytest.raises(InputError, match=r"workers died 2 times over the same work, .* memory; Mo"):
+    with pytest.raises(
+        WorkerError, match=r"workers died 2 times over the same work, .* memory; Mo"
+    ):
         team.ask(die)
 
 
@@ -308,11 +311,11 @@ def test_a_worker_of_another_version_is_refused(tmp_path):
     other = tmp_path / "other.py"
     other.write_text("import mlat\nmlat.__version__ = '9.9'\n")
     with Cluster(0) as cluster:
-        with pytest.raises(InputError, match="has no workers; start some: dask worker tcp://"):
+        with pytest.raises(ServiceError, match="has no workers; start some: dask worker tcp://"):
             mlat.cluster.fit(cluster.client, MLAT(), small_windows())
         cluster.add_worker("--preload", str(other))
         cluster.client.wait_for_workers(1, timeout=SECONDS)
-        with pytest.raises(InputError, match=r"has mlat 9.9, this client 0\.\d"):
+        with pytest.raises(WorkerError, match=r"has mlat 9.9, this client 0\.\d"):
             mlat.cluster.fit(cluster.client, MLAT(), small_windows())
 
 

@@ -20,7 +20,7 @@ import mlat
 from mlat.cluster import spark_classify, spark_wait
 from mlat.cluster.spark.push import Task, steps_of
 from mlat.cluster.spark.sessions import local_spark
-from mlat.errors import InputError
+from mlat.errors import InputError, MissingPackageError
 from mlat.live import LiveModel, Steps
 from mlat.synthetic import rotating_states
 
@@ -250,7 +250,9 @@ mlat.cluster.spark_classify(None, None, key="who")
 def test_without_java_it_says_so(monkeypatch, home, where):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("JAVA_HOME", home)
-    with pytest.raises(InputError, match=f"needs Java 17 or later, and there is none in {where}"):
+    with pytest.raises(
+        MissingPackageError, match=f"needs Java 17 or later, and there is none in {where}"
+    ):
         local_spark()
 
 

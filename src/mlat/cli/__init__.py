@@ -12,7 +12,7 @@ from .demo import demo
 from .evaluate import evaluate
 from .explain import explain_step
 from .fit import fit
-from .inspect_model import inspect_model
+from .inspect import inspect_model
 from .live import live
 from .one_line import OneLineGroup
 from .predict import predict

@@ -21,7 +21,7 @@ from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from ..synthetic import rotating_states
 from .output import make_folder
-from .show import console, working
+from .screen import console, working
 
 WIDTH = 16
 # Rotations under a drift nearly as large: what tells the states apart is small in each step.

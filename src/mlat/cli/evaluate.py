@@ -10,16 +10,16 @@ import typer
 from ..classifier.model_file import load
 from ..errors import InputError
 from ..explain.confusions import count_confusions
-from . import stream_options as options
+from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
 from .output import check_can_be_folder, make_folder
-from .predict import ModelFile
-from .score import print_score
-from .show import console, working
+from .screen import console, print_score, working
 
 
+@with_columns
 def evaluate(
     model: ModelFile,
-    stream: options.StreamFile,
+    stream: StreamFile,
+    columns: Columns,
     label: Annotated[str, typer.Option(metavar="COL", help="Column of true states.")],
     out: Annotated[
         Path | None,
@@ -34,12 +34,7 @@ def evaluate(
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Draw how sure it is, too (takes as long again).")
     ] = False,
-    recording: options.Recording = None,
-    time: options.Time = None,
-    max_gap: options.MaxGap = None,
-    channels: options.ModelChannels = None,
-    unlabelled: options.Unlabelled = None,
-    filtered: options.Filtered = False,
+    filtered: Filtered = False,
 ) -> None:
     """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline."""
     folder = out or Path(f"{stream.stem}-evaluation")
@@ -47,17 +42,7 @@ def evaluate(
         check_can_be_folder(folder)
     classifier = load(model)
     with working(f"reading {stream.name}"):
-        steps = options.read_for_model(
-            classifier,
-            model,
-            stream,
-            label=label,
-            recording=recording,
-            time=time,
-            max_gap=max_gap,
-            channels=channels,
-            unlabelled=unlabelled,
-        )
+        steps = columns.read_for_model(classifier, model, stream, label)
     if not steps.labelled.any():
         raise InputError(f"{stream}: column {label!r} names no state, so there is nothing to judge")
     with working("predicting"):

@@ -16,19 +16,20 @@ from ..classifier.model_file import load
 from ..errors import InputError
 from ..explain.explanation import Explanation, check_step, explain
 from ..stream.stream import Stream
-from . import stream_options as options
+from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
 from .output import check_can_write
-from .predict import ModelFile
-from .show import console, working
+from .screen import console, working
 
 MAX_FEATURES = 8
 MAX_LAGS = 8
 FORMATS = (".png", ".svg", ".pdf")
 
 
+@with_columns
 def explain_step(
     model: ModelFile,
-    stream: options.StreamFile,
+    stream: StreamFile,
+    columns: Columns,
     step: Annotated[
         int | None,
         typer.Option(
@@ -59,12 +60,7 @@ def explain_step(
         ),
     ] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="Column of true states.")] = None,
-    recording: options.Recording = None,
-    time: options.Time = None,
-    max_gap: options.MaxGap = None,
-    channels: options.ModelChannels = None,
-    unlabelled: options.Unlabelled = None,
-    filtered: options.Filtered = False,
+    filtered: Filtered = False,
 ) -> None:
     """Show why a step got its state: the nearest windows, and what carries the distance to them."""
     if out is not None:
@@ -73,33 +69,23 @@ def explain_step(
         check_can_write(out)
     classifier = load(model)
     with working(f"reading {stream.name}"):
-        steps = options.read_for_model(
-            classifier,
-            model,
-            stream,
-            label=label,
-            recording=recording,
-            time=time,
-            max_gap=max_gap,
-            channels=channels,
-            unlabelled=unlabelled,
-        )
+        steps = columns.read_for_model(classifier, model, stream, label)
     screen = console()
     with working("predicting"):
         if step is None:
             step, why = _choose(classifier, steps, filtered)
             screen.print(why, soft_wrap=True)
-        told = None
+        predicted = None
         if filtered:
             past = steps[: check_step(classifier, steps, step) + 1]
-            told = classifier.predict(past, filtered=True)[-1]
+            predicted = classifier.predict(past, filtered=True)[-1]
         found = explain(
             classifier,
             steps,
             step,
             n_neighbors=neighbors,
             against=_state(against, classifier),
-            predicted=told,
+            predicted=predicted,
         )
     _print_facts(screen, found)
     if not picture:

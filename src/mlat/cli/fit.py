@@ -1,10 +1,13 @@
-"""``mlat fit``: learn a metric and keep it, with its references, as a model file."""
+"""``mlat fit``: learn a metric, and write it with its references as a model file."""
 
 from __future__ import annotations
 
+import re
 import time as clock
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,18 +15,43 @@ from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
-from ..features.lifts import MAPS
-from ..metric.estimators import MLAT
+from ..features.lifts import MAPS, RUNNING, Lift
+from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
-from . import stream_options as options
-from .chosen import is_plain, print_features, print_selection
-from .fit_options import Asked, Metric, Solver
+from .columns import Columns, StreamFile, split_names, with_columns
 from .output import check_can_write
-from .show import console, size_of, working
+from .screen import console, is_plain, print_features, print_selection, size_of, working
 
 
+class Metric(StrEnum):
+    auto = "auto"
+    mlat = "mlat"
+    lmnn = "lmnn"
+    euclidean = "euclidean"
+
+
+class Solver(StrEnum):
+    filter = "filter"
+    admm = "admm"
+
+
+LEARNED = (Metric.mlat, Metric.lmnn)
+NAMED = (*LEARNED, Metric.euclidean)
+GOES_WITH: dict[str, tuple[Metric, ...]] = {
+    "--solver": (Metric.mlat,),
+    "--targets": LEARNED,
+    "--gap": LEARNED,
+    "--shrinkage": LEARNED,
+    "--lift": NAMED,
+    "--whiten": NAMED,
+    "--budget": (Metric.auto,),
+}
+
+
+@with_columns
 def fit(
-    stream: options.StreamFile,
+    stream: StreamFile,
+    columns: Columns,
     label: Annotated[
         str, typer.Option(metavar="COL", help="Column of states.", show_default=False)
     ],
@@ -36,14 +64,6 @@ def fit(
     width: Annotated[
         int, typer.Option(min=1, help="Steps per window; for auto the most it may choose.")
     ] = 10,
-    recording: options.Recording = None,
-    time: options.Time = None,
-    max_gap: options.MaxGap = None,
-    channels: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,C", help="Columns of values; default all that are left."),
-    ] = None,
-    unlabelled: options.Unlabelled = None,
     metric: Annotated[
         Metric, typer.Option(help="How to measure distance; auto chooses, features included.")
     ] = Metric.auto,
@@ -109,7 +129,7 @@ def fit(
     ] = 0.0,
 ) -> None:
     """Learn from a labelled stream to tell its states apart, and write a model."""
-    asked = Asked(
+    options = FitOptions(
         metric=metric,
         solver=solver,
         targets=targets,
@@ -121,18 +141,10 @@ def fit(
         budget=budget,
         unknown_rate=unknown_rate,
     )
-    classifier = asked.classifier(width=width, n_neighbors=neighbors, step=step)
+    classifier = options.classifier(width=width, n_neighbors=neighbors, step=step)
     check_can_write(out)
     with working(f"reading {stream.name}"):
-        labelled = options.read(
-            stream,
-            label=label,
-            recording=recording,
-            time=time,
-            max_gap=max_gap,
-            channels=options.split_names(channels),
-            unlabelled=unlabelled,
-        )
+        labelled = columns.read(stream, label)
     if not labelled.labelled.any():
         raise InputError(
             f"{stream}: column {label!r} names no state; write one for some of the steps"
@@ -151,6 +163,100 @@ def fit(
         print_features(screen, classifier)
     _print_metric(screen, classifier, seconds)
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The options about the metric as they were given; None or False for those that were not."""
+
+    metric: Metric
+    solver: Solver | None = None
+    targets: int | None = None
+    gap: str | None = None
+    shrinkage: float | None = None
+    lift: list[str] | None = None
+    whiten: bool = False
+    reach: int | None = None
+    budget: str | None = None
+    unknown_rate: float = 0.0
+
+    def classifier(self, **shared: Any) -> StreamClassifier:
+        """A classifier that is set up as asked, not fitted yet."""
+        self._check_together()
+        if not 0 <= self.unknown_rate < 1:
+            raise InputError(
+                f"--unknown-rate must be from 0 to less than 1, not {self.unknown_rate:g}"
+            )
+        shared["unknown_rate"] = self.unknown_rate
+        if self.metric is Metric.auto:
+            if self.budget is not None:
+                shared["budget"] = parse_budget(self.budget)
+            return StreamClassifier(metric="auto", reach=self.reach, **shared)
+        return StreamClassifier(
+            metric=self._estimator(), lift=self._lift(), whiten=self.whiten, **shared
+        )
+
+    def _check_together(self) -> None:
+        """Refuse an option that would go unheard."""
+        for option, metrics in GOES_WITH.items():
+            value = getattr(self, option.removeprefix("--"))
+            if value is not None and value is not False and self.metric not in metrics:
+                raise InputError(
+                    f"{option} goes with --metric {_either(metrics)}, not with {self.metric}; "
+                    f"add that, or leave {option} out"
+                )
+        if self.reach is not None and self.metric is not Metric.auto:
+            running = set(split_names(self.lift, "--lift") or ()) & set(RUNNING)
+            if not running:
+                raise InputError(
+                    f"--reach goes with --metric auto, or with a --lift that looks back "
+                    f"({', '.join(RUNNING)}); leave it out"
+                )
+
+    def _estimator(self) -> Any:
+        if self.metric is Metric.euclidean:
+            return "euclidean"
+        given: dict[str, Any] = {
+            "n_targets": self.targets,
+            "target_gap": None if self.gap is None else parse_gap(self.gap),
+            "shrinkage": self.shrinkage,
+            "solver": None if self.solver is None else self.solver.value,
+        }
+        make = LMNN if self.metric is Metric.lmnn else MLAT
+        return make(**{name: value for name, value in given.items() if value is not None})
+
+    def _lift(self) -> Lift | None:
+        names = split_names(self.lift, "--lift")
+        if names is None:
+            return None
+        for name in names:
+            if name not in MAPS:
+                raise InputError(f"--lift knows no map {name!r}; there are {', '.join(MAPS)}")
+        return Lift(names) if self.reach is None else Lift(names, self.reach)
+
+
+def parse_gap(gap: str) -> Any:
+    """ "run", or a number of steps."""
+    if gap == "run":
+        return gap
+    if not (gap.isascii() and gap.isdigit()):
+        raise InputError(f'--gap must be "run" or a whole number of steps, not {gap!r}')
+    return int(gap)
+
+
+def parse_budget(budget: str) -> float:
+    """Seconds, from ``90``, ``60s`` or ``2m``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([sm]?)", budget.strip(), flags=re.ASCII)
+    if found is None:
+        raise InputError(
+            f"--budget must be seconds or minutes, such as 90, 60s or 2m, not {budget!r}"
+        )
+    return float(found[1]) * (60 if found[2] == "m" else 1)
+
+
+def _either(metrics: tuple[Metric, ...]) -> str:
+    *others, last = metrics
+    return f"{', '.join(others)} or {last}" if others else str(last)
 
 
 def _print_stream(screen: Console, stream: Stream, classifier: StreamClassifier) -> None:

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from . import stream_options as options
-from .predict import ModelFile
+from .columns import Filtered, ModelFile
 
 
 class Format(StrEnum):
@@ -111,7 +110,7 @@ def live(
         Dead, typer.Option(help="Unknown while a channel stands still unlike in training.")
     ] = Dead.AUTO,
     search: Annotated[Search, typer.Option(help="How references are searched.")] = Search.AUTO,
-    filtered: options.Filtered = False,
+    filtered: Filtered = False,
     fsync: Annotated[
         Fsync,
         typer.Option(help="Wait for the disk at every record; off survives no loss of power."),

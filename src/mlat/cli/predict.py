@@ -20,19 +20,16 @@ from ..explain.confusions import count_confusions
 from ..stream.file_format import file_format
 from ..stream.stream import Stream
 from ..stream.write import write_states
-from . import stream_options as options
+from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
 from .output import check_can_write
-from .score import print_score
-from .show import console, working
-
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
-]
+from .screen import console, print_score, working
 
 
+@with_columns
 def predict(
     model: ModelFile,
-    stream: options.StreamFile,
+    stream: StreamFile,
+    columns: Columns,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -46,12 +43,7 @@ def predict(
     label: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of true states, to compare with.")
     ] = None,
-    recording: options.Recording = None,
-    time: options.Time = None,
-    max_gap: options.MaxGap = None,
-    channels: options.ModelChannels = None,
-    unlabelled: options.Unlabelled = None,
-    filtered: options.Filtered = False,
+    filtered: Filtered = False,
     confidence: Annotated[
         bool,
         typer.Option(
@@ -70,17 +62,7 @@ def predict(
         check_can_write(out)
     classifier = load(model)
     with working(f"reading {stream.name}"):
-        steps = options.read_for_model(
-            classifier,
-            model,
-            stream,
-            label=label,
-            recording=recording,
-            time=time,
-            max_gap=max_gap,
-            channels=channels,
-            unlabelled=unlabelled,
-        )
+        steps = columns.read_for_model(classifier, model, stream, label)
     with working("predicting"):
         predicted = classifier.predict(steps, filtered=filtered)
         extra = {}
@@ -97,7 +79,7 @@ def predict(
 def _confidence(
     classifier: StreamClassifier, steps: Stream, predicted: NDArray[Any], filtered: bool
 ) -> NDArray[np.float64]:
-    """The probability of the state that was told; NaN where none was."""
+    """The probability of the predicted state; NaN where there is none."""
     probable = classifier.predict_proba(steps, filtered=filtered).max(axis=1)
     return np.where(predicted == classifier.unknown_, np.nan, probable)
 

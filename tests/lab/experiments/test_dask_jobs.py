@@ -12,6 +12,7 @@ from imitations import broken, compute, experiment
 from mlat import InputError
 from mlat.cli.jobs import Doers, do_jobs, doers
 from mlat.cluster.dask.client import connect
+from mlat.errors import ServiceError
 from mlat.lab.experiments.journal import Journal
 from mlat.lab.experiments.runner import plan
 
@@ -59,5 +60,5 @@ def test_a_wrong_address_is_said_soon_and_in_a_line(tmp_path, uci):
     assert "--jobs is for processes here" in refused(
         *command, "--scheduler", "tcp://127.0.0.1:9", "--jobs", 2
     )
-    with pytest.raises(InputError, match="no Dask scheduler at nonsense://x"):
+    with pytest.raises(ServiceError, match="no Dask scheduler at nonsense://x"):
         connect("nonsense://x")

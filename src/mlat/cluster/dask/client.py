@@ -1,11 +1,11 @@
-"""The user's Dask client: is it one, does it reach workers, and do these have the same mlat."""
+"""Checks of the user's Dask client: its type, its workers, and their versions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ... import __version__
-from ...errors import InputError
+from ...errors import InputError, ServiceError, WorkerError, require_package
 
 # What must not differ: mlat itself, and what decides how its objects travel and how it rounds.
 SAME = ("mlat", "numpy", "numba", "distributed")
@@ -15,14 +15,8 @@ WORKER_SECONDS = 60.0  # to wait for a worker when there is none left
 
 
 def import_distributed() -> Any:
-    """The package ``distributed``."""
-    try:
-        import distributed
-    except ModuleNotFoundError:
-        raise InputError(
-            "mlat.cluster needs dask and distributed; install them: pip install 'mlat[dask]'"
-        ) from None
-    return distributed
+    """The package ``distributed``, imported on use."""
+    return require_package("distributed", "dask", "mlat.cluster", title="dask and distributed")
 
 
 def check_client(client: Any) -> None:
@@ -38,7 +32,7 @@ def check_client(client: Any) -> None:
     if client.status != "running":
         raise InputError(f"the client is {client.status}; connect a new one")
     if not client.nthreads():
-        raise InputError(
+        raise ServiceError(
             f"the scheduler at {client.scheduler.address} has no workers; start some: "
             f"dask worker {client.scheduler.address}"
         )
@@ -53,7 +47,7 @@ def check_versions(client: Any) -> None:
     for address, there in client.run(_versions).items():
         for name, version in here.items():
             if there.get(name) != version:
-                raise InputError(
+                raise WorkerError(
                     f"worker {address} has {name} {there.get(name) or 'not installed'}, this "
                     f"client {version}; install the same version on both"
                 )
@@ -79,13 +73,13 @@ def _version(name: str) -> str | None:
 
 
 def await_workers(client: Any) -> dict[str, int]:
-    """The workers and their threads; where none is left, those that come soon."""
+    """The workers and their threads. Where none is left, wait for one."""
     alive: dict[str, int] = client.nthreads()
     if not alive:
         try:
             client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
-            raise InputError(
+            raise WorkerError(
                 f"no worker is left; start one: dask worker {client.scheduler.address}"
             ) from None
         alive = client.nthreads()
@@ -99,7 +93,7 @@ def connect(address: str) -> Any:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(
+        raise ServiceError(
             f"no Dask scheduler at {address} ({why}); start one with `dask scheduler`, and give "
             "the address that it prints"
         ) from None

@@ -4,62 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ...checks import Ints
 from ...errors import InputError
-from ...metric.estimators import MarginMetric, encode_states
+from ...metric.estimators import MarginMetric
 from ...stream.stream import Stream
-from ...stream.windows import Windows, sliding_windows
+from ...stream.windows import Windows
 from .client import check_client
-from .pieces import Index, cut_piece
-from .problem import DaskProblem, Source
-
-# -------------------------------------------------------------------- sources
-# Windows for a fit on a cluster: those that are here, on the client.
-
-
-@dataclass(frozen=True, eq=False)
-class HereSource:
-    """Windows on the client, which sends each part's windows to its worker."""
-
-    windows: Windows
-    index: Index
-
-    def piece(self, client: Any, rows: Ints, worker: str) -> Any:
-        """A future of the :class:`Piece` of these windows, on that worker."""
-        windows = self.windows
-        cut = cut_piece(windows.values, self.index.start[rows], windows.width, rows)
-        return client.scatter(cut, workers=[worker], hash=False)
-
-
-def source_of_windows(windows: Windows) -> HereSource:
-    """From windows that are here."""
-    if not len(windows):
-        raise InputError("there are no windows to learn from")
-    names, codes = encode_states(windows.y)
-    index = Index(
-        windows.width,
-        int(windows.values.shape[1]),
-        names,
-        codes,
-        np.asarray(windows.start, dtype=np.int64),
-        np.asarray(windows.run, dtype=np.int64),
-    )
-    return HereSource(windows, index)
-
-
-def source_of_streams(streams: Sequence[Stream], width: int | None, step: int) -> HereSource:
-    """From streams that are here, one after the other."""
-    if width is None:
-        raise InputError("streams need the steps per window: give the metric a width, MLAT(width)")
-    return source_of_windows(sliding_windows(Stream.join(streams), width, step=step))
-
+from .problem import DaskProblem
+from .sources import WindowSource, source_of_folder, source_of_streams, source_of_windows
 
 Metric = TypeVar("Metric", bound=MarginMetric)
 
@@ -75,21 +31,21 @@ def fit(
 ) -> Metric:
     """Learn a metric from windows that are divided among the workers of a Dask client.
 
-    The same as ``metric.fit`` on one machine, to rounding: the loss is the same sum, in another
-    order. Each evaluation sends the parameters out and partial losses and gradients back; the
-    windows move once.
+    The result is that of ``metric.fit`` on one machine, up to rounding: the loss is the same sum in
+    another order. Each evaluation sends the parameters to the workers and partial losses and
+    gradients back. The windows are sent once.
 
     Parameters
     ----------
     client : distributed.Client
-        Of a cluster that is there; none is made here.
+        Of a cluster that runs already.
     metric : MLAT or LMNN
-        It stays as it is; a fitted copy is returned.
+        It is not changed; a fitted copy is returned.
     windows : Windows, Streams or a folder
         Windows, a list of labelled streams (then the metric needs a ``width``), or a folder of
         Parquet files, one recording or more in each, which the workers read.
     shards : int, optional
-        Into how many the windows are divided; default one for each thread of the workers.
+        Parts that the windows are divided into; default one for each thread of the workers.
     step : int, default=1
         For streams and folders: keep every ``step``-th window of each run.
     **columns
@@ -133,10 +89,8 @@ def fit(
 
 def _source(
     client: Any, metric: MarginMetric, windows: Any, step: int, columns: dict[str, Any]
-) -> Source:
+) -> WindowSource:
     if isinstance(windows, str | os.PathLike):
-        from .pieces import source_of_folder
-
         return source_of_folder(client, windows, metric.width, step, columns)
     if columns:
         raise InputError(f"{', '.join(columns)}: only a folder of files has columns to name")

@@ -21,14 +21,14 @@ class ShardedNeighbors:
     """As :class:`mlat.neighbours.search.NearestNeighbors`, with the references on the workers.
 
     Every worker finds the nearest of its own references; the nearest of these are the nearest of
-    all. Only the points to ask about and k candidates from every shard travel.
+    all. Only the query points and k candidates from every shard are sent.
 
     Parameters
     ----------
     client : distributed.Client
     references : array of shape (n, r), or a list of futures
         An array is divided and sent once. Futures of arrays (m, r) are shards that are on the
-        workers already, and come never here; their rows are numbered one after the other.
+        workers already, and are never fetched; their rows are numbered one after the other.
     shards : int, optional
         Into how many an array is divided; default one for each thread of the workers.
     """
@@ -72,7 +72,7 @@ class ShardedNeighbors:
         return np.sqrt(squared), rows
 
     def release(self) -> None:
-        """Let the workers forget the references."""
+        """Free the references on the workers."""
         self._team.release()
 
     def _take_array(self, references: Floats, shards: int | None) -> None:

@@ -25,10 +25,10 @@ def predict(
     filtered: bool = False,
     **columns: Any,
 ) -> list[NDArray[Any]]:
-    """The states of streams, each as ``clf.predict`` would tell them.
+    """The states of streams, each as ``clf.predict`` gives them.
 
-    The classifier goes to the workers once, each stream to one of them; a worker that dies takes
-    nothing with it that is not sent again.
+    The classifier is sent to the workers once, each stream to one of them. What is lost with a
+    worker is sent again.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class _Model:
 
 
 def predict_one(clf: Any, stream: Any, filtered: bool, columns: Mapping[str, Any]) -> NDArray[Any]:
-    """What a worker does for one stream."""
+    """The states of one stream. Runs on a worker."""
     if isinstance(stream, str):
         from ...stream.read import read_stream
 

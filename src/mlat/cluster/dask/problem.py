@@ -1,10 +1,17 @@
-"""A large-margin problem whose windows are on the workers of a Dask cluster."""
+"""A large-margin problem whose windows are on the workers of a Dask cluster.
+
+The windows are divided into shards. Every pair of windows of different states belongs to exactly
+one *part* of the problem, and every part is on one worker. There are as many parts as shards. Part
+p holds the shards ``p + d`` (modulo S) for d in a small set D of which every number up to S/2 is a
+difference, so that every two shards are together in some part (a cyclic quorum: Kleinheksel &
+Somani 2016). All parts have the same work, and each holds about ``√(2/S)`` of the windows.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +19,9 @@ from ...checks import Floats, Ints
 from ...metric.loss import Share
 from ...metric.problem import Loss, MarginProblem, Problem, scale_for
 from ...metric.targets import Gap, Nearest, Places, check_enough, check_found, places_of
-from .pieces import Index, Piece
+from .pieces import Piece
+from .sources import WindowSource
 from .tasks import Team
-
-# -------------------------------------------------------------------- plan
-# Who compares which windows with which: every pair of shards meets in one part of the problem.
-#
-# There are as many parts as shards. Part p holds the shards ``p + d`` (modulo S) for d in a small
-# set D of which every number up to S/2 is a difference, so that every two shards are together in
-# some part (a cyclic quorum: Kleinheksel & Somani 2016). All parts have the same work, and each
-# holds about ``√(2/S)`` of the windows instead of all of them.
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ def _pairs_by_difference(S: int) -> dict[int, tuple[int, int]]:
 
 
 def cells_of(codes: Ints, n_shards: int) -> Ints:
-    """The cell of each window: of every state, each cell has an equal stretch in time.
+    """The cell of each window: each cell has an equal part of the time of every state.
 
     So every two cells have about as many pairs of windows of different states, and the windows of
-    a cell are few long stretches of the stream.
+    a cell are a few long parts of the stream.
     """
     n_cells = n_shards * halves(n_shards)
     cell = np.empty(len(codes), np.int64)
@@ -114,11 +114,9 @@ def cells_of(codes: Ints, n_shards: int) -> Ints:
     return cell
 
 
-# -------------------------------------------------------------------- parts
-# What a worker does: its part of the targets, of the loss and of the gradient.
-#
-# Plain functions of plain arrays; nothing here knows of Dask. A part is a :class:`Problem` of its
-# own with a :class:`Share`, so the mathematics is that of a fit on one machine.
+# What a worker does: its part of the targets, of the loss and of the gradient. These are plain
+# functions of arrays, without Dask. A part is a `Problem` of its own with a `Share`, so the
+# mathematics is that of a fit on one machine.
 
 Kind = tuple[str, int, int]
 
@@ -127,7 +125,7 @@ LINEAR: Kind = ("linear", 0, 0)
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """What the client tells a part of its windows, in the order of the rows.
+    """What the client sends to a part about its windows, in the order of the rows.
 
     ``targets`` (m, k) are row numbers of the whole problem. Windows that are here as targets only
     have cell -1 and no targets.
@@ -146,7 +144,7 @@ class Sheet:
 
 @dataclass(eq=False)
 class Part:
-    """A problem on a worker, and the losses that were asked for.
+    """A problem on a worker, and its losses.
 
     The losses remember which pairs can matter; that changes no result, so a part that is lost
     is simply built again.
@@ -172,7 +170,7 @@ class Part:
 def find_targets(
     piece: Piece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
 ) -> Nearest:
-    """The nearest windows that the part's tiles have to offer, for all of its windows."""
+    """The nearest windows of each of the part's windows, within its tiles."""
     nearest = Nearest.none(len(piece), k)
     at = {
         (c, s): np.flatnonzero((cell == c) & (codes == s))
@@ -242,23 +240,13 @@ def moments(part: Part) -> tuple[int, Floats, Floats, Floats]:
     return len(own), problem.X.mean(axis=0), own.sum(axis=0), steps.T @ steps
 
 
-class Source(Protocol):
-    """Where the windows come from."""
-
-    @property
-    def index(self) -> Index: ...
-
-    def piece(self, client: Any, rows: Ints, worker: str) -> Any:
-        """A future of the :class:`Piece` of these windows, on that worker."""
-
-
 class DaskProblem(MarginProblem):
     """The loss and its gradient as sums over parts; :class:`mlat.metric.Problem` is the local one.
 
     Parameters
     ----------
     client : distributed.Client
-    source : Source
+    source : WindowSource
     n_shards : int
     n_targets : int
     gap : int or "run"
@@ -268,7 +256,7 @@ class DaskProblem(MarginProblem):
     def __init__(
         self,
         client: Any,
-        source: Source,
+        source: WindowSource,
         n_shards: int,
         *,
         n_targets: int,
@@ -330,7 +318,7 @@ class DaskProblem(MarginProblem):
         return loss
 
     def release(self) -> None:
-        """Let the workers forget the windows."""
+        """Free the windows on the workers."""
         self.team.release()
         self._pieces.clear()
 
@@ -352,8 +340,8 @@ class DaskProblem(MarginProblem):
         def make(part: int, worker: str) -> Any:
             plan = self.plans[part]
             rows = self._rows(plan)
-            told = (places.take(rows), index.codes[rows], self.cell[rows], plan, k)
-            return self._submit(find_targets, worker, [self._piece(part, worker)], *told)
+            sent = (places.take(rows), index.codes[rows], self.cell[rows], plan, k)
+            return self._submit(find_targets, worker, [self._piece(part, worker)], *sent)
 
         nearest = Nearest.none(len(index), k)
         team = Team(self.client, len(self.plans), make, self._advice)
@@ -386,9 +374,9 @@ class DaskProblem(MarginProblem):
         self._pieces.pop((part, worker))
         return built
 
-    def _submit(self, function: Any, worker: str, pieces: list[Any], *told: Any) -> Any:
-        """A task on one worker; what it is told goes there first, beside the graph."""
-        sent = self.client.scatter(list(told), workers=[worker], hash=False)
+    def _submit(self, function: Any, worker: str, pieces: list[Any], *arguments: Any) -> Any:
+        """A task on one worker. Its arguments are sent there first, outside the task graph."""
+        sent = self.client.scatter(list(arguments), workers=[worker], hash=False)
         return self.client.submit(function, *pieces, *sent, workers=[worker], pure=False)
 
 

@@ -1,8 +1,8 @@
-"""Parts of a problem on the workers of a Dask cluster, whatever happens to the workers.
+"""Tasks on a Dask cluster that survive the death of workers.
 
-Which windows a part has is settled once; which worker has the part is not. So results are summed
-in one order, and a part that is lost with its worker is sent anew to another, with the same
-result as if nothing had happened.
+`flow` runs independent tasks, a few at a time. `Team` keeps the parts of one problem on workers:
+what a part holds is fixed, the worker that has it is not. Results are combined in one order, and a
+part that is lost with its worker is built again on another, with the same result.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...errors import InputError
+from ...errors import WorkerError
 from .client import FETCH_SECONDS, await_workers, import_distributed
-
-# -------------------------------------------------------------------- flow
-# Many independent tasks through a cluster: a few at a time, and again where a worker died.
 
 AHEAD = 3  # tasks per thread that are sent before results are awaited: memory stays bounded
 MOST_TRIES = 4
-WATCH_SECONDS = 5.0  # between looks at whether any worker is left
+WATCH_SECONDS = 5.0  # between checks whether any worker is left
+ALIVE_SECONDS = 2.0  # between checks which workers are alive, while results are awaited
+MOST_DEATHS = 3  # of workers during one evaluation
+LARGE = 1_000_000  # bytes; arguments above are sent once instead of with every task
+
+Make = Callable[[int, str], Any]
 
 
 def flow(
     client: Any, n: int, submit: Callable[[int], Any], *, advice: str
 ) -> Iterator[tuple[int, Any]]:
-    """The numbers 0 … n-1 with the results of their tasks, as they are finished.
+    """Yield the numbers 0 … n-1 with the results of their tasks, in the order they finish.
 
     Parameters
     ----------
     submit : callable
-        From a number to the future of its task. Called again where its worker took the data it
-        needs along.
+        From a number to the future of its task. Called again if its worker dies with the data
+        that it needs.
     advice : str
         What to do where workers run out of memory.
     """
@@ -48,7 +50,7 @@ def flow(
                 try:
                     running[submit(number)] = number
                 except (OSError, TimeoutError, KeyError, distributed.CancelledError):
-                    # The worker that it was sent to has gone in this very moment.
+                    # The worker that it was sent to died in this moment.
                     if tries[number] >= MOST_TRIES:
                         raise
                     waiting.append(number)
@@ -70,13 +72,10 @@ def flow(
                 elif future.status == "error":
                     error = future.exception()
                     if isinstance(error, MemoryError | distributed.KilledWorker):
-                        raise InputError(f"a worker is out of memory; {advice}") from None
+                        raise _out_of_memory(advice) from None
                     raise error
                 if tries[number] >= MOST_TRIES:
-                    raise InputError(
-                        f"workers died {MOST_TRIES} times over the same work, most likely for "
-                        f"want of memory; {advice}"
-                    )
+                    raise _too_many_deaths(MOST_TRIES, advice)
                 waiting.append(number)
     finally:
         client.cancel(list(running))
@@ -87,13 +86,6 @@ def _first_done(distributed: Any, futures: list[Any]) -> list[Any]:
     with suppress(TimeoutError, distributed.CancelledError):
         distributed.wait(futures, timeout=WATCH_SECONDS, return_when="FIRST_COMPLETED")
     return [future for future in futures if future.done() or future.status == "lost"]
-
-
-ALIVE_SECONDS = 2.0  # between looks at who is alive, while results are awaited
-MOST_DEATHS = 3  # of workers during one evaluation
-LARGE = 1_000_000  # bytes; arguments above are sent once instead of with every task
-
-Make = Callable[[int, str], Any]
 
 
 class Team:
@@ -133,16 +125,13 @@ class Team:
         return [results[part] for part in range(self.n_parts)]
 
     def release(self) -> None:
-        """Let go of all objects."""
+        """Free all objects."""
         self._parts.clear()
 
     def _place(self, parts: Iterable[int], deaths: int) -> None:
         """See that the parts are on living workers, as evenly as their threads are."""
         if deaths >= MOST_DEATHS:
-            raise InputError(
-                f"workers died {deaths} times over the same work, most likely for want of memory; "
-                + self.advice
-            )
+            raise _too_many_deaths(deaths, self.advice)
         alive = await_workers(self.client)
         for part, worker in list(self._worker.items()):
             if worker not in alive:
@@ -164,7 +153,7 @@ class Team:
                 try:
                     self._parts[part] = self.make(part, self._worker[part])
                 except (OSError, TimeoutError, KeyError, import_distributed().CancelledError):
-                    # The worker has gone in this very moment; the next round sees it.
+                    # The worker died in this moment; the next round sees it.
                     del self._worker[part]
 
     def _collect(
@@ -223,7 +212,7 @@ class Team:
         """Raise what the task raised, unless it failed because its worker did."""
         error = future.exception()
         if isinstance(error, MemoryError | distributed.KilledWorker):
-            raise InputError(f"a worker is out of memory; {self.advice}") from None
+            raise _out_of_memory(self.advice) from None
         if self._worker[part] in alive:
             raise error
 
@@ -231,3 +220,13 @@ class Team:
         if getattr(argument, "nbytes", 0) <= LARGE:
             return argument
         return self.client.scatter(argument, workers=list(workers), broadcast=True, hash=False)
+
+
+def _out_of_memory(advice: str) -> WorkerError:
+    return WorkerError(f"a worker is out of memory; {advice}")
+
+
+def _too_many_deaths(deaths: int, advice: str) -> WorkerError:
+    return WorkerError(
+        f"workers died {deaths} times over the same work, most likely for want of memory; {advice}"
+    )

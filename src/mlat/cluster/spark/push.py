@@ -1,7 +1,7 @@
-"""What a Python worker of Spark does with the new rows of one key: the pure step, and nothing else.
+"""What a Python worker of Spark does with the new rows of one key: the pure live step.
 
-Spark hands in the bytes of the state that it keeps and takes back those of the next one. Nothing
-is remembered here but the model, so a batch that is done again gives the same again.
+Spark keeps the state as bytes: it passes them in, and takes the next state back. The worker keeps
+nothing but the model, so a batch that is repeated gives the same predictions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _models: dict[tuple[Any, ...], LiveModel] = {}
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is told.
+    """What is sent to a worker.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def steps_of(task: Task, frames: Iterable[Any]) -> Steps:
     values = np.array([*joined.pop(0)], np.float64)
     first = dict(task.options)["order_by"]
     keys = [k for k in ((seq, time) if first == "seq" else (time, seq)) if k is not None]
-    # Rows of one number are told apart by what they hold, so that the same one is kept whenever
+    # Rows of one number are ordered by their values, so that the same one is kept whenever
     # the batch is done again: a shuffle brings them in any order.
     order = np.lexsort([*values.T[::-1], *keys[::-1]])
     return Steps(
@@ -144,7 +144,7 @@ def frame_of(task: Task, key: tuple[Any, ...], predictions: list[Prediction]) ->
         time = np.rint(time * MICRO).astype(np.int64)
         time = time.astype("datetime64[us]") if task.time == "stamp" else time
     seq = [p.seq for p in predictions]
-    told = [
+    columns = [
         *[_objects([part] * len(predictions)) for part in key],
         np.array([p.step for p in predictions], np.int64),
         np.array(seq, np.int64) if task.has_seq else _objects(seq),
@@ -155,7 +155,7 @@ def frame_of(task: Task, key: tuple[Any, ...], predictions: list[Prediction]) ->
         _objects([p.why for p in predictions]),
         _objects([p.neighbours for p in predictions]),
     ]
-    return pd.DataFrame(dict(zip(task.columns, told, strict=True)), copy=False)
+    return pd.DataFrame(dict(zip(task.columns, columns, strict=True)), copy=False)
 
 
 def _objects(things: list[Any]) -> Any:

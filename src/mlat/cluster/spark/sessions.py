@@ -1,4 +1,4 @@
-"""A Spark session on this machine, and what a query died of in one line."""
+"""A Spark session on this machine, and the error of a query in one line."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
+from ...errors import InputError, MissingPackageError, ServiceError, WorkerError, require_package
 
 JAVA = 17  # the oldest that Spark 4 runs on
 _REFUSED = re.compile(r"^\s*(?:mlat\.errors\.)?InputError: (.+)$", re.MULTILINE)
 
 
 def import_pyspark(what: str = "spark_classify") -> Any:
-    """The package ``pyspark``, and that which it needs beside it."""
-    try:
-        import pandas  # noqa: F401
-        import pyspark
-    except ImportError as error:
-        lacks = error.name or "pyspark"
-        raise InputError(f"{what} needs {lacks}; install it: pip install 'mlat[spark]'") from None
-    return pyspark
+    """The package ``pyspark``, imported on use, and pandas, which it needs."""
+    require_package("pandas", "spark", what)
+    return require_package("pyspark", "spark", what)
 
 
 def local_spark(cores: int = 1, *, memory: str = "1g", **settings: Any) -> Any:
-    """A session on this machine for trying things out and for tests; nothing listens outside it.
+    """A session on this machine, for trials and tests; nothing listens beyond it.
 
     Parameters
     ----------
@@ -60,7 +55,7 @@ def local_spark(cores: int = 1, *, memory: str = "1g", **settings: Any) -> Any:
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise InputError(
+        raise ServiceError(
             f"Java did not start Spark {pyspark.__version__} ({str(error).splitlines()[0]}); it "
             f"needs Java {JAVA} or later: see `java -version`"
         ) from None
@@ -71,7 +66,7 @@ def _check_java() -> None:
     java = Path(home) / "bin" / "java" if home else shutil.which("java")
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME={home}" if home else "the PATH"
-        raise InputError(
+        raise MissingPackageError(
             f"Spark needs Java {JAVA} or later, and there is none in {where}; install one, such as "
             "openjdk-17-jre-headless, or set JAVA_HOME"
         )
@@ -80,8 +75,7 @@ def _check_java() -> None:
 def spark_wait(query: Any, timeout: float | None = None) -> bool:
     """Wait until a streaming query ends, or for so many seconds; whether it has ended.
 
-    What mlat refused in a worker is raised here as the one line that it is, and not as what Spark
-    makes of it.
+    An `InputError` of a worker is raised here with its own message, without Spark's trace.
 
     Raises
     ------
@@ -100,12 +94,12 @@ def spark_wait(query: Any, timeout: float | None = None) -> bool:
 
 
 def _plain(error: Exception) -> Exception:
-    """The one line in what Spark says, if it is of mlat's."""
+    """The error of mlat that Spark's message holds; otherwise Spark's own."""
     refused = _REFUSED.search(str(error))
     if refused is not None:
         return InputError(refused.group(1).strip())
     if "No module named 'mlat'" in str(error):
-        return InputError(
+        return WorkerError(
             "the Python of Spark's workers has no mlat; install it on every executor, or name the "
             "right one with PYSPARK_PYTHON"
         )

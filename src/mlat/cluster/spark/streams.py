@@ -19,11 +19,7 @@ from ...live.core.model import LiveModel
 from .push import Task, stateful, whole
 from .sessions import import_pyspark
 
-# -------------------------------------------------------------------- spark_columns
-# The columns of a Spark DataFrame of sensor rows: are they there, and can they be what they are
-# said to be.
-
-TOLD = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours")
+PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +32,9 @@ class Columns:
     values: tuple[str, ...]
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def predicted(self) -> tuple[str, ...]:
         """Those of the predictions."""
-        return (*self.keys, *TOLD)
+        return (*self.keys, *PREDICTED)
 
 
 def check_columns(
@@ -69,7 +65,7 @@ def check_columns(
     _check_channels(given, channels)
     found = Columns(keys, seq, time, given)
     _check_types(df, found)
-    clash = [name for name in keys if name in TOLD]
+    clash = [name for name in keys if name in PREDICTED]
     if clash:
         raise InputError(
             f"the key {clash[0]!r} has the name of a column of the predictions; rename it: "
@@ -151,7 +147,7 @@ def rows_for_workers(df: Any, columns: Columns) -> Any:
     return df.select(*kept)
 
 
-def schema_told(df: Any, columns: Columns, numbered: bool) -> Any:
+def schema_predicted(df: Any, columns: Columns, numbered: bool) -> Any:
     """The schema of the predictions, as the workers give them."""
     from pyspark.sql import types as t
 
@@ -163,7 +159,7 @@ def schema_told(df: Any, columns: Columns, numbered: bool) -> Any:
         *(t.StringType(), t.ArrayType(t.LongType())),
     )
     fields = [t.StructField(name, df.schema[name].dataType) for name in columns.keys]
-    fields += [t.StructField(name, kind) for name, kind in zip(TOLD, rest, strict=True)]
+    fields += [t.StructField(name, kind) for name, kind in zip(PREDICTED, rest, strict=True)]
     return t.StructType(fields)
 
 
@@ -178,7 +174,7 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-# Nobody teaches here, so what teaching would need is not kept for each of the streams.
+# Streams on Spark cannot be taught, so what teaching needs is not kept for each of them.
 DEFAULTS = {"teachable": 1, "max_taught": 0}
 
 
@@ -194,10 +190,10 @@ def spark_classify(
 ) -> Any:
     """Predictions for the sensor rows of a DataFrame, each key a stream of its own.
 
-    Each stream is told as :meth:`mlat.live.LiveModel.push` would tell it alone. The state of each
-    is kept by Spark, with the query's checkpoint: after a fault it goes on where it was, and with
-    a source that can be read again and a sink that takes a batch once no prediction is lost and
-    none is doubled.
+    Each stream is classified as :meth:`mlat.live.LiveModel.push` classifies it alone. Spark keeps
+    the state of each in the query's checkpoint. After a fault the query continues where it was.
+    With a source that can be read again and a sink that takes a batch once, no prediction is lost
+    or doubled.
 
     Parameters
     ----------
@@ -241,27 +237,29 @@ def spark_classify(
     columns = check_columns(df, key, time, seq, values, clf.channels_)
     chosen = {**DEFAULTS, "order_by": "time" if seq is None else "seq", **options}
     _check_order(chosen["order_by"], seq, time)
-    # Here, so that an option that is not one is told before the query begins.
+    # Here, so that an option that is not one is refused before the query begins.
     live = LiveModel(clf, **chosen)
     kind = time_kind(df, columns)
     task = Task(
         df.sparkSession.sparkContext.broadcast(data),
         hashlib.sha256(data).hexdigest(),
         tuple(sorted(live.options.as_dict().items())),
-        columns.told,
+        columns.predicted,
         len(columns.keys),
         seq is not None,
         kind,
     )
-    rows, schema = rows_for_workers(df, columns), schema_told(df, columns, _numbered(clf))
+    rows, schema = rows_for_workers(df, columns), schema_predicted(df, columns, _numbered(clf))
     grouped = rows.groupBy(*[f"key{i}" for i in range(len(columns.keys))])
     if df.isStreaming:
-        told = grouped.applyInPandasWithState(
+        predicted = grouped.applyInPandasWithState(
             stateful(task), schema, "state BINARY", "append", "NoTimeout"
         )
     else:
-        told = grouped.applyInPandas(whole(task), schema)
-    return told.withColumn("time", f.timestamp_micros("time")) if kind == "micros" else told
+        predicted = grouped.applyInPandas(whole(task), schema)
+    if kind == "micros":
+        predicted = predicted.withColumn("time", f.timestamp_micros("time"))
+    return predicted
 
 
 def _read(model: Any) -> tuple[StreamClassifier, bytes]:

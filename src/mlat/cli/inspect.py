@@ -19,10 +19,9 @@ from ..explain import learned
 from ..metric import toeplitz
 from ..metric.estimators import MLAT
 from ..metric.matrix import unmix_blocks
-from .chosen import is_plain, print_features, print_selection
+from .columns import ModelFile
 from .output import make_folder
-from .predict import ModelFile
-from .show import console, size_of, working
+from .screen import console, is_plain, print_features, print_selection, size_of, working
 
 MAX_LAGS = 24  # rows of the table by lag; wider windows are shown in groups of lags
 MAX_FEATURES = 20

@@ -1,0 +1,157 @@
+"""The options that say which column of a file is what, for every command that reads a stream."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ..classifier.classifier import StreamClassifier
+from ..errors import InputError
+from ..stream.read import read_stream
+from ..stream.stream import Stream
+
+StreamFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STREAM",
+        help="One row per step: .csv, .tsv (also .gz) or .parquet.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
+]
+Filtered = Annotated[
+    bool,
+    typer.Option(
+        "--filtered", help="Filter the states over time: steadier, and later at a switch."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what. A command takes these options by :func:`with_columns`."""
+
+    recording: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column that says which recording a step belongs to."),
+    ] = None
+    time: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of time: numbers or dates.")
+    ] = None
+    max_gap: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIME",
+            help="The longest time between two steps that is not a gap, in seconds for dates; "
+            "default 1.5 times the median.",
+        ),
+    ] = None
+    channels: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="Columns of the channels, in order; default those that the model was learned "
+            "on, for mlat fit all that are left.",
+        ),
+    ] = None
+    unlabelled: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE", help="Entry of the label column that means no state; repeatable."
+        ),
+    ] = None
+
+    def read(self, file: Path, label: str | None) -> Stream:
+        """Read the stream in a file."""
+        return self._read(file, label, split_names(self.channels))
+
+    def read_for_model(
+        self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
+    ) -> Stream:
+        """Read the stream in a file, with the channels of the model in the file ``model``."""
+        names = split_names(self.channels)
+        if names is not None and len(names) != classifier.n_channels_:
+            raise InputError(
+                f"--channels names {len(names)} columns, but {model} was learned on "
+                f"{classifier.n_channels_} channels: {', '.join(classifier.channels_)}"
+            )
+        stream = self._read(file, label, names or list(classifier.channels_))
+        if names:
+            stream = Stream(
+                stream.values,
+                stream.states,
+                recordings=stream.recordings,
+                time=stream.time,
+                channels=classifier.channels_,
+                max_gap=stream.max_gap,
+            )
+        if stream.labelled.any() and stream.no_state != classifier.unknown_:
+            kind = "names" if classifier.unknown_ == "" else "numbers"
+            known = ", ".join(str(state) for state in classifier.classes_[:10])
+            raise InputError(
+                f"{file}: column {label!r} holds states such as {stream.classes[0]!s}, but the "
+                f"model's states are {kind}: {known}; write them alike"
+            )
+        return stream
+
+    def _read(self, file: Path, label: str | None, channels: list[str] | None) -> Stream:
+        return read_stream(
+            file,
+            label=label,
+            recording=self.recording,
+            time=self.time,
+            channels=channels,
+            unlabelled=self.unlabelled or None,
+            max_gap=self.max_gap,
+        )
+
+
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Columns`, which it gets as its parameter ``columns``."""
+    signature = inspect.signature(command)
+    hints = get_type_hints(command, include_extras=True)
+    option_hints = get_type_hints(Columns, include_extras=True)
+    options = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=option_hints[field.name],
+        )
+        for field in fields(Columns)
+    ]
+    own = [
+        # Typer passes everything by name.
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in signature.parameters.items()
+        if name != "columns"
+    ]
+    parameters = [*own, *options]
+
+    @wraps(command)
+    def wrapped(**given: Any) -> None:
+        command(
+            columns=Columns(**{option.name: given.pop(option.name) for option in options}), **given
+        )
+
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def split_names(given: Sequence[str] | None, option: str = "--channels") -> list[str] | None:
+    """Names from ``a,b`` or from an option that is repeated."""
+    if not given:
+        return None
+    names = [name.strip() for part in given for name in part.split(",")]
+    if "" in names:
+        raise InputError(f"{option} {','.join(given)} has an empty name; write them as a,b,c")
+    return names

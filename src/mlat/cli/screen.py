@@ -1,0 +1,205 @@
+"""What the commands print: consoles, progress bars, tables of a model and of its accuracy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from ..classifier.classifier import StreamClassifier
+from ..classifier.selection import Selection
+from ..explain.confusions import Confusions
+from ..progress import Report, listen
+
+PIPE_WIDTH = 160  # columns where no terminal says how many it has
+MAX_CONFUSION = 12  # states whose confusions still make a readable table
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that takes every text as it is: names from files are not markup."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
+    return Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        width=None if terminal else PIPE_WIDTH,
+    )
+
+
+@contextmanager
+def working(what: str, *, budget: float | None = None) -> Iterator[None]:
+    """Show on stderr that ``what`` is going on, with a bar once the work reports its steps.
+
+    Work that cannot say how many steps there are gets a count, with its ``budget`` of seconds.
+    Nothing is shown where a bar cannot be drawn over: in a file, a pipe or a dumb terminal.
+    """
+    screen = console(stderr=True)
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        yield
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[count]}"),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True) as bar:
+        waiting = bar.add_task(what, total=None, count="", figures="")
+        tasks: dict[str, TaskID] = {}
+
+        def show(report: Report) -> None:
+            bar.update(waiting, visible=False)
+            total = report.total or None  # 0 means that nobody knows
+            if report.task not in tasks:
+                tasks[report.task] = bar.add_task(
+                    f"{what}, {report.task}", total=total, count="", figures=""
+                )
+            bar.update(
+                tasks[report.task],
+                completed=report.step,
+                total=total,
+                count=f"{report.step} tried" if total is None else f"{report.step}/{total}",
+                figures=_figures(report, budget),
+            )
+
+        with listen(show):
+            yield
+
+
+def _figures(report: Report, budget: float | None) -> str:
+    loss, seconds = report.figures.get("objective"), report.figures.get("seconds")
+    if loss is not None:
+        return f"loss {loss:.4g}"
+    if seconds is not None and budget is not None:
+        return f"{seconds:.0f} of at most {budget:g} s"
+    return ""
+
+
+def size_of(n_bytes: int) -> str:
+    """A number of bytes as people say it."""
+    for unit, bytes_per_unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= bytes_per_unit:
+            return f"{n_bytes / bytes_per_unit:.1f} {unit}"
+    return f"{n_bytes} bytes"
+
+
+def print_selection(screen: Console, classifier: StreamClassifier) -> None:
+    """What was tried, what was chosen and why; nothing where nothing was to be chosen."""
+    selection = classifier.selection_
+    if selection is None:
+        return
+    if selection.trials:
+        screen.print(_selection_table(selection))
+    chosen = f"Chosen: {selection.chosen}"
+    if classifier.n_neighbors_ != selection.choice.n_neighbors:
+        chosen += f"; {classifier.n_neighbors_} neighbours vote, as was asked"
+    screen.print(f"{chosen}.", soft_wrap=True)
+    screen.print(f"Why: {selection.why}. It took {selection.seconds:.1f} s.", soft_wrap=True)
+
+
+def _selection_table(selection: Selection) -> Table:
+    table = Table("choice", title="What was tried, in this order", title_justify="left")
+    for name in ("score", "accuracy", "error", "seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for number, trial in enumerate(selection.trials):
+        is_chosen = trial.choice == selection.choice
+        table.add_row(
+            str(trial.choice),
+            f"{trial.score:.3f}",
+            f"{trial.accuracy:.1f}%",
+            f"{trial.error:.3f}" if number else "",  # the first is compared with none
+            f"{trial.seconds:.1f}",
+            "chosen" if is_chosen else "kept" if trial.kept else "",
+            style="bold" if is_chosen else None,
+        )
+    return table
+
+
+def print_features(screen: Console, classifier: StreamClassifier) -> None:
+    """What the distance is taken of, and how far back a state looks."""
+    features = classifier.features_
+    whitened = "" if features.mixing is None else ", whitened within states"
+    maps = ", ".join(features.lift.maps)
+    screen.print(
+        f"Features: {features.n_features} at each step ({maps}{whitened}). A state depends on "
+        f"the last {classifier.width_ + features.lift.memory} steps.",
+        soft_wrap=True,
+    )
+
+
+def is_plain(classifier: StreamClassifier) -> bool:
+    """Whether the distance is taken of the channels as they are."""
+    features = classifier.features_
+    return tuple(features.lift.maps) == ("identity",) and features.mixing is None
+
+
+def print_score(screen: Console, found: Confusions, known: NDArray[Any]) -> None:
+    """Accuracy, and tables by state; ``known`` are the states the model can predict."""
+    screen.print(
+        f"Accuracy {found.accuracy:.1%}: {found.n_right} of the {found.n_judged} labelled steps "
+        f"that were given a state{_unjudged(found)}.",
+        soft_wrap=True,
+    )
+    unseen = np.setdiff1d(found.states[found.counts.any(axis=1)], known)
+    if len(unseen):
+        names = ", ".join(str(state) for state in unseen)
+        screen.print(f"The model never saw {names}: these steps are all wrong.", soft_wrap=True)
+    screen.print(_state_table(found))
+    if len(found.states) <= MAX_CONFUSION:
+        screen.print(_confusion_table(found))
+
+
+def _unjudged(found: Confusions) -> str:
+    return f"; {found.n_unjudged} were given none" if found.n_unjudged else ""
+
+
+def _state_table(found: Confusions) -> Table:
+    table = Table("state", title="By state", title_justify="left")
+    for name in ("steps", "recognised", "right when predicted"):
+        table.add_column(name, justify="right")
+    table.add_column("most often taken for")
+    for row, state in enumerate(found.states):
+        total = int(found.counts[row].sum())
+        wrong = found.counts[row].copy()
+        wrong[row] = 0
+        worst = int(np.argmax(wrong))
+        table.add_row(
+            str(state),
+            str(total),
+            _percent(found.recall[row]),
+            _percent(found.precision[row]),
+            f"{found.states[worst]!s} ({wrong[worst] / total:.1%})" if wrong[worst] else "",
+        )
+    return table
+
+
+def _percent(share: float) -> str:
+    return "" if np.isnan(share) else f"{share:.1%}"
+
+
+def _confusion_table(found: Confusions) -> Table:
+    table = Table("true ↓, predicted →", title="Confusions, in steps", title_justify="left")
+    for state in found.states:
+        table.add_column(str(state), justify="right")
+    for state, row in zip(found.states, found.counts, strict=True):
+        table.add_row(str(state), *(str(count) if count else "·" for count in row))
+    return table
