@@ -21,7 +21,7 @@ from .reproduce import reproduce
 app = typer.Typer(
     name="mlat",
     cls=OneLineGroup,
-    help="Tell the states of a sensor stream apart, from a few labelled runs.",
+    help="Classify the states of a sensor stream, from a few labelled runs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

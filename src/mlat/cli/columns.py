@@ -98,7 +98,7 @@ class Columns:
             known = ", ".join(str(state) for state in classifier.classes_[:10])
             raise InputError(
                 f"{file}: column {label!r} holds states such as {stream.classes[0]!s}, but the "
-                f"model's states are {kind}: {known}; write them alike"
+                f"model's states are {kind}: {known}; write both in the same way"
             )
         return stream
 

@@ -1,4 +1,4 @@
-"""``mlat demo``: the method on a stream whose states differ in their order in time alone."""
+"""``mlat demo``: the method on a synthetic stream whose states differ only in temporal order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SYSTEMS = (
         MLAT(n_targets=N_TARGETS, n_taps=WIDTH),
     ),
 )
-# What a person gets who asks for nothing; not a distance, so not in the pictures.
+# The default of StreamClassifier; not a single distance, so not in the pictures.
 AUTO = System(f"up to {WIDTH} steps, chosen by itself", "auto", WIDTH, "auto")
 
 

@@ -1,4 +1,4 @@
-"""``mlat evaluate``: how well a model tells the states of a labelled stream."""
+"""``mlat evaluate``: how well a model predicts the states of a labelled stream."""
 
 from __future__ import annotations
 

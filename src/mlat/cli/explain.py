@@ -55,14 +55,14 @@ def explain_step(
         str | None,
         typer.Option(
             metavar="STATE",
-            help="The state to hold the predicted one against; default the true one of a "
+            help="The state to compare the predicted one with; default the true one of a "
             "mistake, otherwise the nearest other.",
         ),
     ] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="Column of true states.")] = None,
     filtered: Filtered = False,
 ) -> None:
-    """Show why a step got its state: the nearest windows, and what carries the distance to them."""
+    """Show why a step got its state: the nearest windows, and what their distance consists of."""
     if out is not None:
         if out.suffix.lower() not in FORMATS:
             raise InputError(f"{out} is of no known kind; let it end in {', '.join(FORMATS)}")

@@ -122,13 +122,13 @@ def fit(
     unknown_rate: Annotated[
         float,
         typer.Option(
-            metavar="SHARE",
-            help="Tell no state where a window is farther from all references "
-            "than this share of windows like them would be.",
+            metavar="FRACTION",
+            help="Predict the unknown state where a window is farther from all references than "
+            "all but this fraction of similar windows.",
         ),
     ] = 0.0,
 ) -> None:
-    """Learn from a labelled stream to tell its states apart, and write a model."""
+    """Learn to classify the states of a labelled stream, and write a model."""
     options = FitOptions(
         metric=metric,
         solver=solver,
@@ -167,7 +167,7 @@ def fit(
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options about the metric as they were given; None or False for those that were not."""
+    """The options about the metric; None or False for those that were not given."""
 
     metric: Metric
     solver: Solver | None = None
@@ -181,7 +181,7 @@ class FitOptions:
     unknown_rate: float = 0.0
 
     def classifier(self, **shared: Any) -> StreamClassifier:
-        """A classifier that is set up as asked, not fitted yet."""
+        """The classifier of these options, not fitted yet."""
         self._check_together()
         if not 0 <= self.unknown_rate < 1:
             raise InputError(
@@ -197,7 +197,7 @@ class FitOptions:
         )
 
     def _check_together(self) -> None:
-        """Refuse an option that would go unheard."""
+        """Refuse an option that would have no effect."""
         for option, metrics in GOES_WITH.items():
             value = getattr(self, option.removeprefix("--"))
             if value is not None and value is not False and self.metric not in metrics:

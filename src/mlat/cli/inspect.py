@@ -105,7 +105,7 @@ def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> N
     threshold = classifier.confidence_.threshold
     if np.isfinite(threshold):
         screen.print(
-            f"No state is told farther than {threshold:.4g} from every reference: for about "
+            f"Farther than {threshold:.4g} from every reference the state is unknown: for about "
             f"{classifier.unknown_rate:.2%} of windows like these.",
             soft_wrap=True,
         )
@@ -151,29 +151,29 @@ def _lag_table(blocks: NDArray[np.float64]) -> Table:
 
 
 def _in_words(blocks: NDArray[np.float64]) -> str:
-    shares = learned.lag_shares(blocks)
-    if len(shares) == 1:
+    fractions = learned.lag_shares(blocks)
+    if len(fractions) == 1:
         return "Windows of one step have no lags: every step is judged on its own."
     norms = learned.lag_norms(blocks)
     strongest = 1 + int(np.argmax(norms[1:]))
     return (
-        f"Dependence between different moments makes up {1 - shares[0]:.0%} of the metric "
+        f"Dependence between different moments makes up {1 - fractions[0]:.0%} of the metric "
         f"(squared norm); the strongest lag after 0 is {strongest}. A Euclidean distance has 0%."
     )
 
 
 def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table:
-    shares = learned.channel_shares(blocks)
-    order = np.argsort(-shares, kind="stable")
-    title = "By feature: share in the weight of single steps"
+    fractions = learned.channel_shares(blocks)
+    order = np.argsort(-fractions, kind="stable")
+    title = "By feature: fraction of the weight of single steps"
     if len(order) > MAX_FEATURES:
         title += f" (the {MAX_FEATURES} largest of {len(order)})"
     table = Table("feature", title=title, title_justify="left")
-    table.add_column("share", justify="right")
+    table.add_column("fraction", justify="right")
     table.add_column("against the largest")
     for feature in order[:MAX_FEATURES]:
-        share = float(shares[feature])
-        table.add_row(names[feature], f"{share:.1%}", _bar(share, float(shares.max())))
+        fraction = float(fractions[feature])
+        table.add_row(names[feature], f"{fraction:.1%}", _bar(fraction, float(fractions.max())))
     return table
 
 

@@ -71,7 +71,7 @@ def live(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="What the page asks for; needed beyond this machine (or set MLAT_TOKEN).",
+            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
         ),
     ] = None,
     form: Annotated[
@@ -80,20 +80,20 @@ def live(
     missing: Annotated[
         Missing,
         typer.Option(
-            help="A step that lacks a value: unknown; the channel's last value; or refused."
+            help="A step without a value: predict unknown; hold the last value; or refuse it."
         ),
     ] = Missing.ABSTAIN,
     hold: Annotated[
         int, typer.Option(metavar="N", min=1, help="With --missing hold: steps in a row at most.")
     ] = 5,
     order_by: Annotated[
-        OrderBy, typer.Option(help="What tells the order of steps; none: their arrival.")
+        OrderBy, typer.Option(help="What orders the steps; none: their arrival.")
     ] = OrderBy.NONE,
     reorder: Annotated[
         int, typer.Option(metavar="N", min=0, help="Steps that may wait for an earlier one.")
     ] = 0,
     rate: Annotated[
-        float | None, typer.Option(metavar="HZ", help="Steps in a second, to tell gaps by time.")
+        float | None, typer.Option(metavar="HZ", help="Steps per second, to find gaps in time.")
     ] = None,
     max_gap: Annotated[
         float | None,
@@ -107,13 +107,14 @@ def live(
         ),
     ] = "3",
     dead: Annotated[
-        Dead, typer.Option(help="Unknown while a channel stands still unlike in training.")
+        Dead,
+        typer.Option(help="Unknown while a channel is constant for longer than in training."),
     ] = Dead.AUTO,
     search: Annotated[Search, typer.Option(help="How references are searched.")] = Search.AUTO,
     filtered: Filtered = False,
     fsync: Annotated[
         Fsync,
-        typer.Option(help="Wait for the disk at every record; off survives no loss of power."),
+        typer.Option(help="Flush every record to the disk; off may lose some at a power failure."),
     ] = Fsync.ALWAYS,
     again: Annotated[
         int | None,
@@ -137,7 +138,7 @@ def live(
         ),
     ] = None,
 ) -> None:
-    """Tell the state of every step as it arrives.
+    """Predict the state of every step as it arrives.
 
     Predictions go to standard output, a line each; notices go to standard error. Ctrl-C ends it.
     """

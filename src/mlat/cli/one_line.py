@@ -1,4 +1,4 @@
-"""Whatever goes wrong is said in one line, with exit status 2 and no traceback."""
+"""Errors of the commands: one line on standard error, exit status 2, no traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REMEDIES = {
 
 
 class OneLineGroup(TyperGroup):
-    """The commands, so that an error in any of them ends in one line on stderr."""
+    """The commands, with every error printed as one line on stderr."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
@@ -39,7 +39,7 @@ class OneLineGroup(TyperGroup):
                 status = super().main(*args, **{**extra, "standalone_mode": False})
                 sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough. Python flushes once more at exit; let it.
+            # The reader closed the pipe. Python flushes once more at exit; let it succeed.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = PIPE_CLOSED
         except Exception as error:
@@ -62,7 +62,7 @@ class OneLineGroup(TyperGroup):
 
 
 def line_for(error: Exception) -> str | None:
-    """What is wrong and what to do; None for an error in the program itself."""
+    """The line of an error; None for an error in the program itself."""
     if isinstance(error, MlatError):
         return " ".join(str(error).split())
     if isinstance(error, MemoryError):
@@ -84,8 +84,7 @@ def line_for(error: Exception) -> str | None:
         said = " ".join(str(error.format_message()).split()).rstrip(".")
         said = said.replace("Value error, ", "")  # the parser's own word for any wrong value
         context = getattr(error, "ctx", None)
-        asked = f"; see {context.command_path} --help" if context is not None else ""
-        return said + asked
+        return said + (f"; see {context.command_path} --help" if context is not None else "")
     return None
 
 
@@ -100,6 +99,6 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _replace_what_cannot_be_printed() -> None:
-    """A screen that lacks a character shows a question mark instead of failing."""
+    """Print a question mark for a character that the terminal cannot show."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")

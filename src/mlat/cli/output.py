@@ -1,4 +1,4 @@
-"""Places to write to, tried before the long work and not after it."""
+"""Checks of the places to write to, made before the long work."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class _NothingToWriteError(Exception):
 
 
 def check_can_write(file: Path) -> None:
-    """Refuse a place that cannot be written to; what stands there stays as it is."""
+    """Refuse a place that cannot be written to. Nothing there changes."""
     with suppress(_NothingToWriteError), atomic_write(file):
         raise _NothingToWriteError
 
 
 def check_can_be_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made because a file is in its way; nothing is made yet."""
+    """Refuse a folder that cannot be made because a file has its name. Nothing is made."""
     if any(place.exists() and not place.is_dir() for place in (folder, *folder.parents)):
         raise _file_in_the_way(folder)
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made if it is not there."""
+    """Make the folder if it does not exist, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -36,5 +36,5 @@ def make_folder(folder: Path) -> Path:
 
 def _file_in_the_way(folder: Path) -> InputError:
     return InputError(
-        f"{folder} cannot be a folder, for a file of that name is in the way; choose another"
+        f"{folder} cannot be a folder: a file of that name is in the way; choose another"
     )

@@ -52,7 +52,7 @@ def predict(
         ),
     ] = False,
 ) -> None:
-    """Tell the state of every step: that of the window which ends there.
+    """Predict the state of every step, from the window that ends there.
 
     A step without a complete window gets none. With --label the score goes to standard error.
     """
@@ -99,7 +99,7 @@ def _print_score(
 def _write_to_screen(
     stream: Stream, predicted: NDArray[Any], extra: Mapping[str, NDArray[Any]]
 ) -> None:
-    # By way of a file, so that standard output gets all of it or nothing, in the same form.
+    # Through a file, so that standard output gets all of it or nothing.
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "states.csv")
         write_states(file, stream, predicted, extra=extra)

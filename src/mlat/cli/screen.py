@@ -31,7 +31,7 @@ MAX_CONFUSION = 12  # states whose confusions still make a readable table
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that takes every text as it is: names from files are not markup."""
+    """A console that prints text as it is: names from files are not markup."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
     return Console(
         stderr=stderr,
@@ -44,7 +44,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def working(what: str, *, budget: float | None = None) -> Iterator[None]:
-    """Show on stderr that ``what`` is going on, with a bar once the work reports its steps.
+    """Show on stderr that ``what`` is running, with a bar once the work reports its steps.
 
     Work that cannot say how many steps there are gets a count, with its ``budget`` of seconds.
     Nothing is shown where a bar cannot be drawn over: in a file, a pipe or a dumb terminal.
@@ -94,7 +94,7 @@ def _figures(report: Report, budget: float | None) -> str:
 
 
 def size_of(n_bytes: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes for people."""
     for unit, bytes_per_unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n_bytes >= bytes_per_unit:
             return f"{n_bytes / bytes_per_unit:.1f} {unit}"
@@ -102,7 +102,7 @@ def size_of(n_bytes: int) -> str:
 
 
 def print_selection(screen: Console, classifier: StreamClassifier) -> None:
-    """What was tried, what was chosen and why; nothing where nothing was to be chosen."""
+    """What the automatic choice tried, what it chose and why."""
     selection = classifier.selection_
     if selection is None:
         return
@@ -110,7 +110,7 @@ def print_selection(screen: Console, classifier: StreamClassifier) -> None:
         screen.print(_selection_table(selection))
     chosen = f"Chosen: {selection.chosen}"
     if classifier.n_neighbors_ != selection.choice.n_neighbors:
-        chosen += f"; {classifier.n_neighbors_} neighbours vote, as was asked"
+        chosen += f"; {classifier.n_neighbors_} neighbours vote, as given"
     screen.print(f"{chosen}.", soft_wrap=True)
     screen.print(f"Why: {selection.why}. It took {selection.seconds:.1f} s.", soft_wrap=True)
 
@@ -135,7 +135,7 @@ def _selection_table(selection: Selection) -> Table:
 
 
 def print_features(screen: Console, classifier: StreamClassifier) -> None:
-    """What the distance is taken of, and how far back a state looks."""
+    """The features of a distance, and how far back a state looks."""
     features = classifier.features_
     whitened = "" if features.mixing is None else ", whitened within states"
     maps = ", ".join(features.lift.maps)
@@ -147,7 +147,7 @@ def print_features(screen: Console, classifier: StreamClassifier) -> None:
 
 
 def is_plain(classifier: StreamClassifier) -> bool:
-    """Whether the distance is taken of the channels as they are."""
+    """Whether the features are the channels as they are."""
     features = classifier.features_
     return tuple(features.lift.maps) == ("identity",) and features.mixing is None
 
@@ -192,8 +192,8 @@ def _state_table(found: Confusions) -> Table:
     return table
 
 
-def _percent(share: float) -> str:
-    return "" if np.isnan(share) else f"{share:.1%}"
+def _percent(fraction: float) -> str:
+    return "" if np.isnan(fraction) else f"{fraction:.1%}"
 
 
 def _confusion_table(found: Confusions) -> Table:

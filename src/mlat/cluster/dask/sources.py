@@ -168,7 +168,7 @@ def source_of_folder(
         if one.states.dtype.kind != runs[0].states.dtype.kind:
             raise InputError(
                 f"{path} has {_kind(one.states)} states, {files[0]} has {_kind(runs[0].states)} "
-                "ones; write them alike"
+                "ones; write both in the same way"
             )
     first = np.cumsum([0, *(one.n_steps for one in runs)])
     begins = np.concatenate([one.start + at for one, at in zip(runs, first[:-1], strict=True)])

@@ -154,7 +154,7 @@ def test_fit_passes_on_what_auto_takes(folder, tmp_path, monkeypatch):
 def test_asked_neighbours_are_said_to_vote(folder, tmp_path):
     where = ["--label", "state", "-o", tmp_path / "m.mlat", "--budget", "0"]
     out, _ = run("fit", folder / "walk.csv", *where, "--neighbors", "7")
-    assert "; 7 neighbours vote, as was asked." in out
+    assert "; 7 neighbours vote, as given." in out
     assert mlat.load(tmp_path / "m.mlat").n_neighbors_ == 7
 
 
@@ -218,7 +218,10 @@ def test_inspect_a_whitened_euclidean_model(in_folder):
     clf.save("m.mlat")
     out, _ = run("inspect", "m.mlat")
     assert "Distance: Euclidean, of whitened features." in out
-    assert f"No state is told farther than {clf.confidence_.threshold:.4g} " in out
+    assert (
+        f"Farther than {clf.confidence_.threshold:.4g} from every reference the state is unknown"
+        in out
+    )
     assert "By lag" not in out
     weights = np.diagonal(clf.features_.mixing @ clf.features_.mixing.T)
     heaviest = clf.feature_names_[int(weights.argmax())]
