@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...checks import Bools, Floats
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError
 from ...live.core.session import LiveSession
-from ...live.core.steps import Prediction, Steps
+from ...live.core.steps import Prediction, Steps, join
 from ...live.journal.snapshots import Snapshot, read_snapshot
 from ...stream.stream import Stream
 from .reading import BrokenError, JournalContents, read_journal
@@ -146,38 +147,22 @@ def _replay(
 
     Steps are pushed in the longest pieces possible, not in those of the records.
     """
-    steps: list[dict[str, Any]] = []
-    for record, kind, what in contents.inputs:
-        if record < first:
-            continue
+    inputs = [(kind, what) for record, kind, what in contents.inputs if record >= first]
+    for (kind, *_), group in groupby(inputs, _columns):
         if kind == "steps":
-            if not len(what["values"]):
-                continue
-            if steps and (steps[-1]["seq"] is None, steps[-1]["time"] is None) != (
-                what["seq"] is None,
-                what["time"] is None,
-            ):
-                yield from session.push(_joined(steps))
-                steps = []
-            steps.append(what)
+            parts = [Steps(what["values"], what["seq"], what["time"]) for _, what in group]
+            yield from session.push(join(parts))
             continue
-        if steps:
-            yield from session.push(_joined(steps))
-            steps = []
-        if kind == "teach":
-            session.teach(what["state"], n=what["n"])
-        else:
-            yield from session.flush()
-    if steps:
-        yield from session.push(_joined(steps))
+        for _, what in group:
+            if kind == "teach":
+                session.teach(what["state"], n=what["n"])
+            else:
+                yield from session.flush()
 
 
-def _joined(parts: list[dict[str, Any]]) -> Steps:
-    seq, time = (
-        None if parts[0][name] is None else np.concatenate([part[name] for part in parts])
-        for name in ("seq", "time")
-    )
-    return Steps(np.concatenate([part["values"] for part in parts]), seq, time)
+def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
+    kind, what = entry
+    return kind, what.get("seq") is None, what.get("time") is None
 
 
 def _why_not_predict(contents: JournalContents) -> str:
@@ -193,7 +178,7 @@ def _why_not_predict(contents: JournalContents) -> str:
     return ""
 
 
-def _gaps(contents: JournalContents) -> NDArray[np.bool_]:
+def _gaps(contents: JournalContents) -> Bools:
     """True at each step that does not follow the one before it."""
     options = contents.head["options"]
     longest = options["max_gap"] or (1.5 / options["rate"] if options["rate"] else math.inf)
@@ -207,25 +192,20 @@ def _gaps(contents: JournalContents) -> NDArray[np.bool_]:
     return np.array(gaps, dtype=bool)
 
 
-def _same_bits(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _same_bits(ours: Floats, theirs: Floats) -> Bools:
     return ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))).all(axis=1)
 
 
 def _difference(one: dict[str, Any], other: Prediction) -> str:
     for name, value in one.items():
         now = getattr(other, name)
-        if isinstance(value, list):
-            now, same = list(now), _equal_lists(value, list(now))
-        else:
-            same = _equal(value, now)
-        if not same:
+        if not _equal(value, list(now) if isinstance(value, list) else now):
             return f"{name} is {value!r} in the journal, a session says {now!r}"
     return ""
 
 
-def _equal_lists(ours: list[Any], theirs: list[Any]) -> bool:
-    return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
-
-
 def _equal(one: Any, other: Any) -> bool:
+    """Whether numbers, texts or lists of numbers are equal; NaN equals NaN."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
     return one == other or (one != one and other != other)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import Floats
+
 
 class BrokenError(Exception):
     """Something is wrong with a journal or a session; the message is one line."""
@@ -45,7 +47,7 @@ class JournalContents:
     predictions: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """The steps as they arrived, of shape (n, d)."""
         parts = [what["values"] for _, kind, what in self.inputs if kind == "steps"]
         return np.concatenate(parts) if parts else np.empty((0, len(self.head["channels"])))
