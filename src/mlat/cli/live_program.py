@@ -117,8 +117,8 @@ class Program:
                 await server.close()
 
     def _recover(self, runner: Runner, journal: Journal | None) -> None:
-        recovered = runner.recover()
-        if journal is None or recovered is None:
+        runner.recover()
+        if journal is None:
             return
         if journal.cut:
             self._notices.say(
