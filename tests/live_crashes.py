@@ -1,8 +1,8 @@
-"""Die at every single operation on the disk, in turn, and see what is left.
+"""Kill a session at every single operation on the disk in turn, and check what is left.
 
-A program: ``python live_crashes.py FOLDER``. Each life is a fork of it, which is killed right
-before its k-th operation, or when half of what that one writes is written. Then a life without
-faults goes on, and all must be as if nothing had happened.
+A program: ``python live_crashes.py FOLDER``. It forks processes, each of which is killed right
+before its k-th operation, or when half of what that one writes is written. Then a process that is
+not killed goes on, and all must be as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def check(folder: Path, printed: Path) -> None:
     steps = [s for line in printed.read_text().splitlines() for s in json.loads(line)]
     assert len(steps) == len(set(steps)), "printed twice"
     assert steps == sorted(steps), "out of order"
-    on_disk = [told["step"] for _, told in read_journal(folder).predictions]
+    on_disk = [one["step"] for _, one in read_journal(folder).predictions]
     assert on_disk == list(range(len(on_disk)))
     assert set(steps) <= set(on_disk), "printed before it was on disk"
 

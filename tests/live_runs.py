@@ -1,4 +1,4 @@
-"""Live sessions run from given events, with what they print collected."""
+"""Live sessions that run on given events, and journals written without one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 import mlat
 from mlat.live import LiveSession, Prediction, Steps
-from mlat.live.journal.journal import Journal
-from mlat.live.journal.records import encode_predictions
-from mlat.live.journal.recovery import Keeper, identity_of
+from mlat.live.journal.journal import Identity, Journal
+from mlat.live.journal.records import Batch, encode_predictions
+from mlat.live.journal.writer import JournalWriter
 from mlat.live.run.output import Lines
 from mlat.live.run.runner import Runner
 from mlat.live.sources import Arrival, Event
@@ -25,7 +25,7 @@ CLF = mlat.StreamClassifier(WIDTH, metric="euclidean").fit(TRAIN)
 
 
 class Given:
-    """A source of events that are given beforehand; arrivals are numbered, and can be resumed."""
+    """A source of given events; it resumes, for the positions of arrivals are numbers."""
 
     name = "given"
 
@@ -88,23 +88,39 @@ def run(
     segment_size: int = 3000,
     **options: object,
 ) -> tuple[Runner, list[Prediction]]:
-    """Run a session until its source ends; the runner and what was printed."""
+    """Run a session until its source ends; return the runner and what was printed."""
     session = LiveSession(CLF, **options)
     lines = lines or Collected()
 
     async def go(journal: Journal | None) -> Runner:
         source = events if isinstance(events, Given) else Given(events)
-        keeper = None if journal is None else Keeper(journal, snapshot_steps=20)
-        runner = Runner(session, source, CLF.channels_, keeper=keeper, lines=lines)
+        writer = None if journal is None else JournalWriter(journal, snapshot_steps=20)
+        runner = Runner(session, source, CLF.channels_, writer=writer, lines=lines)
         runner.recover()
         await runner.run()
         return runner
 
     if folder is None:
         return asyncio.run(go(None)), lines.predictions
-    with Journal(folder, identity_of(session), segment_size=segment_size) as journal:
+    with Journal(folder, Identity.of(session), segment_size=segment_size) as journal:
         return asyncio.run(go(journal)), lines.predictions
 
 
 def same(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
     return encode_predictions(ours) == encode_predictions(theirs)
+
+
+def batches(n: int = 60, size: int = 10) -> list[Batch]:
+    """The first steps and their predictions, as records of a journal."""
+    session = LiveSession(CLF)
+    parts = [Steps(VALUES[i : i + size]) for i in range(0, n, size)]
+    return [
+        Batch([Arrival(part, str((i + 1) * size - 1))], session.push(part))
+        for i, part in enumerate(parts)
+    ]
+
+
+def write_journal(folder: Path, records: Sequence[Batch]) -> None:
+    with Journal(folder, Identity.of(LiveSession(CLF)), segment_size=2000) as journal:
+        for batch in records:
+            journal.append(batch)

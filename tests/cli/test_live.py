@@ -23,8 +23,7 @@ from cli_runs import SENSORS, refused, run, write_csv
 from mlat.cli.live import parse_address, parse_far
 from mlat.lab.verify.reading import read_journal
 from mlat.live.core.session import LiveSession
-from mlat.live.journal.journal import Journal
-from mlat.live.journal.recovery import identity_of
+from mlat.live.journal.journal import Identity, Journal
 from mlat.synthetic import rotating_states
 
 STREAM = rotating_states(**SENSORS, random_state=1)
@@ -134,7 +133,7 @@ def test_a_journal_of_something_else_is_refused(folder, tmp_path):
     line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off", "--hold", 3)
     assert "was begun with hold=5, now it is 3" in line
     session = LiveSession(mlat.load(folder / "walk.mlat"), far=None)
-    with Journal(tmp_path, identity_of(session)):
+    with Journal(tmp_path, Identity.of(session)):
         line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off")
     assert "is in use by another mlat live" in line
     segment = next(tmp_path.glob("*.journal"))

@@ -1,4 +1,4 @@
-"""A live session as a program: its journal, its page, its signals, and how it ends."""
+"""The program behind ``mlat live``: the journal, the page, signals, and the exit status."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..classifier.classifier import StreamClassifier
 from ..live.core.session import LiveSession
-from ..live.journal.journal import Journal
-from ..live.journal.recovery import Keeper, identity_of
+from ..live.journal.journal import Identity, Journal
+from ..live.journal.writer import JournalWriter
 from ..live.run.output import Lines, Notices
 from ..live.run.runner import Runner
 from ..live.sources.source import Source
@@ -22,14 +22,14 @@ SHOWN = ("rejected", "late", "duplicate", "gaps", "held", "taught")
 
 
 class Program:
-    """What ``mlat live`` does once its options are understood.
+    """A live session, from the options of ``mlat live`` that were parsed.
 
     Parameters
     ----------
     folder : path, optional
         Of the journal.
     again : int, optional
-        The step from which on what the journal holds is printed again.
+        Print again what the journal holds from this step on.
     address : (host, port), optional
         Where to serve the page.
     """
@@ -58,7 +58,7 @@ class Program:
         self._status = 0
 
     def run(self) -> int:
-        """Until the source ends or someone ends it; the exit status."""
+        """Run until the source ends or a signal comes; return the exit status."""
         journal = self._open_journal()
         try:
             asyncio.run(self._run(journal))
@@ -72,7 +72,7 @@ class Program:
             return None
         return Journal(
             self._folder,
-            identity_of(self._session),
+            Identity.of(self._session),
             segment_size=self._segment_size,
             fsync=self._fsync,
         )
@@ -83,14 +83,14 @@ class Program:
             from ..live.page.hub import Hub
 
             hub = Hub(stream=None if journal is None else journal.name)
-        keeper = None
+        writer = None
         if journal is not None:
-            keeper = Keeper(journal, snapshot_steps=self._snapshot_every, keep=self._keep)
+            writer = JournalWriter(journal, snapshot_steps=self._snapshot_every, keep=self._keep)
         runner = Runner(
             self._session,
             self._source,
             tuple(self._classifier.channels_),
-            keeper=keeper,
+            writer=writer,
             lines=self._lines,
             notices=self._notices,
             hub=hub,
@@ -117,8 +117,8 @@ class Program:
                 await server.close()
 
     def _recover(self, runner: Runner, journal: Journal | None) -> None:
-        recovered = runner.recover()
-        if journal is None or recovered is None:
+        runner.recover()
+        if journal is None:
             return
         if journal.cut:
             self._notices.say(
@@ -134,7 +134,7 @@ class Program:
                 self._lines.write([p for p in batch.predictions if p.step >= self._again])
 
     def _end(self, number: int, runner: Runner, ended: asyncio.Event) -> None:
-        # Ending by SIGTERM is what whoever sends it expects; Ctrl-C has the status of all commands.
+        # SIGTERM is an ordinary end; Ctrl-C has the same status in all commands.
         self._status = INTERRUPTED if number == signal.SIGINT else 0
         ended.set()
         runner.stop()
@@ -145,14 +145,15 @@ class Program:
         parts += [f"{counters[name]} {name}" for name in SHOWN if counters[name]]
         parts.append(f"{self._notices.n_refused} refused")
         if runner.lags:
-            parts.append(_lag(runner.lags, "to disk" if runner.keeper is not None else "to told"))
+            goal = "prediction" if runner.writer is None else "disk"
+            parts.append(_lag(runner.lags, goal))
         return ", ".join(parts)
 
 
-def _lag(lags: Sequence[float], what: str) -> str:
+def _lag(lags: Sequence[float], goal: str) -> str:
     shown = sorted(lags)
     worst = shown[min(int(0.99 * len(shown)), len(shown) - 1)]
-    return f"{1e3 * statistics.median(shown):.1f} ms {what} (p99 {1e3 * worst:.1f} ms)"
+    return f"{1e3 * statistics.median(shown):.1f} ms to {goal} (p99 {1e3 * worst:.1f} ms)"
 
 
 def _on_signals(handle: Callable[[int], None]) -> None:
@@ -161,7 +162,7 @@ def _on_signals(handle: Callable[[int], None]) -> None:
     def once(number: int) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(each)
-            signal.signal(each, signal.SIG_DFL)  # a second time means: at once
+            signal.signal(each, signal.SIG_DFL)  # a second signal ends it at once
         handle(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -19,7 +19,7 @@ import brokers
 import mlat
 from cli_runs import write_csv
 from mlat.lab.verify.__main__ import main
-from mlat.lab.verify.kills import SMALL, Forked, Shown
+from mlat.lab.verify.kills import SMALL, Forked, Printed
 from mlat.lab.verify.reading import read_journal
 from mlat.live.core.session import LiveSession
 from mlat.synthetic import rotating_states
@@ -97,7 +97,7 @@ def test_killed_while_a_broker_sends(folder, tmp_path):
     with brokers.Broker("mosquitto", tmp_path) as broker:
         source = f"mqtt://127.0.0.1:{broker.port}/walk?client=desk"
         journal = tmp_path / "journal"
-        shown = Shown()
+        printed = Printed()
 
         def begin(i: int) -> tuple[Forked, Path]:
             out, said = tmp_path / f"out-{i}", tmp_path / f"said-{i}"
@@ -115,14 +115,14 @@ def test_killed_while_a_broker_sends(folder, tmp_path):
         for i in range(1, 6):
             time.sleep(chance.uniform(0.0, 0.3))
             life.kill()
-            shown.check(out, journal)
+            printed.check(out, journal)
             life, out = begin(i)
         for message in sent:
             message.wait_for_publish(60)
         wait_for(lambda: len(read_journal(journal).predictions) >= len(values))
         life.kill()
         publisher.loop_stop()
-        shown.check(out, journal)
+        printed.check(out, journal)
     kept = read_journal(journal)
     np.testing.assert_array_equal(kept.values, values)
     told = [one for _, one in kept.predictions]

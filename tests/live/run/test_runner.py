@@ -9,42 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
-from mlat.errors import InputError
-from mlat.lab.verify.reading import Held, read_journal
+from mlat.errors import DiskError, InputError
+from mlat.lab.verify.reading import JournalContents, read_journal
 from mlat.live import LiveSession, Prediction, Steps
-from mlat.live.journal.journal import Journal
-from mlat.live.journal.recovery import Keeper, identity_of
+from mlat.live.journal.journal import Identity, Journal
+from mlat.live.journal.writer import JournalWriter
 from mlat.live.page.hub import Hub
-from mlat.live.run.output import Notices, csv_lines, json_lines
 from mlat.live.run.runner import WAITING_STEPS, Inbox, Runner
 from mlat.live.sources import Arrival, Event, Notice, Refusal
 
 
-@pytest.mark.parametrize("numbered", [False, True])
-def test_the_page_of_a_new_process_shows_what_the_last_one_told(tmp_path, numbered):
-    given = arrivals([3, 1, 7, 20, 4])
-    if numbered:
-        given = [
-            Arrival(Steps(a.steps.values, np.arange(len(a.steps.values)) + 100 * i), a.position)
-            for i, a in enumerate(given)
-        ]
-    _, printed = run(given, tmp_path)
-    session, hub = LiveSession(CLF), Hub()
-    with Journal(tmp_path, identity_of(session)) as journal:
-        Runner(session, Given([]), CLF.channels_, keeper=Keeper(journal), hub=hub).recover()
-    header, (values, proba) = hub.history.between(0, len(printed))
-    np.testing.assert_allclose(values, np.concatenate([a.steps.values for a in given]), rtol=1e-6)
-    np.testing.assert_allclose(proba, [p.proba for p in printed], rtol=1e-6)
-    assert header["runs"][0] == [0, None, "filling"]
-    assert not hub.counts.steps  # they were counted by the process that told them
-
-
-def journaled(held: Held) -> list[int]:
-    return [told["step"] for _, told in held.predictions]
+def journaled(contents: JournalContents) -> list[int]:
+    return [one["step"] for _, one in contents.predictions]
 
 
 # What comes out
@@ -73,14 +51,14 @@ def test_a_stopped_session_goes_on_waiting(tmp_path):
 
     async def go(journal: Journal) -> None:
         source = Given([Arrival(late, "0")], endless=True)
-        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await source.waiting.wait()
         runner.stop()
         await task
         assert source.acknowledged == ["0"]
 
-    with Journal(tmp_path, identity_of(session)) as journal:
+    with Journal(tmp_path, Identity.of(session)) as journal:
         asyncio.run(go(journal))
     assert session.waiting == 2
     last = Arrival(Steps(VALUES[3:4], seq=np.array([1])), "1")
@@ -160,13 +138,13 @@ def test_nothing_is_seen_before_it_is_on_disk(tmp_path):
 
     async def go(journal: Journal) -> None:
         events = arrivals([1] * 30)
-        keeper = Keeper(journal)
+        writer = JournalWriter(journal)
         runner = Runner(
-            session, Watching(events), CLF.channels_, keeper=keeper, lines=Printed(), hub=Page()
+            session, Watching(events), CLF.channels_, writer=writer, lines=Printed(), hub=Page()
         )
         await runner.run()
 
-    with Journal(tmp_path, identity_of(session)) as journal:
+    with Journal(tmp_path, Identity.of(session)) as journal:
         asyncio.run(go(journal))
     assert {"acknowledged", "printed", "page"} == set(seen)
 
@@ -189,7 +167,7 @@ def test_what_arrives_while_the_disk_is_busy_is_one_record(tmp_path):
 
     async def go(journal: SlowDisk) -> None:
         source = Given(arrivals([1] * 50))
-        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await asyncio.to_thread(journal.begun.wait, 10)
         await source.waiting.wait()  # it was read to its end meanwhile
@@ -197,7 +175,7 @@ def test_what_arrives_while_the_disk_is_busy_is_one_record(tmp_path):
         await task
         assert source.acknowledged[-1] == "49"
 
-    with SlowDisk(tmp_path, identity_of(session)) as journal:
+    with SlowDisk(tmp_path, Identity.of(session)) as journal:
         asyncio.run(go(journal))
     held = read_journal(tmp_path)
     assert journaled(held) == list(range(50))
@@ -212,7 +190,7 @@ def test_a_source_has_to_wait_for_a_slow_disk(tmp_path):
 
     async def go(journal: SlowDisk) -> None:
         source = Given(events)
-        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await asyncio.to_thread(journal.begun.wait, 10)
         for _ in range(3 * pieces):  # it would have given everything by now
@@ -223,7 +201,7 @@ def test_a_source_has_to_wait_for_a_slow_disk(tmp_path):
         await task
         assert source.asked == pieces
 
-    with SlowDisk(tmp_path, identity_of(session)) as journal:
+    with SlowDisk(tmp_path, Identity.of(session)) as journal:
         asyncio.run(go(journal))
     assert journaled(read_journal(tmp_path)) == list(range(100 * pieces))
 
@@ -246,34 +224,41 @@ def test_the_inbox_gives_all_at_once_and_waits_when_full():
 # Teaching
 
 
+class InTwoParts(Given):
+    """Some events, and some more once it is told to go on."""
+
+    def __init__(self, before: Sequence[Event], after: Sequence[Event]) -> None:
+        super().__init__(before)
+        self.after_, self.goes_on = after, asyncio.Event()
+
+    async def events(self) -> AsyncIterator[Event]:
+        async for event in super().events():
+            yield event
+        await self.goes_on.wait()
+        for event in self.after_:
+            yield event
+
+
 def teach_between(folder: Path, before: Sequence[Event], after: Sequence[Event]) -> None:
-    """Some steps, a teaching, and some more; the process then ends as if it were killed."""
+    """Some steps, a teaching, and some more."""
     session = LiveSession(CLF)
 
     async def go(journal: Journal) -> None:
-        source = Given(before, endless=True)
-        runner = Runner(session, source, CLF.channels_, keeper=Keeper(journal))
+        source = InTwoParts(before, after)
+        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await source.waiting.wait()
         await runner.teach("dance", 3)
         assert len(read_journal(folder).inputs) >= 2  # on disk already
         with pytest.raises(InputError):
             await runner.teach("dance", 10_000)
-        for event in after:
-            runner._inbox.put_now(_waiting(event))
-        runner.stop()
+        source.goes_on.set()
         await task
         with pytest.raises(InputError, match="has ended"):
             await runner.teach("dance")
 
-    with Journal(folder, identity_of(session)) as journal:
+    with Journal(folder, Identity.of(session)) as journal:
         asyncio.run(go(journal))
-
-
-def _waiting(event: Event) -> object:
-    from mlat.live.run.runner import _Waiting
-
-    return _Waiting(event, 0.0)
 
 
 def test_what_was_taught_is_there_after_a_restart(tmp_path):
@@ -292,163 +277,46 @@ def test_what_was_taught_is_there_after_a_restart(tmp_path):
     assert same(printed, straight.push(third.steps))
 
 
-# Restarts
+def test_who_teaches_hears_of_a_full_disk(tmp_path):
+    class Full(Journal):
+        def append(self, batch):
+            if any(not isinstance(one, Arrival) for one in batch.inputs):
+                raise DiskError("no space left")
+            return super().append(batch)
 
-
-@settings(max_examples=25)
-@given(st.data())
-def test_any_crash_any_batches_the_same_predictions(tmp_path_factory, data):
-    """A process that ends anywhere, with or without a snapshot, its last record torn or not."""
-    folder = tmp_path_factory.mktemp("journal")
-    n = 90
-    values = VALUES[:n].copy()
-    values[data.draw(st.lists(st.integers(0, n - 1), max_size=3))] = np.nan
-    missing = data.draw(st.sampled_from(["abstain", "hold", "reject"]))
-    expected = LiveSession(CLF, missing=missing).push(values)
-    lengths = data.draw(st.lists(st.integers(1, 20), max_size=20))
-    events = arrivals([*lengths, n], values)
-    printed: list[Prediction] = []
-    ends = data.draw(st.lists(st.integers(1, len(events)), max_size=4))
-    for lives_for in [*ends, len(events)]:
-        _, more = run(events[:lives_for], folder, missing=missing)
-        printed += more
-        if data.draw(st.booleans()):
-            for snapshot in sorted(folder.glob("*.snapshot"))[data.draw(st.integers(0, 1)) :]:
-                snapshot.write_bytes(snapshot.read_bytes()[:-1])
-        segment = max(folder.glob("*.journal"))
-        with segment.open("ab") as file:
-            file.write(data.draw(st.sampled_from([b"", b"\xabMLR\0\0", bytes(30)])))
-    assert same(printed, expected)
-    held = read_journal(folder)
-    assert journaled(held) == [p.step for p in expected]
-    np.testing.assert_array_equal(held.values, values)
-
-
-def test_a_lost_record_is_classified_again(tmp_path):
-    """Not acknowledged, so the source gives it again: none is lost."""
-    events = arrivals([10] * 6)
-    run(events[:5], tmp_path)
-    for snapshot in tmp_path.glob("*.snapshot"):
-        snapshot.unlink()
-    segment = max(tmp_path.glob("*.journal"))
-    segment.write_bytes(segment.read_bytes()[:-1])
-    torn = len(journaled(read_journal(tmp_path)))
-    assert torn < 50
-    _, printed = run(events, tmp_path)
-    assert [p.step for p in printed] == list(range(torn, 60))
-
-
-def test_a_broken_snapshot_falls_back_to_the_one_before(tmp_path):
-    events = arrivals([25, 25, 25, 10])
-    run(events[:1], tmp_path)
-    run(events[:2], tmp_path)
-    newest, older = sorted(tmp_path.glob("*.snapshot"), reverse=True)[:2]
-    newest.write_bytes(newest.read_bytes()[:-5])
-    with Journal(tmp_path, identity_of(LiveSession(CLF))) as journal:
-        recovered = Keeper(journal).recover(LiveSession(CLF))
-    assert recovered.snapshot == int(older.stem.removeprefix("state-"))
-    assert recovered.steps == 25
-    _, printed = run(events, tmp_path)
-    assert same(printed, LiveSession(CLF).push(VALUES[:85])[50:])
-
-
-def test_records_that_a_snapshot_knows_of_may_not_be_gone(tmp_path):
-    run(arrivals([25, 25]), tmp_path)
-    segment = max(tmp_path.glob("*.journal"))
-    segment.write_bytes(segment.read_bytes()[:-1])
-    with pytest.raises(InputError, match="records are lost; put back a copy"):
-        run(arrivals([25, 25, 25]), tmp_path)
-
-
-def test_other_predictions_than_before_are_refused(tmp_path, monkeypatch):
-    run(arrivals([15]), tmp_path)
-    for snapshot in tmp_path.glob("*.snapshot"):
-        snapshot.unlink()
-    push = LiveSession.push
-
-    def changed(self, *given):
-        *most, last = push(self, *given)
-        other = next(c for c in CLF.classes_ if c != last.state)
-        return [
-            *most,
-            Prediction(**{f: getattr(last, f) for f in last.__slots__} | {"state": other}),
-        ]
-
-    monkeypatch.setattr(LiveSession, "push", changed)
-    with pytest.raises(InputError, match=r"record 0: step 14 was .* the model or mlat has changed"):
-        run(arrivals([15, 5]), tmp_path)
-
-
-def test_rounding_is_no_difference(tmp_path, monkeypatch):
-    run(arrivals([15]), tmp_path)
-    for snapshot in tmp_path.glob("*.snapshot"):
-        snapshot.unlink()
-    push = LiveSession.push
-
-    def rounded(self, *given):
-        return [
-            Prediction(
-                **{f: getattr(p, f) for f in p.__slots__} | {"distance": p.distance * (1 + 1e-12)}
-            )
-            for p in push(self, *given)
-        ]
-
-    monkeypatch.setattr(LiveSession, "push", rounded)
-    _, printed = run(arrivals([15, 5]), tmp_path)
-    assert [p.step for p in printed] == [15, 16, 17, 18, 19]
-
-
-def test_old_segments_go_when_snapshots_cover_them(tmp_path):
     session = LiveSession(CLF)
 
-    async def go(journal: Journal, events: Sequence[Event]) -> None:
-        keeper = Keeper(journal, snapshot_steps=10, keep=2)
-        runner = Runner(session, Given(events), CLF.channels_, keeper=keeper)
-        runner.recover()
-        await runner.run()
+    async def go(journal: Journal) -> None:
+        source = Given(arrivals([30]), endless=True)
+        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        task = asyncio.create_task(runner.run())
+        await source.waiting.wait()
+        with pytest.raises(DiskError, match="no space left"):
+            await asyncio.wait_for(runner.teach("dance", 3), 10)
+        with pytest.raises(DiskError, match="no space left"):
+            await task
 
-    events = arrivals([10] * 12)
-    for i in range(1, 12):  # a life for each arrival: a record and a snapshot
-        session = LiveSession(CLF)
-        with Journal(tmp_path, identity_of(session), segment_size=1) as journal:
-            asyncio.run(go(journal, events[:i]))
-            assert len(journal.segments()) <= 4
-    assert journal.begin > 0
-    for snapshot in sorted(tmp_path.glob("*.snapshot"))[1:]:  # even the oldest will do
-        snapshot.write_bytes(b"broken")
-    _, printed = run(events, tmp_path)
-    assert same(printed, LiveSession(CLF).push(VALUES[:120])[110:])
+    with Full(tmp_path, Identity.of(session)) as journal:
+        asyncio.run(go(journal))
 
 
-# What is said
+# The page after a restart
 
 
-def test_lines_of_both_forms():
-    nan = float("nan")
-    known = Prediction(3, "walk, fast", 0.5, 1.25, (4, 2), "", 7, 0.5, (0.5, 0.5))
-    unknown = Prediction(4, "", nan, nan, (), "missing", None, None, ())
-    assert json_lines([known, unknown]) == (
-        '{"step": 3, "state": "walk, fast", "proba": 0.5, "distance": 1.25, "why": "", '
-        '"neighbours": [4, 2], "seq": 7, "time": 0.5}\n'
-        '{"step": 4, "state": "", "proba": null, "distance": null, "why": "missing", '
-        '"neighbours": [], "seq": null, "time": null}\n'
-    )
-    assert csv_lines([known, unknown]) == ('3,"walk, fast",0.5,1.25,,4 2,7,0.5\n4,,,,missing,,,\n')
-
-
-def test_of_many_refusals_a_few_are_said(capsys):
-    now = [0.0]
-    notices = Notices(clock=lambda: now[0], at_once=2)
-    for i in range(5):
-        notices.refused(f"no number in line {i}", 2)
-    notices.notice("retrying", "another kind\nof line")
-    now[0] = 1.5
-    notices.refused("no number")
-    notices.refused("no number")
-    assert capsys.readouterr().err == (
-        "mlat: refused 2 times: no number in line 0\n"
-        "mlat: refused 2 times: no number in line 1\n"
-        "mlat: another kind of line\n"
-        "mlat: refused: no number (and 6 more since the last such line)\n"
-    )
-    assert notices.n_refused == 12
+@pytest.mark.parametrize("numbered", [False, True])
+def test_the_page_of_a_new_process_shows_what_the_last_one_told(tmp_path, numbered):
+    given = arrivals([3, 1, 7, 20, 4])
+    if numbered:
+        given = [
+            Arrival(Steps(a.steps.values, np.arange(len(a.steps.values)) + 100 * i), a.position)
+            for i, a in enumerate(given)
+        ]
+    _, printed = run(given, tmp_path)
+    session, hub = LiveSession(CLF), Hub()
+    with Journal(tmp_path, Identity.of(session)) as journal:
+        Runner(session, Given([]), CLF.channels_, writer=JournalWriter(journal), hub=hub).recover()
+    header, (values, proba) = hub.history.between(0, len(printed))
+    np.testing.assert_allclose(values, np.concatenate([a.steps.values for a in given]), rtol=1e-6)
+    np.testing.assert_allclose(proba, [p.proba for p in printed], rtol=1e-6)
+    assert header["runs"][0] == [0, None, "filling"]
+    assert not hub.counts.steps  # they were counted by the process that told them

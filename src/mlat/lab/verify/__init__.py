@@ -1,1 +1,1 @@
-"""A program that kills ``mlat live`` and checks that nothing was lost, doubled or disordered."""
+"""A program that kills ``mlat live`` and checks that no step is lost, doubled or out of order."""

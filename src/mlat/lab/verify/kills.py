@@ -1,4 +1,4 @@
-"""Kill a live session again and again, and look each time at what is on disk and what was shown."""
+"""Kills a live session repeatedly, and checks each time what is on disk and what was printed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from typing import Any, Protocol
 from .reading import BrokenError, read_journal
 from .warm import MODEL
 
-SMALL = ("--snapshot-every", "300", "--segment-size", "60000")  # so that kills meet them
+SMALL = ("--snapshot-every", "300", "--segment-size", "60000")  # so that kills often hit them
 LONGEST_LIFE = 300.0  # seconds
-RUNNING = 0.5  # seconds that one may go on for before it is killed
-# When to kill: before the first line is shown, some time after it, or as soon as a file of that
-# kind appears in the journal's folder, which for a snapshot is when it begins to be written.
+RUNNING = 0.5  # seconds that a process may run, at most, before it is killed
+# When to kill: before the first line is printed, some time after it, or as soon as a file of that
+# kind appears in the journal's folder. The file of a snapshot appears before it is written.
 MOMENTS = ("starting", "running", "running", "new .snapshot", "new .journal")
 
 
@@ -37,7 +37,7 @@ class Life(Protocol):
 
 
 class Spawned:
-    """A process of its own, from the interpreter up."""
+    """A new Python process."""
 
     def __init__(self, arguments: Sequence[str], out: Path, said: Path) -> None:
         program = "from mlat.cli import main; main()"
@@ -61,7 +61,7 @@ class Spawned:
 
 
 class Forked:
-    """A process forked from one that has imported everything: the same program, at once."""
+    """A process forked from one that has imported everything; it starts much faster."""
 
     _context: Any = None
 
@@ -73,7 +73,7 @@ class Forked:
                 ["mlat.cli.live_program", "mlat.live.sources", "mlat.lab.verify.warm", __name__]
             )
         self._process = Forked._context.Process(
-            target=_be_mlat, args=(list(arguments), str(out), str(said))
+            target=_run_mlat, args=(list(arguments), str(out), str(said))
         )
         self._process.start()
 
@@ -93,7 +93,7 @@ class Forked:
         return int(code)
 
 
-def _be_mlat(arguments: list[str], out: str, said: str) -> None:
+def _run_mlat(arguments: list[str], out: str, said: str) -> None:
     for path, descriptor in ((out, 1), (said, 2)):
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o666)
         os.dup2(file, descriptor)
@@ -105,7 +105,7 @@ def _be_mlat(arguments: list[str], out: str, said: str) -> None:
 
 @dataclass(slots=True)
 class Kills:
-    """How often and when processes were killed; ``start_up`` is how long one takes to begin."""
+    """How often and when processes were killed; ``start_up`` is how long one takes to start."""
 
     wanted: int
     random: random.Random
@@ -113,75 +113,82 @@ class Kills:
     done: int = 0
     moments: dict[str, int] = field(default_factory=dict)
     rounds: int = 0
-    n_shown: int = 0
+    n_printed: int = 0
 
     def count(self, moment: str) -> None:
         self.done += 1
         self.moments[moment] = self.moments.get(moment, 0) + 1
 
 
-def kill_until_through(
+def kill_until_end(
     arguments: Sequence[str],
     folder: Path,
     kills: Kills,
     start: Callable[[Sequence[str], Path, Path], Life],
     *,
-    say: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """One round: from an empty journal until the source has ended, as often killed as may be.
+    """One round: start and kill ``mlat live`` until the source has ended, from an empty journal.
 
     Parameters
     ----------
-    arguments : of ``mlat``, without the journal
-    folder : where the journal and what was printed go; empty
+    arguments : sequence of str
+        Of ``mlat``, without the journal.
+    folder : path
+        For the journal and what is printed; empty.
+
+    Raises
+    ------
+    BrokenError
+        If something is wrong with what is on disk or was printed.
     """
     journal = folder / "journal"
-    shown = Shown()
+    printed = Printed()
     life_number = 0
     while True:
         out, said = folder / f"out-{life_number}.jsonl", folder / f"said-{life_number}.txt"
         life = start([*arguments, "--journal", str(journal), *SMALL], out, said)
         moment = None
         if kills.done < kills.wanted:
-            moment = _kill_some_time(life, journal, out, kills)
+            moment = _kill_at_random(life, journal, out, kills)
         if moment is not None:
             kills.count(moment)
-            shown.check(out, journal)
-            say(f"kill {kills.done}: {moment}, {shown.next} steps shown")
+            printed.check(out, journal)
+            report(f"kill {kills.done}: {moment}, {printed.next} steps printed")
         else:
             status = life.wait()
             if status != 0:
-                last = (said.read_text().strip().splitlines() or ["nothing said"])[-1]
+                last = (said.read_text().strip().splitlines() or ["no message"])[-1]
                 raise BrokenError(f"mlat live ended with status {status}: {last}")
-            shown.check(out, journal)
+            printed.check(out, journal)
             kills.rounds += 1
-            kills.n_shown += shown.count
+            kills.n_printed += printed.count
             return
         life_number += 1
 
 
-class Shown:
-    """What was printed, life after life: never before it was on disk, never twice."""
+class Printed:
+    """What all processes have printed: never before it was on disk, never twice."""
 
     def __init__(self) -> None:
         self.next = 0
         self.count = 0
 
     def check(self, out: Path, journal: Path) -> None:
-        """What one process has printed, right after its end."""
+        """Check what one process has printed, right after its end."""
         *lines, rest = (out.read_bytes() if out.exists() else b"").split(b"\n")
         kept = read_journal(journal) if journal.exists() else None
-        on_disk = {} if kept is None else {told["step"]: told for _, told in kept.predictions}
+        on_disk = {} if kept is None else {one["step"]: one for _, one in kept.predictions}
         for line in lines:
-            printed = json.loads(line)
-            step = printed["step"]
+            fields = json.loads(line)
+            step = fields["step"]
             if step < self.next:
                 raise BrokenError(f"step {step} was printed twice")
             if step not in on_disk:
                 raise BrokenError(f"step {step} was printed, but is not on disk")
             if self.next and step > self.next and line is not lines[0]:
                 raise BrokenError(f"step {step} was printed after step {self.next - 1}")
-            for name, value in printed.items():
+            for name, value in fields.items():
                 if not _same(on_disk[step][name], value):
                     raise BrokenError(f"step {step}: {name} was printed as {value!r}")
             self.next = step + 1
@@ -196,8 +203,8 @@ def _same(kept: Any, printed: Any) -> bool:
     return bool(kept == printed)
 
 
-def _kill_some_time(life: Life, journal: Path, out: Path, kills: Kills) -> str | None:
-    """Kill at one of the moments; which it was, or None if the process ended before."""
+def _kill_at_random(life: Life, journal: Path, out: Path, kills: Kills) -> str | None:
+    """Kill at one of the moments; return which, or None if the process ended before."""
     began, before = time.monotonic(), _names(journal)
     moment = kills.random.choice(MOMENTS)
     delay = kills.random.uniform(0.0, kills.start_up if moment == "starting" else RUNNING)
@@ -210,7 +217,7 @@ def _kill_some_time(life: Life, journal: Path, out: Path, kills: Kills) -> str |
         new = _names(journal) - before if moment.startswith("new") else set()
         if any(name.endswith(moment.removeprefix("new ")) for name in new):
             break
-        # What is waited for may not come before the recording ends.
+        # The file may not appear before the recording ends.
         if now > from_when + delay + (RUNNING if moment.startswith("new") else 0.0):
             moment = "starting" if from_when == began else "running"
             break

@@ -1,7 +1,6 @@
-"""Reading a journal by its description alone, without the code that writes it.
+"""Reads a journal by its description in ``docs/live-journal.md``, without the code that writes it.
 
-``docs/live-journal.md`` says what the bytes mean. Whatever is not as it should be is a
-:class:`BrokenError`.
+Everything that differs from the description is a :class:`BrokenError`.
 """
 
 from __future__ import annotations
@@ -16,19 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...checks import Floats
+
 
 class BrokenError(Exception):
-    """What a journal or a session should not be, in one line."""
+    """Something is wrong with a journal or a session; the message is one line."""
 
 
 @dataclass(slots=True)
-class Held:
-    """What a journal holds, all records together.
+class JournalContents:
+    """What a journal holds, of all records.
 
     Attributes
     ----------
     head : dict
-        What the segments say of themselves.
+        The fields in the heads of the segments.
     first_record, n_records, n_segments : int
     unfinished : int
         Bytes after the last record.
@@ -46,14 +47,14 @@ class Held:
     predictions: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
     @property
-    def values(self) -> NDArray[np.float64]:
-        """The steps as they arrived, shape (n, d)."""
+    def values(self) -> Floats:
+        """The steps as they arrived, of shape (n, d)."""
         parts = [what["values"] for _, kind, what in self.inputs if kind == "steps"]
         return np.concatenate(parts) if parts else np.empty((0, len(self.head["channels"])))
 
     @property
     def positions(self) -> list[tuple[int, str]]:
-        """After how many steps the source was where."""
+        """Pairs of a number of steps, and the position of the source after them."""
         n, found = 0, []
         for _, kind, what in self.inputs:
             if kind == "steps":
@@ -62,9 +63,9 @@ class Held:
         return found
 
 
-def read_journal(folder: Path) -> Held:
-    """Everything in the segments of a folder; the end of the last one may be unfinished."""
-    held = Held()
+def read_journal(folder: Path) -> JournalContents:
+    """Read all segments of a folder; the last record of the last one may be unfinished."""
+    contents = JournalContents()
     segments = sorted(folder.glob("steps-*.journal"))
     next_record = None
     for segment in segments:
@@ -76,20 +77,20 @@ def read_journal(folder: Path) -> Held:
             if record is None:
                 if not last or _frame_follows(content, offset):
                     raise BrokenError(f"{segment}: bad record at byte {offset}")
-                held.unfinished = len(content) - offset
+                contents.unfinished = len(content) - offset
                 break
             kind, number, payload, stop = record
             if offset == 0:
-                _head(held, segment, kind, number, payload, next_record)
+                _head(contents, segment, kind, number, payload, next_record)
                 next_record = number
             elif kind != 2 or number != next_record:
                 raise BrokenError(f"{segment}: record {number} where {next_record} should be")
             else:
-                _batch(held, number, payload)
-                held.n_records += 1
+                _batch(contents, number, payload)
+                contents.n_records += 1
                 next_record = number + 1
             offset = stop
-    return held
+    return contents
 
 
 def _frame(content: bytes, offset: int) -> tuple[int, int, bytes, int] | None:
@@ -111,7 +112,12 @@ def _frame_follows(content: bytes, offset: int) -> bool:
 
 
 def _head(
-    held: Held, segment: Path, kind: int, number: int, payload: bytes, expected: int | None
+    contents: JournalContents,
+    segment: Path,
+    kind: int,
+    number: int,
+    payload: bytes,
+    expected: int | None,
 ) -> None:
     head = json.loads(payload)
     if kind != 1 or head["format"] != "mlat live journal":
@@ -119,15 +125,15 @@ def _head(
     if int(segment.stem.removeprefix("steps-")) != number:
         raise BrokenError(f"{segment}: says that it begins at record {number}")
     if expected is None:
-        held.first_record, held.head = number, head
+        contents.first_record, contents.head = number, head
     elif number != expected:
         raise BrokenError(f"{segment}: records {expected} to {number - 1} are missing")
-    elif head != held.head:
+    elif head != contents.head:
         raise BrokenError(f"{segment}: belongs to another journal than the segments before")
-    held.n_segments += 1
+    contents.n_segments += 1
 
 
-def _batch(held: Held, record: int, payload: bytes) -> None:
+def _batch(contents: JournalContents, record: int, payload: bytes) -> None:
     offset = 0
     while offset < len(payload):
         kind, length = struct.unpack_from("<BI", payload, offset)
@@ -135,13 +141,13 @@ def _batch(held: Held, record: int, payload: bytes) -> None:
         if len(body) != length:
             raise BrokenError(f"record {record}: an entry is longer than its record")
         if kind == 1:
-            held.inputs.append((record, "steps", _steps(body)))
+            contents.inputs.append((record, "steps", _steps(body)))
         elif kind == 2:
-            held.inputs.append((record, "teach", json.loads(body)))
+            contents.inputs.append((record, "teach", json.loads(body)))
         elif kind == 3:
-            held.inputs.append((record, "flush", {}))
+            contents.inputs.append((record, "flush", {}))
         elif kind == 4:
-            held.predictions += [(record, told) for told in _predictions(body)]
+            contents.predictions += [(record, prediction) for prediction in _predictions(body)]
         else:
             raise BrokenError(f"record {record}: an entry of unknown kind {kind}")
         offset += 5 + length

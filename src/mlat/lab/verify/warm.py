@@ -1,4 +1,4 @@
-"""Imported by the process that forks the verifier's children: all they need is ready before."""
+"""Imported by the process that forks the children of the verifier, to load all they need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODEL = "MLAT_VERIFY_MODEL"
 
 
 def warm(model: str) -> None:
-    """Have the kernels loaded that a session of a model runs."""
+    """Load the compiled kernels that a session of a model runs."""
     classifier = load(model)
     session = LiveSession(classifier)
     session.push(

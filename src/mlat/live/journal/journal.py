@@ -1,8 +1,8 @@
 """The journal: a folder of append-only segments. What has been appended survives a crash.
 
-A segment is a file named by its first record, and begins with a head that says which session it
-belongs to. Segments are only ever appended to; the end of the last one is cut where a crash left
-a record unfinished.
+A segment is a file named by its first record. It begins with a head that says which session it
+belongs to. Segments are only ever appended to. Opening the journal cuts off a record that a crash
+left unfinished at the end of the last segment.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,145 +19,101 @@ from typing import Any, Self
 
 from ...disk import FolderLock, disk_errors, flush_folder, flush_to_disk
 from ...errors import InputError
-from .records import Batch, decode_batch, encode_batch
+from ..core.options import LiveOptions
+from ..core.session import LiveSession
+from .records import (
+    BATCH,
+    HEAD,
+    Batch,
+    Frame,
+    decode_batch,
+    decode_frame,
+    decode_frames,
+    encode_batch,
+    encode_frame,
+)
 
-# -------------------------------------------------------------------- frames
-# How a record lies in a file, so that a torn end is told from damage.
-#
-# A frame is a head of 24 bytes and its payload, all little endian:
-#
-# ====== ======= ==========================================================
-# offset bytes
-# ====== ======= ==========================================================
-# 0      4       the mark ``\xabMLR``
-# 4      4       CRC-32 of everything after it, head and payload
-# 8      4       length of the payload
-# 12     4       kind: 1 head of a segment, 2 batch, 3 snapshot
-# 16     8       number of the record, or of the next one for a head
-# ====== ======= ==========================================================
-#
-# One frame is written and flushed before the next begins. So only the last can be unfinished: a bad
-# frame with a good one after it was whole once, and has been damaged since.
-
-STAYS = "what the journal holds stays, and the same command goes on from there"
-MARK = b"\xabMLR"
-HEAD, BATCH, SNAPSHOT = 1, 2, 3
-_FRAME = struct.Struct("<4sIIIQ")
-_AFTER_CRC = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One record: ``stop`` is the offset of the byte after it."""
-
-    kind: int
-    number: int
-    payload: bytes
-    stop: int
-
-
-def frame(kind: int, number: int, payload: bytes) -> bytes:
-    """The bytes of a record."""
-    head = _FRAME.pack(MARK, 0, len(payload), kind, number)
-    crc = zlib.crc32(payload, zlib.crc32(head[_AFTER_CRC:]))
-    return head[:4] + struct.pack("<I", crc) + head[_AFTER_CRC:] + payload
-
-
-def frame_at(content: bytes, offset: int) -> Frame | None:
-    """The whole, undamaged record that begins at an offset, if there is one."""
-    if len(content) - offset < _FRAME.size:
-        return None
-    mark, crc, length, kind, number = _FRAME.unpack_from(content, offset)
-    stop = offset + _FRAME.size + length
-    if mark != MARK or stop > len(content):
-        return None
-    if zlib.crc32(memoryview(content)[offset + _AFTER_CRC : stop]) != crc:
-        return None
-    return Frame(kind, number, content[offset + _FRAME.size : stop], stop)
-
-
-def frames(content: bytes, where: str, *, last: bool) -> Iterator[Frame]:
-    """The records of a file in turn, up to an unfinished one if the file is the ``last``.
-
-    Raises
-    ------
-    InputError
-        Where a record is damaged: a good one follows, or the file is not the last.
-    """
-    offset = 0
-    while offset < len(content):
-        found = frame_at(content, offset)
-        if found is None:
-            later = _good_frame_after(content, offset)
-            if last and later is None:
-                return
-            raise InputError(
-                f"{where} is damaged at byte {offset}"
-                + (f" (the next good record is at byte {later})" if later is not None else "")
-                + "; put back a copy of the file, or choose another --journal"
-            )
-        yield found
-        offset = found.stop
-
-
-def _good_frame_after(content: bytes, offset: int) -> int | None:
-    candidate = content.find(MARK, offset + 1)
-    while candidate >= 0:
-        if frame_at(content, candidate) is not None:
-            return candidate
-        candidate = content.find(MARK, candidate + 1)
-    return None
-
-
-FORMAT, VERSION = "mlat live journal", 1
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
+REMEDY = "what the journal holds is kept; start again with the same folder to go on from there"
+_FORMAT, _VERSION = "mlat live journal", 1
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose journal it is: the model's fingerprint, its channels and the session's options."""
+    """Which session a journal belongs to: the model's fingerprint, its channels, the options."""
 
     model: str
     channels: tuple[str, ...]
     options: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, session: LiveSession) -> Identity:
+        made_by = session.state.made_by
+        return cls(made_by.model, tuple(session.model.clf.channels_), made_by.options.as_dict())
+
     def head(self, journal: str) -> bytes:
-        """The payload of a segment's head, in the journal of that name."""
-        said = {
-            "format": FORMAT,
-            "version": VERSION,
+        """Return the payload of the head of a segment, in the journal of that name."""
+        fields = {
+            "format": _FORMAT,
+            "version": _VERSION,
             "journal": journal,
             "model": self.model,
             "channels": list(self.channels),
             "options": dict(self.options),
         }
-        return json.dumps(said, ensure_ascii=False).encode()
+        return json.dumps(fields, ensure_ascii=False).encode()
+
+    def check(self, fields: dict[str, Any], folder: Path) -> None:
+        """Raise `InputError` if the fields of a head are those of another session."""
+        if fields["model"] != self.model or fields["channels"] != list(self.channels):
+            raise InputError(
+                f"{folder} is the journal of another model; give that model, or choose another "
+                "folder for the journal"
+            )
+        # As LiveOptions understands them: an option that the journal does not have was not there
+        # yet, and had its default; a value may have another name today.
+        known = LiveOptions().as_dict()
+        options = {name: value for name, value in fields["options"].items() if name in known}
+        before = LiveOptions(**options).as_dict()
+        for name, value in self.options.items():
+            if before[name] != value:
+                raise InputError(
+                    f"{folder} was begun with {name}={before[name]}, now it is {value}; give the "
+                    "same options, or choose another folder for the journal"
+                )
 
 
 class Journal:
-    """The records of one session, opened for appending.
+    """The records of one session, open for appending.
 
     Parameters
     ----------
     folder : path
-        Made where it does not exist. One process at a time has it.
+        Made if it does not exist. Only one process can have it open.
     identity : Identity
-        A journal of another model, or begun with other options, is refused.
+        Of the session. The journal of another model or of other options is refused.
     segment_size : int
-        Bytes after which a new segment begins.
+        Bytes after which a new segment is begun.
     fsync : bool
-        Wait for the disk after every record. Without, records survive the end of the process,
+        Wait for the disk after every record. Otherwise records survive the end of the process,
         but not a loss of power.
 
     Attributes
     ----------
     name : str
-        Made up when the journal was begun.
+        Random, chosen when the journal was begun.
     end : int
         The number of the next record; records count from 0.
     cut : int
         Bytes of an unfinished record that opening has cut off.
+
+    Raises
+    ------
+    InputError
+        If the journal belongs to another session or is damaged.
+    DiskError
+        If the folder cannot be read or written, or another process has it open.
     """
 
     def __init__(
@@ -173,16 +127,16 @@ class Journal:
         self.folder, self.identity = Path(folder), identity
         self._segment_size, self._fsync = segment_size, fsync
         self.name, self.cut = secrets.token_hex(8), 0
-        with disk_errors(self.folder, STAYS):
+        with disk_errors(self.folder, REMEDY):
             if self.folder.exists() and not self.folder.is_dir():
                 raise InputError(
-                    f"{self.folder} is not a folder; --journal names one to keep the journal in"
+                    f"{self.folder} is not a folder; give a folder to keep the journal in"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self.folder, "mlat live")
         self._file = -1
         try:
-            with disk_errors(self.folder, STAYS):
+            with disk_errors(self.folder, REMEDY):
                 self._open_last()
         except BaseException:
             self.close()
@@ -200,16 +154,16 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Close the files, so that another process can open the journal."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
         self._lock.release()
 
     def append(self, batch: Batch) -> int:
-        """Write a record; when this returns it is on disk. Returns its number."""
-        record = frame(BATCH, self.end, encode_batch(batch))
-        with disk_errors(self.folder, STAYS):
+        """Write a record and return its number. When this returns, the record is on disk."""
+        record = encode_frame(BATCH, self.end, encode_batch(batch))
+        with disk_errors(self.folder, REMEDY):
             if self._size >= self._segment_size and self.end > self._begun:
                 os.close(self._file)
                 self._file = -1
@@ -221,9 +175,9 @@ class Journal:
         return self.end - 1
 
     def flush(self) -> None:
-        """Have on disk what was appended without waiting for it."""
+        """Wait until the disk has all records, where ``append`` does not."""
         if not self._fsync:
-            with disk_errors(self.folder, STAYS):
+            with disk_errors(self.folder, REMEDY):
                 flush_to_disk(self._file)
 
     @property
@@ -231,52 +185,52 @@ class Journal:
         """The number of the first record that has not been deleted."""
         return _first(self.segments()[0])
 
-    def batches(self, after: int = 0) -> Iterator[Batch]:
-        """The batches of the records from number ``after`` on."""
+    def batches(self, first: int = 0) -> Iterator[Batch]:
+        """Yield the batches of the records from number ``first`` on."""
         segments = self.segments()
-        first = max((s for s in segments if _first(s) <= after), default=None, key=_first)
-        if first is None:
+        start = sum(_first(segment) <= first for segment in segments) - 1
+        if start < 0:
             raise InputError(
-                f"{self.folder} begins at record {_first(segments[0])}, but record {after} is "
+                f"{self.folder} begins at record {_first(segments[0])}, but record {first} is "
                 "needed; put back the segments or snapshots that were removed"
             )
-        expected = _first(first)
-        for segment in segments[segments.index(first) :]:
+        expected = _first(segments[start])
+        for segment in segments[start:]:
             if _first(segment) != expected:
                 raise InputError(
                     f"{self.folder} lacks the records {expected} to {_first(segment) - 1}, which "
                     f"come before {segment.name}; put the missing segment back"
                 )
-            with disk_errors(segment, STAYS):
+            with disk_errors(segment, REMEDY):
                 content = segment.read_bytes()
-            self._check_head(segment, frame_at(content, 0))
-            for record in frames(content, str(segment), last=False):
+            self._check_head(segment, decode_frame(content))
+            for record in decode_frames(content, str(segment), last=False):
                 if record.kind != BATCH:
                     continue
                 _check_number(segment, record, expected)
                 expected += 1
-                if record.number >= after:
+                if record.number >= first:
                     yield decode_batch(record.payload)
 
     def segments(self) -> list[Path]:
-        """The files, oldest first."""
+        """Return the files, oldest first."""
         return sorted(self.folder.glob(PATTERN), key=_first)
 
     def delete_before(self, record: int, *, keep: int) -> list[Path]:
-        """Delete segments that end before a record, but never the newest ``keep``."""
+        """Delete the segments that end before a record, but never the newest ``keep``."""
         segments = self.segments()
         gone = [segment for segment, following in pairwise(segments) if _first(following) <= record]
         gone = gone[: max(len(segments) - max(keep, 1), 0)]
-        with disk_errors(self.folder, STAYS):
-            for segment in gone:  # oldest first: what is left has no hole, whenever this ends
+        with disk_errors(self.folder, REMEDY):
+            for segment in gone:  # oldest first, so that a crash here leaves no hole
                 segment.unlink()
         return gone
 
     def _open_last(self) -> None:
-        """Find the end, cut what is unfinished, and be ready to append."""
+        """Find the end, cut off what is unfinished, and get ready to append."""
         segments = self.segments()
         if segments and not _has_head(segments[-1]):
-            # A crash between making the file and writing its head; it holds nothing.
+            # A crash between making the file and writing its head: it holds no record.
             unfinished = segments.pop()
             self.cut += unfinished.stat().st_size
             unfinished.unlink()
@@ -288,10 +242,10 @@ class Journal:
 
     def _continue(self, segment: Path) -> None:
         content = segment.read_bytes()
-        head = self._check_head(segment, frame_at(content, 0))
+        head = self._check_head(segment, decode_frame(content))
         self.name = json.loads(head.payload)["journal"]
         self.end, stop = head.number, head.stop
-        for record in frames(content, str(segment), last=True):
+        for record in decode_frames(content, str(segment), last=True):
             stop = record.stop
             if record.kind == BATCH:
                 _check_number(segment, record, self.end)
@@ -301,7 +255,7 @@ class Journal:
             self.cut += len(content) - stop
             os.ftruncate(self._file, stop)
         self._size, self._begun = stop, head.number
-        # What the last process wrote but did not live to flush is about to be believed.
+        # The last process may have ended before it flushed a record that now counts.
         os.fsync(self._file)
         flush_folder(self.folder)
 
@@ -309,7 +263,7 @@ class Journal:
         path = self.folder / f"steps-{self.end:016d}.journal"
         self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o666)
         self._size, self._begun = 0, self.end
-        self._write(frame(HEAD, self.end, self.identity.head(self.name)))
+        self._write(encode_frame(HEAD, self.end, self.identity.head(self.name)))
         os.fsync(self._file)
         flush_folder(self.folder)
 
@@ -320,32 +274,21 @@ class Journal:
         self._size += len(content)
 
     def _check_head(self, segment: Path, head: Frame | None) -> Frame:
-        said = json.loads(head.payload) if head is not None and head.kind == HEAD else {}
-        if head is None or said.get("format") != FORMAT:
+        fields = json.loads(head.payload) if head is not None and head.kind == HEAD else {}
+        if head is None or fields.get("format") != _FORMAT:
             raise InputError(f"{segment} is damaged at byte 0; put back a copy of the file")
-        if said["version"] > VERSION:
+        if fields["version"] > _VERSION:
             raise InputError(
-                f"{segment} has version {said['version']}, this mlat knows up to {VERSION}; "
+                f"{segment} has version {fields['version']}, this mlat knows up to {_VERSION}; "
                 "upgrade mlat"
             )
-        if said["model"] != self.identity.model or said["channels"] != list(self.identity.channels):
-            raise InputError(
-                f"{self.folder} is the journal of another model; give that model, or choose "
-                "another --journal"
-            )
-        for option, value in json.loads(self.identity.head(self.name))["options"].items():
-            before = said["options"].get(option)
-            if before != value:
-                raise InputError(
-                    f"{self.folder} was begun with {option}={before}, now it is {value}; give the "
-                    "same options, or choose another --journal"
-                )
+        self.identity.check(fields, self.folder)
         return head
 
 
 def _has_head(segment: Path) -> bool:
-    """Whether a segment's head was written; refuses one whose head has been damaged since."""
-    return any(True for _ in frames(segment.read_bytes(), str(segment), last=True))
+    """Whether the head was ever written; raises `InputError` if it has been damaged since."""
+    return any(True for _ in decode_frames(segment.read_bytes(), str(segment), last=True))
 
 
 def _first(segment: Path) -> int:

@@ -1,13 +1,16 @@
-"""What a record of the journal holds: what came in, in turn, and the predictions it led to.
+"""The bytes of a journal's files: records in frames, and the batches inside the records.
 
-The bytes of predictions are canonical: equal predictions have equal bytes, NaN included.
+``docs/live-journal.md`` describes the format; ``mlat.lab.verify.reading`` reads it by that
+description alone. The bytes of predictions are canonical: equal predictions have equal bytes, NaN
+included.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,25 +19,12 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ..core.steps import Prediction, Steps
-
-STEPS, TEACHING, FLUSH, PREDICTIONS = 1, 2, 3, 4
-_ENTRY = struct.Struct("<BI")
-_STEPS = struct.Struct("<BIII")
-_PREDICTIONS = struct.Struct("<II")
-_HAS_SEQ, _HAS_TIME = 1, 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrived:
-    """Steps as the source gave them; it can resume behind ``position``."""
-
-    steps: Steps
-    position: str = ""
+from ..sources.source import Arrival
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
-    """The last ``n`` windows became references of a state."""
+class Lesson:
+    """The last ``n`` windows become references of a state."""
 
     state: str | int
     n: int = 1
@@ -42,44 +32,163 @@ class Taught:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Steps that waited for an earlier one wait no more."""
+    """The steps that wait for an earlier one are classified without it."""
 
 
-Input = Arrived | Taught | Flushed
+Input = Arrival | Lesson | Flushed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """What one record holds."""
+    """What one record holds: the inputs of a session in order, and the predictions they led to."""
 
     inputs: Sequence[Input]
     predictions: Sequence[Prediction] = field(default_factory=list)
 
+    @property
+    def arrivals(self) -> list[Arrival]:
+        return [one for one in self.inputs if isinstance(one, Arrival)]
+
+    @property
+    def n_steps(self) -> int:
+        return sum(len(arrival.steps) for arrival in self.arrivals)
+
+    @property
+    def position(self) -> str:
+        """Where the source resumes after this batch; ``""`` if the batch does not say."""
+        return last_position(self.arrivals)
+
+
+def last_position(arrivals: Sequence[Arrival]) -> str:
+    """Return the last position that an arrival has; ``""`` if none has one."""
+    return next((a.position for a in reversed(arrivals) if a.position), "")
+
+
+# Frames.
+#
+# A frame is a head of 24 bytes and a payload, all little endian:
+#
+# ====== ======= ==========================================================
+# offset bytes
+# ====== ======= ==========================================================
+# 0      4       the mark ``\xabMLR``
+# 4      4       CRC-32 of everything after it, head and payload
+# 8      4       length of the payload
+# 12     4       kind: 1 head of a segment, 2 batch, 3 snapshot
+# 16     8       number of the record, or of the next one for a head
+# ====== ======= ==========================================================
+#
+# A frame is flushed to disk before the next one is written. So only the last frame of a file can be
+# unfinished: a bad frame with a good one after it was whole once, and has been damaged since.
+
+HEAD, BATCH, SNAPSHOT = 1, 2, 3
+_MARK = b"\xabMLR"
+_FRAME = struct.Struct("<4sIIIQ")
+_AFTER_CRC = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that was read; ``stop`` is the offset of the byte after it."""
+
+    kind: int
+    number: int
+    payload: bytes
+    stop: int
+
+
+def encode_frame(kind: int, number: int, payload: bytes) -> bytes:
+    """Return the bytes of a frame."""
+    head = _FRAME.pack(_MARK, 0, len(payload), kind, number)
+    crc = zlib.crc32(payload, zlib.crc32(head[_AFTER_CRC:]))
+    return head[:4] + struct.pack("<I", crc) + head[_AFTER_CRC:] + payload
+
+
+def decode_frame(content: bytes, offset: int = 0) -> Frame | None:
+    """Return the frame that begins at an offset; None if it is unfinished or damaged."""
+    if len(content) - offset < _FRAME.size:
+        return None
+    mark, crc, length, kind, number = _FRAME.unpack_from(content, offset)
+    stop = offset + _FRAME.size + length
+    if mark != _MARK or stop > len(content):
+        return None
+    if zlib.crc32(memoryview(content)[offset + _AFTER_CRC : stop]) != crc:
+        return None
+    return Frame(kind, number, content[offset + _FRAME.size : stop], stop)
+
+
+def decode_frames(content: bytes, where: str, *, last: bool) -> Iterator[Frame]:
+    """Yield the frames of a file in order; in the ``last`` file, up to an unfinished one.
+
+    Raises
+    ------
+    InputError
+        If a frame is damaged: a good one follows it, or the file is not the last.
+    """
+    offset = 0
+    while offset < len(content):
+        found = decode_frame(content, offset)
+        if found is None:
+            later = _good_frame_after(content, offset)
+            if last and later is None:
+                return
+            raise InputError(
+                f"{where} is damaged at byte {offset}"
+                + (f" (the next good record is at byte {later})" if later is not None else "")
+                + "; put back a copy of the file, or choose another folder for the journal"
+            )
+        yield found
+        offset = found.stop
+
+
+def _good_frame_after(content: bytes, offset: int) -> int | None:
+    candidate = content.find(_MARK, offset + 1)
+    while candidate >= 0:
+        if decode_frame(content, candidate) is not None:
+            return candidate
+        candidate = content.find(_MARK, candidate + 1)
+    return None
+
+
+# Batches: entries one after the other, each a kind, a length and a body.
+
+_STEPS, _LESSON, _FLUSHED, _PREDICTIONS = 1, 2, 3, 4
+_HAS_SEQ, _HAS_TIME = 1, 2
+_ENTRY_HEAD = struct.Struct("<BI")
+_STEPS_HEAD = struct.Struct("<BIII")
+_PREDICTIONS_HEAD = struct.Struct("<II")
+
 
 def encode_batch(batch: Batch) -> bytes:
-    """The payload of a record."""
+    """Return the payload of a record."""
     entries = [_encode_input(one) for one in batch.inputs]
-    entries.append((PREDICTIONS, encode_predictions(batch.predictions)))
-    return b"".join(_ENTRY.pack(kind, len(body)) + body for kind, body in entries)
+    entries.append((_PREDICTIONS, encode_predictions(batch.predictions)))
+    return b"".join(_ENTRY_HEAD.pack(kind, len(body)) + body for kind, body in entries)
 
 
 def decode_batch(payload: bytes) -> Batch:
-    """The batch in a payload, whose checksum has been found right."""
+    """Return the batch in a payload.
+
+    Raises
+    ------
+    InputError
+        If a later version of mlat wrote it.
+    """
     inputs: list[Input] = []
     predictions: list[Prediction] = []
     offset = 0
     while offset < len(payload):
-        kind, length = _ENTRY.unpack_from(payload, offset)
-        offset += _ENTRY.size
+        kind, length = _ENTRY_HEAD.unpack_from(payload, offset)
+        offset += _ENTRY_HEAD.size
         body = payload[offset : offset + length]
         offset += length
-        if kind == STEPS:
-            inputs.append(_decode_steps(body))
-        elif kind == TEACHING:
-            inputs.append(Taught(**json.loads(body)))
-        elif kind == FLUSH:
+        if kind == _STEPS:
+            inputs.append(_decode_arrival(body))
+        elif kind == _LESSON:
+            inputs.append(Lesson(**json.loads(body)))
+        elif kind == _FLUSHED:
             inputs.append(Flushed())
-        elif kind == PREDICTIONS:
+        elif kind == _PREDICTIONS:
             predictions += decode_predictions(body)
         else:
             raise InputError(
@@ -90,18 +199,18 @@ def decode_batch(payload: bytes) -> Batch:
 
 
 def _encode_input(one: Input) -> tuple[int, bytes]:
-    if isinstance(one, Arrived):
-        return STEPS, _encode_steps(one)
-    if isinstance(one, Taught):
-        return TEACHING, json.dumps({"state": one.state, "n": one.n}).encode()
-    return FLUSH, b""
+    if isinstance(one, Arrival):
+        return _STEPS, _encode_arrival(one)
+    if isinstance(one, Lesson):
+        return _LESSON, json.dumps({"state": one.state, "n": one.n}).encode()
+    return _FLUSHED, b""
 
 
-def _encode_steps(arrived: Arrived) -> bytes:
-    steps, position = arrived.steps, arrived.position.encode()
+def _encode_arrival(arrival: Arrival) -> bytes:
+    steps, position = arrival.steps, arrival.position.encode()
     n_steps, n_channels = steps.values.shape
     has = _HAS_SEQ * (steps.seq is not None) | _HAS_TIME * (steps.time is not None)
-    parts = [_STEPS.pack(has, n_steps, n_channels, len(position)), position]
+    parts = [_STEPS_HEAD.pack(has, n_steps, n_channels, len(position)), position]
     parts.append(_bytes(steps.values, "<f8"))
     if steps.seq is not None:
         parts.append(_bytes(steps.seq, "<i8"))
@@ -110,18 +219,18 @@ def _encode_steps(arrived: Arrived) -> bytes:
     return b"".join(parts)
 
 
-def _decode_steps(body: bytes) -> Arrived:
-    has, n_steps, n_channels, length = _STEPS.unpack_from(body)
-    columns = _Columns(body, _STEPS.size + length)
-    position = body[_STEPS.size : _STEPS.size + length].decode()
+def _decode_arrival(body: bytes) -> Arrival:
+    has, n_steps, n_channels, length = _STEPS_HEAD.unpack_from(body)
+    columns = _Columns(body, _STEPS_HEAD.size + length)
+    position = body[_STEPS_HEAD.size : _STEPS_HEAD.size + length].decode()
     values = columns.take("<f8", n_steps * n_channels).reshape(n_steps, n_channels)
     seq = columns.take("<i8", n_steps) if has & _HAS_SEQ else None
     time = columns.take("<f8", n_steps) if has & _HAS_TIME else None
-    return Arrived(Steps(values, seq, time), position)
+    return Arrival(Steps(values, seq, time), position)
 
 
 def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
-    """Column by column; states and reasons as numbers of a short table of texts."""
+    """Return the predictions column by column; states and reasons are indices of a table."""
     states: dict[str | int, int] = {}
     reasons: dict[str, int] = {}
     state = [states.setdefault(p.state, len(states)) for p in predictions]
@@ -142,14 +251,14 @@ def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
         _bytes([row for p in predictions for row in p.neighbours], "<i8"),
         _bytes([share for p in predictions for share in p.shares], "<f8"),
     ]
-    return b"".join([_PREDICTIONS.pack(len(predictions), len(table)), table, *columns])
+    return b"".join([_PREDICTIONS_HEAD.pack(len(predictions), len(table)), table, *columns])
 
 
 def decode_predictions(body: bytes) -> list[Prediction]:
-    """The predictions whose bytes these are."""
-    n, length = _PREDICTIONS.unpack_from(body)
-    columns = _Columns(body, _PREDICTIONS.size + length)
-    table = json.loads(body[_PREDICTIONS.size : _PREDICTIONS.size + length])
+    """Return the predictions that :func:`encode_predictions` encoded."""
+    n, length = _PREDICTIONS_HEAD.unpack_from(body)
+    columns = _Columns(body, _PREDICTIONS_HEAD.size + length)
+    table = json.loads(body[_PREDICTIONS_HEAD.size : _PREDICTIONS_HEAD.size + length])
     step, state, why, has, proba, distance, seq, time, n_rows, n_shares = (
         columns.take(kind, n).tolist()
         for kind in ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
@@ -173,7 +282,7 @@ def decode_predictions(body: bytes) -> list[Prediction]:
 
 
 def _plain(state: Any) -> str | int:
-    """A state as JSON knows it: numpy's texts and numbers are Python's in disguise."""
+    """A state of numpy's types as JSON can write it."""
     return str(state) if isinstance(state, str) else int(state)
 
 
@@ -190,7 +299,7 @@ def _split(flat: list[Any], lengths: Iterable[int]) -> list[list[Any]]:
 
 
 class _Columns:
-    """Arrays one after the other in a body."""
+    """Reads arrays that lie one after the other."""
 
     def __init__(self, body: bytes, offset: int) -> None:
         self._body, self._offset = body, offset
@@ -198,5 +307,5 @@ class _Columns:
     def take(self, kind: str, n: int) -> NDArray[Any]:
         column = np.frombuffer(self._body, dtype=kind, count=n, offset=self._offset)
         self._offset += column.nbytes
-        # A copy in the machine's own order, so that it can be written to and the body can go.
+        # A copy in native byte order, so that it is writable and does not keep the body alive.
         return column.astype(column.dtype.newbyteorder("="))

@@ -1,4 +1,4 @@
-"""Snapshots: where a session stood after a record, so that a restart replays only what follows."""
+"""Snapshots of a session, so that a restart replays only the records after the newest one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ...disk import atomic_write, disk_errors
 from ...errors import InputError
-from .journal import SNAPSHOT, STAYS, frame, frame_at
+from .journal import REMEDY
+from .records import SNAPSHOT, decode_frame, encode_frame
 
 VERSION = 1
 KEPT = 3
@@ -22,9 +23,9 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A session's state after all records before number ``record``.
+    """The state of a session after all records before number ``record``.
 
-    ``position`` is where its source resumes.
+    ``position`` is where the source resumes; ``session`` is what ``LiveSession.snapshot`` returned.
     """
 
     record: int
@@ -33,15 +34,15 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots in the folder of a journal, of which the newest few are kept."""
+    """The snapshots in the folder of a journal, of which the newest ``kept`` are kept."""
 
     def __init__(self, folder: str | os.PathLike[str], *, kept: int = KEPT) -> None:
         self.folder, self._kept = Path(folder), kept
 
     def write(self, snapshot: Snapshot) -> Path:
-        """Add one: the file appears whole or not at all; the oldest goes."""
+        """Write a snapshot, whole or not at all, and delete the oldest."""
         path = self.folder / f"state-{snapshot.record:016d}.snapshot"
-        with disk_errors(self.folder, STAYS):
+        with disk_errors(self.folder, REMEDY):
             with atomic_write(path) as temporary:
                 temporary.write_bytes(_encode(snapshot))
             for old in self._files()[self._kept :]:
@@ -49,18 +50,18 @@ class Snapshots:
         return path
 
     def read(self) -> Iterator[Snapshot]:
-        """Those that open, newest first; a broken one is passed over."""
+        """Yield the snapshots, newest first, without damaged ones."""
         for path in self._files():
             snapshot = read_snapshot(path)
             if snapshot is not None:
                 yield snapshot
 
     def oldest_record(self) -> int:
-        """The record from which the oldest snapshot kept goes on; 0 without any."""
+        """Return the first record after the oldest snapshot; 0 without any."""
         return min((s.record for s in self.read()), default=0)
 
     def tidy(self) -> None:
-        """Remove what a crash left of a snapshot that was being written."""
+        """Remove temporary files that a crash left behind."""
         for rest in self.folder.glob(".????????????.snapshot"):
             with suppress(OSError):
                 rest.unlink()
@@ -70,27 +71,28 @@ class Snapshots:
 
 
 def read_snapshot(path: Path) -> Snapshot | None:
-    """The snapshot in a file; None where it is damaged.
+    """Return the snapshot in a file; None if it is damaged.
 
     Raises
     ------
     InputError
         If a later version of mlat wrote it.
     """
-    with disk_errors(path, STAYS):
+    with disk_errors(path, REMEDY):
         content = path.read_bytes()
-    found = frame_at(content, 0)
+    found = decode_frame(content)
     if found is None or found.kind != SNAPSHOT or found.stop != len(content):
         return None
     (length,) = _LENGTH.unpack_from(found.payload)
-    said = json.loads(found.payload[_LENGTH.size : _LENGTH.size + length])
-    if said["version"] > VERSION:
+    head = json.loads(found.payload[_LENGTH.size : _LENGTH.size + length])
+    if head["version"] > VERSION:
         raise InputError(
-            f"{path} has version {said['version']}, this mlat knows up to {VERSION}; upgrade mlat"
+            f"{path} has version {head['version']}, this mlat knows up to {VERSION}; upgrade mlat"
         )
-    return Snapshot(found.number, said["position"], found.payload[_LENGTH.size + length :])
+    return Snapshot(found.number, head["position"], found.payload[_LENGTH.size + length :])
 
 
 def _encode(snapshot: Snapshot) -> bytes:
-    said = json.dumps({"version": VERSION, "position": snapshot.position}).encode()
-    return frame(SNAPSHOT, snapshot.record, _LENGTH.pack(len(said)) + said + snapshot.session)
+    head = json.dumps({"version": VERSION, "position": snapshot.position}).encode()
+    payload = _LENGTH.pack(len(head)) + head + snapshot.session
+    return encode_frame(SNAPSHOT, snapshot.record, payload)

@@ -1,1 +1,1 @@
-"""From a source through a session to the disk, to standard output and to the page."""
+"""Running a session: from a source to the disk, to standard output and to the page."""

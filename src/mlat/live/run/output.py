@@ -1,4 +1,4 @@
-"""What a live session says: predictions as lines on standard output, the rest on standard error."""
+"""Predictions as lines on standard output, notices on standard error."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from typing import TextIO
 from ..core.steps import Prediction
 
 FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time")
-_PIECE = 4096  # what a pipe that is ready takes without blocking
+_PIECE = 4096  # bytes that a pipe which is ready takes without blocking
 
 
 def json_lines(predictions: Sequence[Prediction]) -> str:
-    """One object a line; null where there is no figure."""
+    """Return one JSON object per line; NaN is null."""
     return "".join(json.dumps(_fields(p), ensure_ascii=False) + "\n" for p in predictions)
 
 
 def csv_lines(predictions: Sequence[Prediction]) -> str:
-    """One row a line, its neighbours parted by spaces; empty where there is no figure."""
+    """Return one row per line, neighbours separated by spaces; NaN is empty."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     for prediction in predictions:
@@ -42,8 +42,8 @@ def _fields(prediction: Prediction) -> dict[str, object]:
     return {
         "step": prediction.step,
         "state": str(state) if isinstance(state, str) else int(state),
-        "proba": _figure(prediction.proba),
-        "distance": _figure(prediction.distance),
+        "proba": _number(prediction.proba),
+        "distance": _number(prediction.distance),
         "why": prediction.why,
         "neighbours": [int(row) for row in prediction.neighbours],
         "seq": prediction.seq,
@@ -51,7 +51,7 @@ def _fields(prediction: Prediction) -> dict[str, object]:
     }
 
 
-def _figure(value: float) -> float | None:
+def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
@@ -69,14 +69,14 @@ class Lines:
         self._given_up = threading.Event()
 
     def write(self, predictions: Sequence[Prediction]) -> None:
-        """Write the predictions; waits for the reader, so call it beside the event loop."""
+        """Write predictions. This waits for the reader, so call it in a thread."""
         text = self._before + self._lines(predictions)
         self._before = ""
         if text:
             self._write(text)
 
     def give_up(self) -> None:
-        """Wait no longer for a reader who does not read."""
+        """Stop waiting for a reader that does not read."""
         self._given_up.set()
 
     def _write(self, text: str) -> None:
@@ -88,23 +88,23 @@ class Lines:
         sys.stdout.flush()
         left = memoryview(text.encode(sys.stdout.encoding or "utf-8", "replace"))
         while left and not self._given_up.is_set():
-            # Windows can wait for sockets only; there a reader who does not read is waited for.
+            # On Windows select takes only sockets; there a slow reader is always waited for.
             if os.name == "nt" or select.select([], [file], [], 0.1)[1]:
                 left = left[os.write(file, left[:_PIECE]) :]
 
 
 class Notices:
-    """One line each on standard error; of a kind of line no more than a few, then one in a while.
+    """Notices on standard error, one line each, with a limited rate for each kind.
 
     Parameters
     ----------
     every, at_once : float, int
-        Of each kind so many lines are said at once, and then one in so many seconds.
+        ``at_once`` lines of a kind are printed at once, then one every ``every`` seconds.
 
     Attributes
     ----------
     n_refused : int
-        How many refusals there were, said or not.
+        Refusals so far, printed or not.
     """
 
     def __init__(
@@ -116,22 +116,22 @@ class Notices:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream, self._every, self._at_once, self._clock = stream, every, at_once, clock
-        self._free_at: dict[str, float] = {}  # when all lines of a kind may be said again
+        self._free_at: dict[str, float] = {}  # when a kind may use its full number of lines again
         self._unsaid = 0
         self.n_refused = 0
 
     def say(self, text: str) -> None:
-        """Say a line."""
-        with suppress(OSError, ValueError):  # nobody listens: no reason to stop
+        """Print a line."""
+        with suppress(OSError, ValueError):  # nobody reads it: no reason to stop
             print(f"mlat: {' '.join(text.split())}", file=self._stream or sys.stderr, flush=True)
 
     def notice(self, kind: str, text: str) -> None:
-        """Say a line, unless too many of its kind have just been said."""
+        """Print a line, unless too many of its kind have just been printed."""
         if self._may_say(kind):
             self.say(text)
 
     def refused(self, reason: str, count: int = 1) -> None:
-        """Count what was refused, and say so unless too many refusals have just been said."""
+        """Count a refusal, and print it unless too many have just been printed."""
         self.n_refused += count
         if not self._may_say("refused"):
             self._unsaid += count

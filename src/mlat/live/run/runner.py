@@ -1,7 +1,7 @@
-"""From a source through a session to the disk, and only then to whoever watches.
+"""Runs a session on a source: classify, write to disk, and only then show.
 
-One record at a time: while the disk takes it, the source is read on; whatever has come by then is
-the next record.
+One record is written at a time. While the disk is busy the source is read on, and all that has
+arrived by then becomes the next record.
 """
 
 from __future__ import annotations
@@ -11,150 +11,27 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, MlatError
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
-from ..journal.records import Arrived, Flushed, Input, Taught
-from ..journal.recovery import Keeper, Recovered, advance
+from ..journal.records import Batch, Flushed, Input, Lesson, last_position
+from ..journal.recovery import Recovered
+from ..journal.writer import JournalWriter
 from ..sources.source import Arrival, Notice, Refusal, Source
 from .output import Lines, Notices
 
 if TYPE_CHECKING:
-    from ..core.session import LiveSession
     from ..page.hub import Hub
 
-
-# -------------------------------------------------------------------- past
-# What a page sees of a session, and of the time before this process, where it goes on.
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a page sees of a session: as it was when it was on disk, while it may be further."""
-
-    counters: dict[str, int]
-    classes: list[str | int]
-    taught: Any
-
-    @classmethod
-    def of(cls, session: LiveSession) -> Seen:
-        return cls(session.counters, session.classes, session.state.taught)
-
-    @property
-    def state(self) -> Seen:
-        return self
-
-
-def show_past(hub: Hub, keeper: Keeper, session: Seen, nothing: Steps) -> None:
-    """Publish the last records of a journal, which somebody may have seen or not."""
-    for batch in keeper.last_batches():
-        arrivals = [
-            Arrival(one.steps, one.position) for one in batch.inputs if isinstance(one, Arrived)
-        ]
-        *before, last = [merge(group).steps for group in groups_of(arrivals)] or [nothing]
-        for steps in before:
-            hub.publish(steps, [], session, 0.0, past=True)
-        hub.publish(last, batch.predictions, session, 0.0, past=True)
-
-
-# -------------------------------------------------------------------- merging
-# Arrivals that can be classified together, and kept as one.
-
-
-def groups_of(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
-    """Consecutive arrivals that tell the same of their steps."""
-    groups: list[list[Arrival]] = []
-    for arrival in arrivals:
-        if groups and _kind(groups[-1][0].steps) == _kind(arrival.steps):
-            groups[-1].append(arrival)
-        else:
-            groups.append([arrival])
-    return groups
-
-
-def merge(group: Sequence[Arrival]) -> Arrived:
-    """The steps of a group; the source resumes behind the last of them."""
-    position = next((a.position for a in reversed(group) if a.position), "")
-    return Arrived(join([arrival.steps for arrival in group]), position)
-
-
-def _kind(steps: Steps) -> tuple[object, ...]:
-    return steps.values.shape[1:], steps.seq is None, steps.time is None
-
-
-# -------------------------------------------------------------------- inbox
-# What waits to be classified: bounded, and taken all at once.
-
-Item = TypeVar("Item")
-
-
-class Inbox(Generic[Item]):
-    """A queue whose reader takes everything that has come since it last looked.
-
-    So the slower the disk, the more goes into one record: the queue cannot fall behind for good.
-
-    Parameters
-    ----------
-    limit : int
-        The weight of items, such as their number of steps, at which ``put`` waits.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._weight = limit, 0
-        self._items: list[Item] = []
-        self._filled, self._room = asyncio.Event(), asyncio.Event()
-        self._room.set()
-
-    async def put(self, item: Item, weight: int = 1) -> None:
-        """Add an item as soon as there is room."""
-        while not self._room.is_set():
-            await self._room.wait()
-        self.put_now(item, weight)
-
-    def put_now(self, item: Item, weight: int = 0) -> None:
-        """Add an item, room or not."""
-        self._items.append(item)
-        self._weight += weight
-        self._filled.set()
-        if self._weight >= self._limit:
-            self._room.clear()
-
-    async def take(self) -> list[Item]:
-        """All items, as soon as there is one."""
-        await self._filled.wait()
-        items, self._items, self._weight = self._items, [], 0
-        self._filled.clear()
-        self._room.set()
-        return items
-
-
-WAITING_STEPS = 4096  # how many may wait for the disk before the source has to
+WAITING_STEPS = 4096  # that may wait for the disk before the source has to wait
 KEPT_LAGS = 10_000
-LAST_EVENTS = 2.0  # seconds that a source which is closed has for ending its events,
-LAST_LINES = 2.0  # and that whoever reads standard output has for what is left
-
-
-@dataclass(frozen=True, slots=True)
-class _Teaching:
-    taught: Taught
-    done: asyncio.Future[None]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    error: Exception | None = None
-    stopped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    what: Arrival | Refusal | Notice | _Teaching | _End
-    since: float
-
+LAST_EVENTS = 2.0  # seconds that a source has to end its events after it is closed
+LAST_LINES = 2.0  # seconds that the reader of standard output has for the last lines
 
 Result = tuple[Input, list[Prediction]]
 
@@ -167,9 +44,9 @@ class Runner:
     session : LiveSession
     source : Source
     channels : tuple of str
-        Those the model was learned on.
-    keeper : Keeper, optional
-        Has every step and prediction before it is acknowledged or shown.
+        The channels of the model.
+    writer : JournalWriter, optional
+        Has every step and prediction on disk before it is acknowledged or shown.
     lines, notices : Lines, Notices, optional
     hub : Hub, optional
 
@@ -185,15 +62,16 @@ class Runner:
         source: Source,
         channels: tuple[str, ...],
         *,
-        keeper: Keeper | None = None,
+        writer: JournalWriter | None = None,
         lines: Lines | None = None,
         notices: Notices | None = None,
         hub: Hub | None = None,
     ) -> None:
         self.session, self.source, self.channels = session, source, channels
-        self.keeper, self.lines, self.hub = keeper, lines, hub
+        self.writer, self.lines, self.hub = writer, lines, hub
         self.notices = notices or Notices()
         self.lags: deque[float] = deque(maxlen=KEPT_LAGS)
+        self._no_steps = Steps(np.empty((0, len(channels))))
         self._inbox: Inbox[_Waiting] = Inbox(WAITING_STEPS)
         self._reader: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -201,19 +79,19 @@ class Runner:
         self._n_warnings = 0
 
     def recover(self) -> Recovered | None:
-        """Bring the session to where its journal ends; before ``run``."""
-        recovered = None if self.keeper is None else self.keeper.recover(self.session)
-        self._n_warnings = len(self.session.warnings)  # said before
-        if self.hub is not None and self.keeper is not None:
-            show_past(self.hub, self.keeper, Seen.of(self.session), self._no_steps())
+        """Bring the session to the end of its journal. Call it before :meth:`run`."""
+        recovered = None if self.writer is None else self.writer.recover(self.session)
+        self._n_warnings = len(self.session.warnings)  # the last process has said these
+        if self.writer is not None and self.hub is not None:
+            self._show_past(self.writer, self.hub)
         return recovered
 
     async def run(self) -> None:
-        """Until the source ends or :meth:`stop` is called."""
-        position = "" if self.keeper is None else self.keeper.position
+        """Run until the source ends or :meth:`stop` is called."""
+        position = "" if self.writer is None else self.writer.position
         await self.source.open(self.channels, after=position)
         try:
-            if position:  # on disk, though nobody may have lived to say so
+            if position:  # on disk, but the last process may not have acknowledged it
                 await self.source.acknowledge(position)
             self._reader = asyncio.create_task(self._read())
             if self._stopped:
@@ -223,24 +101,23 @@ class Runner:
                 end = await self._handle(await self._inbox.take())
             if end.error is not None:
                 raise end.error
-            # What waits for an earlier step waits on if there is a journal to go on from.
-            if self.session.waiting and (self.keeper is None or not end.stopped):
+            # Steps that wait for an earlier one go on waiting if a journal keeps them.
+            if self.session.waiting and (self.writer is None or not end.stopped):
                 await self._commit([(Flushed(), self.session.flush())], time.monotonic())
-            if self.keeper is not None:
-                await self.keeper.snapshot(self.session)
+            if self.writer is not None:
+                await self.writer.snapshot(self.session)
         finally:
             self._ended = True
             if self._reader is not None:
                 self._reader.cancel()
                 await asyncio.gather(self._reader, return_exceptions=True)
-            self._inbox.put_now(_Waiting(_End(), 0.0))
-            for left in await self._inbox.take():
+            for left in self._inbox.take_now():
                 if isinstance(left.what, _Teaching):
-                    _settle(left.what.done, _ended())
+                    left.what.settle(_ended())
             await self.source.close()
 
     def stop(self) -> None:
-        """End, once what has arrived is on disk."""
+        """End once all that has arrived is on disk."""
         if self._stopped:
             return
         self._stopped = True
@@ -252,11 +129,11 @@ class Runner:
             loop.call_later(LAST_LINES, self.lines.give_up)
 
     async def teach(self, state: str | int, n: int = 1) -> None:
-        """Make the last ``n`` windows references of a state; returns once that is on disk."""
+        """Make the last ``n`` windows references of a state; returns when that is on disk."""
         if self._ended:
             raise _ended()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put_now(_Waiting(_Teaching(Taught(state, n), done), time.monotonic()))
+        self._inbox.put_now(_Waiting(_Teaching(Lesson(state, n), done), time.monotonic()))
         await done
 
     async def _read(self) -> None:
@@ -272,56 +149,77 @@ class Runner:
         self._inbox.put_now(_Waiting(end, time.monotonic()))
 
     async def _handle(self, waiting: Sequence[_Waiting]) -> _End | None:
-        """Classify and keep all that has come; says whether it was the end."""
+        """Classify and write all that has arrived; returns the end if that was among it."""
         results: list[Result] = []
         arrivals: list[Arrival] = []
         teachings: list[_Teaching] = []
         end = None
         for one in waiting:
-            if isinstance(one.what, Arrival):
-                arrivals.append(one.what)
-            elif isinstance(one.what, _Teaching):  # of the windows that came before it
-                results += self._classify(arrivals)
-                arrivals = []
-                teachings += self._teach(one.what, results)
-            elif isinstance(one.what, _End):
-                end = one.what
-            else:
-                self._notice(one.what)
+            match one.what:
+                case Arrival() as arrival:
+                    arrivals.append(arrival)
+                case _Teaching() as teaching:  # about the windows that came before it
+                    results += self._classify(arrivals)
+                    arrivals = []
+                    try:
+                        self.session.teach(teaching.lesson.state, n=teaching.lesson.n)
+                    except InputError as error:
+                        teaching.settle(error)
+                    else:
+                        results.append((teaching.lesson, []))
+                        teachings.append(teaching)
+                case _End() as last:
+                    end = last
+                case event:
+                    self._notice(event)
         results += self._classify(arrivals)
         try:
             await self._commit(results, waiting[0].since)
-        except InputError as error:
+        except MlatError as error:
             for teaching in teachings:
-                _settle(teaching.done, error)
+                teaching.settle(error)
             raise
         for teaching in teachings:
-            _settle(teaching.done)
+            teaching.settle()
         return end
 
     def _classify(self, arrivals: Sequence[Arrival]) -> list[Result]:
         results: list[Result] = []
-        for group in groups_of(arrivals):
-            arrived = merge(group)
+        for group in _joinable(arrivals):
+            joined = _joined(group)
             try:
-                results.append((arrived, advance(self.session, arrived)))
+                results.append((joined, self.session.push(joined.steps)))
             except InputError as error:  # the session is as it was before
                 if len(group) > 1:
                     for arrival in group:
                         results += self._classify([arrival])
                 else:
-                    self._notice(Refusal(str(error), len(arrived.steps)))
-                    # Its source need not send it again.
-                    results.append((Arrived(self._no_steps(), arrived.position), []))
+                    self._notice(Refusal(str(error), len(joined.steps)))
+                    # Keep the position: the source need not send these steps again.
+                    results.append((Arrival(self._no_steps, joined.position), []))
         return results
 
-    def _teach(self, teaching: _Teaching, results: list[Result]) -> list[_Teaching]:
-        try:
-            results.append((teaching.taught, advance(self.session, teaching.taught)))
-        except InputError as error:
-            _settle(teaching.done, error)
-            return []
-        return [teaching]
+    async def _commit(self, results: Sequence[Result], since: float) -> None:
+        """Write a record; then acknowledge it to the source, and show it."""
+        if not results:
+            return
+        batch = Batch([one for one, _ in results], [p for _, some in results for p in some])
+        if self.writer is not None:
+            await self.writer.append(batch)
+        lag = time.monotonic() - since
+        self.lags.append(lag)
+        if batch.position:
+            await self.source.acknowledge(batch.position)
+        self._warn()
+        if self.hub is not None:
+            view = SessionView.of(self.session)
+            for one, predictions in results:
+                steps = one.steps if isinstance(one, Arrival) else self._no_steps
+                self.hub.publish(steps, predictions, view, lag)
+        if self.lines is not None and batch.predictions:
+            await asyncio.to_thread(self.lines.write, batch.predictions)
+        if self.writer is not None:
+            await self.writer.snapshot_if_due(self.session)
 
     def _notice(self, event: Refusal | Notice) -> None:
         if isinstance(event, Refusal):
@@ -333,33 +231,8 @@ class Runner:
             if self.hub is not None:
                 self.hub.notice(event.kind, event.text)
 
-    async def _commit(self, results: Sequence[Result], since: float) -> None:
-        """On disk first; then the source, standard output and the page may know."""
-        if not results:
-            return
-        inputs = [one for one, _ in results]
-        predictions = [p for _, some in results for p in some]
-        if self.keeper is not None:
-            await self.keeper.append(inputs, predictions)
-        lag = time.monotonic() - since
-        self.lags.append(lag)
-        await self._acknowledge(inputs)
-        self._warn()
-        if self.hub is not None:
-            seen = Seen.of(self.session)
-            for one, some in results:
-                steps = one.steps if isinstance(one, Arrived) else self._no_steps()
-                self.hub.publish(steps, some, seen, lag)
-        if self.lines is not None and predictions:
-            await asyncio.to_thread(self.lines.write, predictions)
-        if self.keeper is not None:
-            await self.keeper.snapshot_if_due(self.session)
-
-    def _no_steps(self) -> Steps:
-        return Steps(np.empty((0, len(self.channels))))
-
     def _warn(self) -> None:
-        """Say what the session has newly found worth a word."""
+        """Print the new warnings of the session."""
         warnings = self.session.warnings
         for text in warnings[self._n_warnings :]:
             self.notices.say(f"warning: {text}")
@@ -367,19 +240,120 @@ class Runner:
                 self.hub.notice("note", text)
         self._n_warnings = len(warnings)
 
-    async def _acknowledge(self, inputs: Sequence[Input]) -> None:
-        positions = [one.position for one in inputs if isinstance(one, Arrived) and one.position]
-        if positions:
-            await self.source.acknowledge(positions[-1])
+    def _show_past(self, writer: JournalWriter, hub: Hub) -> None:
+        """Publish the last records of the journal, which an earlier process wrote."""
+        view = SessionView.of(self.session)
+        for batch in writer.last_batches():
+            groups = [_joined(group).steps for group in _joinable(batch.arrivals)]
+            *before, last = groups or [self._no_steps]
+            for steps in before:
+                hub.publish(steps, [], view, 0.0, past=True)
+            hub.publish(last, batch.predictions, view, 0.0, past=True)
 
 
-def _settle(done: asyncio.Future[None], error: InputError | None = None) -> None:
-    if done.done():  # whoever asked has gone
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """What a page shows of a session at the last record; the session may be further by now."""
+
+    counters: dict[str, int]
+    classes: list[str | int]
+    taught: Any
+
+    @classmethod
+    def of(cls, session: LiveSession) -> SessionView:
+        return cls(session.counters, session.classes, session.state.taught)
+
+    @property
+    def state(self) -> SessionView:
+        return self
+
+
+def _joinable(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
+    """Split arrivals, in order, into groups that have the same columns."""
+    return [list(group) for _, group in groupby(arrivals, _columns)]
+
+
+def _columns(arrival: Arrival) -> tuple[object, ...]:
+    steps = arrival.steps
+    return steps.values.shape[1:], steps.seq is None, steps.time is None
+
+
+def _joined(group: Sequence[Arrival]) -> Arrival:
+    return Arrival(join([arrival.steps for arrival in group]), last_position(group))
+
+
+Item = TypeVar("Item")
+
+
+class Inbox(Generic[Item]):
+    """A bounded queue whose reader takes all items at once.
+
+    So the slower the disk is, the more goes into one record, and the reader can always catch up.
+
+    Parameters
+    ----------
+    limit : int
+        ``put`` waits while the items weigh as much. The weight of an arrival is its number of
+        steps.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._weight = limit, 0
+        self._items: list[Item] = []
+        self._filled, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
+
+    async def put(self, item: Item, weight: int = 1) -> None:
+        """Add an item as soon as there is room."""
+        while not self._room.is_set():
+            await self._room.wait()
+        self.put_now(item, weight)
+
+    def put_now(self, item: Item, weight: int = 0) -> None:
+        """Add an item, even if there is no room."""
+        self._items.append(item)
+        self._weight += weight
+        self._filled.set()
+        if self._weight >= self._limit:
+            self._room.clear()
+
+    async def take(self) -> list[Item]:
+        """Return all items as soon as there is one."""
+        await self._filled.wait()
+        return self.take_now()
+
+    def take_now(self) -> list[Item]:
+        """Return all items, if there are any."""
+        items, self._items, self._weight = self._items, [], 0
+        self._filled.clear()
+        self._room.set()
+        return items
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    what: Arrival | Refusal | Notice | _Teaching | _End
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Teaching:
+    lesson: Lesson
+    done: asyncio.Future[None]
+
+    def settle(self, error: MlatError | None = None) -> None:
+        if self.done.done():  # its caller was cancelled
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: Exception | None = None
+    stopped: bool = False
 
 
 def _ended() -> InputError:

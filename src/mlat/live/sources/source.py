@@ -108,7 +108,7 @@ def merge_refusals(refusals: list[tuple[str, str]]) -> Refusal:
 class Arrival:
     """Steps in the order the source sent them.
 
-    ``position`` is a text by which the source resumes behind these steps; ``""`` if it cannot.
+    ``position`` is a text from which the source resumes after these steps; ``""`` if it cannot.
     """
 
     steps: Steps
@@ -117,9 +117,9 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that was not a step: ``count`` lines, messages or outlets, for one reason.
+    """Input that is not a step: ``count`` lines, messages or outlets, refused for one reason.
 
-    It stands among the events where the steps would have stood.
+    It comes in the place of the steps.
     """
 
     reason: str
@@ -128,7 +128,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What happens to the connection: "connected", "lost", "retrying", "ended", or a "note"."""
+    """A change of the connection: "connected", "lost", "retrying", "ended", or a "note"."""
 
     kind: str
     text: str
@@ -140,28 +140,28 @@ Event = Arrival | Refusal | Notice
 class Source(Protocol):
     """Where live steps come from.
 
-    ``open`` once, iterate over ``events`` once, ``close`` at any time: the events then end. The
-    next event is fetched only when it is asked for, so a slow consumer slows the source down; what
-    the source does then is its own affair and stands in its documentation.
+    Call ``open`` once, iterate over ``events`` once, and ``close`` at any time, which ends the
+    events. The next event is fetched only on demand, so a slow consumer slows the source down; each
+    source documents what it does then.
     """
 
     name: str
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
-        """Prepare to give the steps of these channels, in this order, behind a position."""
+        """Prepare to give the steps of these channels, in this order, after a position."""
 
     def events(self) -> AsyncIterator[Event]:
-        """Steps, refusals and notices in their order, until the source ends or is closed."""
+        """Yield steps, refusals and notices in order, until the source ends or is closed."""
 
     async def acknowledge(self, position: str) -> None:
-        """All steps up to the position are kept: the source need not send them again."""
+        """Say that all steps up to the position are kept, and need not be sent again."""
 
     async def close(self) -> None:
-        """End the events and let go of files and connections."""
+        """End the events, and close files and connections."""
 
 
 class Closing:
-    """Whether a source was closed, for those who wait for something else meanwhile."""
+    """Whether a source was closed, and sleeps that end when it is."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -173,11 +173,11 @@ class Closing:
         self._event.set()
 
     async def sleep(self, seconds: float) -> bool:
-        """Sleep, less if the source is closed meanwhile; say whether it was."""
+        """Sleep, at most until the source is closed; return whether it was."""
         return await self.sleep_until(asyncio.get_running_loop().time() + seconds)
 
     async def sleep_until(self, when: float) -> bool:
-        """Sleep until the event loop's clock shows ``when``."""
+        """Sleep until the event loop's clock shows ``when``, or the source is closed."""
         try:
             async with asyncio.timeout_at(when):
                 await self._event.wait()

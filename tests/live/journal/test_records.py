@@ -1,0 +1,86 @@
+"""Batches and frames as bytes, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlat.errors import InputError
+from mlat.live import Prediction, Steps
+from mlat.live.journal.records import (
+    Batch,
+    Lesson,
+    decode_batch,
+    decode_predictions,
+    encode_batch,
+    encode_predictions,
+)
+from mlat.live.sources import Arrival
+
+figures = st.floats(allow_nan=True, allow_infinity=True)
+whole = st.integers(-(2**63), 2**63 - 1)
+predictions = st.builds(
+    Prediction,
+    step=st.integers(0, 2**62),
+    state=st.text(max_size=5) | st.integers(-1, 9),
+    proba=figures,
+    distance=figures,
+    neighbours=st.lists(st.integers(-1, 2**40), max_size=4).map(tuple),
+    why=st.text(max_size=5),
+    seq=st.none() | whole,
+    time=st.none() | st.floats(allow_nan=False),
+    shares=st.lists(figures, max_size=4).map(tuple),
+)
+
+
+@given(st.lists(predictions, max_size=5))
+def test_predictions_come_back(given_):
+    found = decode_predictions(encode_predictions(given_))
+    assert repr(found) == repr(given_)  # NaN is not equal to itself, but reads the same
+    assert encode_predictions(found) == encode_predictions(given_)
+
+
+@given(
+    st.integers(0, 4),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+    st.text(max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_steps_come_back(n_steps, n_channels, has_seq, has_time, position, random):
+    values = np.array([random.gauss(0, 1) for _ in range(n_steps * n_channels)])
+    values = values.reshape(n_steps, n_channels)
+    values[values > 1] = np.nan
+    steps = Steps(
+        values,
+        np.array([random.randrange(-9, 2**62) for _ in range(n_steps)], dtype=np.int64)
+        if has_seq
+        else None,
+        np.array([random.random() for _ in range(n_steps)]) if has_time else None,
+    )
+    found = decode_batch(encode_batch(Batch([Lesson("sit", 4), Arrival(steps, position)])))
+    taught, arrived = found.inputs
+    assert taught == Lesson("sit", 4)
+    assert arrived.position == position
+    np.testing.assert_array_equal(arrived.steps.values, values)
+    for ours, theirs in ((arrived.steps.seq, steps.seq), (arrived.steps.time, steps.time)):
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_was_read_can_be_changed():
+    steps = Steps(np.zeros((3, 2)), np.arange(3), np.arange(3.0))
+    (found,) = decode_batch(encode_batch(Batch([Arrival(steps)]))).inputs
+    found.steps.values[:] = 1
+    found.steps.seq[:] = 2
+    found.steps.time[:] = 3
+    assert (found.steps.values == 1).all()
+
+
+def test_an_entry_of_another_version_is_refused():
+    with pytest.raises(InputError, match="kind 9"):
+        decode_batch(b"\x09\x00\x00\x00\x00")

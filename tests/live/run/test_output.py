@@ -1,0 +1,37 @@
+"""What a session prints."""
+
+from __future__ import annotations
+
+from mlat.live import Prediction
+from mlat.live.run.output import Notices, csv_lines, json_lines
+
+
+def test_lines_of_both_forms():
+    nan = float("nan")
+    known = Prediction(3, "walk, fast", 0.5, 1.25, (4, 2), "", 7, 0.5, (0.5, 0.5))
+    unknown = Prediction(4, "", nan, nan, (), "missing", None, None, ())
+    assert json_lines([known, unknown]) == (
+        '{"step": 3, "state": "walk, fast", "proba": 0.5, "distance": 1.25, "why": "", '
+        '"neighbours": [4, 2], "seq": 7, "time": 0.5}\n'
+        '{"step": 4, "state": "", "proba": null, "distance": null, "why": "missing", '
+        '"neighbours": [], "seq": null, "time": null}\n'
+    )
+    assert csv_lines([known, unknown]) == ('3,"walk, fast",0.5,1.25,,4 2,7,0.5\n4,,,,missing,,,\n')
+
+
+def test_of_many_refusals_a_few_are_said(capsys):
+    now = [0.0]
+    notices = Notices(clock=lambda: now[0], at_once=2)
+    for i in range(5):
+        notices.refused(f"no number in line {i}", 2)
+    notices.notice("retrying", "another kind\nof line")
+    now[0] = 1.5
+    notices.refused("no number")
+    notices.refused("no number")
+    assert capsys.readouterr().err == (
+        "mlat: refused 2 times: no number in line 0\n"
+        "mlat: refused 2 times: no number in line 1\n"
+        "mlat: another kind of line\n"
+        "mlat: refused: no number (and 6 more since the last such line)\n"
+    )
+    assert notices.n_refused == 12
