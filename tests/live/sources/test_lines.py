@@ -20,7 +20,7 @@ from mlat.live.core.steps import Steps
 from mlat.live.sources import Arrival, Notice, Refusal, open_source
 from mlat.live.sources.lines import LineParser
 from mlat.live.sources.payloads import decode, is_format
-from mlat.live.sources.source import MalformedError
+from mlat.live.sources.payloads import MalformedError
 
 CHANNELS = ("ax", "ay", "az")
 VALUES = st.one_of(st.just(float("nan")), st.floats(allow_nan=False, allow_infinity=False))
