@@ -125,7 +125,7 @@ def test_a_page_that_comes_back_goes_on_where_it_was(seen, total, same):
     assert drain(back) == [total, total + 1]
 
 
-def test_a_page_that_never_reads_costs_no_memory_and_is_told_what_it_missed():
+def test_a_page_that_never_reads_costs_no_memory_and_learns_what_it_missed():
     hub = Hub()
     stuck, quick = hub.subscribe(), hub.subscribe()
     got = []
@@ -176,7 +176,7 @@ def test_the_past_is_shown_in_frames_of_bounded_size_and_only_so_far_back(monkey
     assert max(map(len, frames)) <= FRAME_STEPS
 
 
-def test_steps_that_are_numbered_anew_begin_a_new_history():
+def test_steps_that_are_numbered_again_begin_a_new_history():
     hub = Hub()
     push(hub, 0, 5)
     hub.emit()
@@ -188,17 +188,17 @@ def test_steps_that_are_numbered_anew_begin_a_new_history():
     assert drain(hub.subscribe()) == [0, 1, 2]
 
 
-def test_frames_say_states_by_stretches_and_times():
+def test_frames_say_states_by_runs_and_times():
     hub = Hub()
     page = hub.subscribe()
     now = 1.7e9  # seconds since 1970: a 32-bit float alone would be off by a minute
-    told = [
+    predictions = [
         *[predicted(i, why="filling", time=now + i / 100) for i in range(2)],
         *[predicted(i, time=now + i / 100) for i in range(2, 5)],
         predicted(5, why="far", time=now + 0.05),
     ]
-    times = np.array([p.time for p in told])
-    hub.publish(Steps(np.zeros((6, 3)), time=times), told, None, 0.0)
+    times = np.array([p.time for p in predictions])
+    hub.publish(Steps(np.zeros((6, 3)), time=times), predictions, None, 0.0)
     hub.emit()
     header, numbers = decode_frame(page.take())
     assert header["runs"] == [[0, None, "filling"], [2, "walk", ""], [5, None, "far"]]
@@ -209,7 +209,7 @@ def test_frames_say_states_by_stretches_and_times():
     np.testing.assert_array_equal(numbers[18:24], np.float32([np.nan] * 2 + [0.75] * 3 + [np.nan]))
 
 
-def test_numpys_own_states_can_be_said():
+def test_numpys_own_states_can_be_sent():
     hub = Hub()
     page = hub.subscribe()
     push(hub, 0, 1, state=np.int64(7))
@@ -264,7 +264,7 @@ def test_values_find_their_predictions_whatever_the_order(order, chunk):
     assert next_seq == 12
 
 
-def test_values_of_refused_steps_are_left_out():
+def test_values_of_refused_steps_are_skipped():
     values = np.array([[1.0], [np.nan], [3.0]])
     matched = WaitingValues().match(Steps(values), [predicted(0), predicted(1)])
     assert matched[:, 0].tolist() == [1.0, 3.0]

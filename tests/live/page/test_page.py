@@ -97,7 +97,7 @@ def colours(page, selector):
     )
 
 
-def test_it_paints_and_follows_and_asks_nobody_else(visit, played):
+def test_it_draws_and_follows_and_connects_to_no_other_server(visit, played):
     page = visit(played)
     shows(page, 200)
     until(page, "mlatLive.paintTimes.times.length > 5")
@@ -191,8 +191,8 @@ def test_a_stalled_page_loses_frames_and_counts_them(visit, played):
     page.evaluate(f"const until = Date.now() + {1000 * seconds}; while (Date.now() < until);")
     until(page, "mlatLive.page.dropped > 0")
     until(page, "Number(document.querySelector('#count-dropped').textContent) > 0")
-    told_here = page.evaluate("mlatLive.page.dropped")
-    assert 0 < told_here <= played.hub.counts.dropped - before
+    dropped_here = page.evaluate("mlatLive.page.dropped")
+    assert 0 < dropped_here <= played.hub.counts.dropped - before
     assert page.evaluate("mlatLive.page.buffer.missed") > 0
     assert page.evaluate("mlatLive.page.buffer.doubled") == 0
     shows(page, page.evaluate(NEXT) + 50)  # and it follows again
@@ -262,7 +262,7 @@ def test_without_a_teacher_there_are_no_buttons(visit, played):
     assert visit(played).locator("#teaching").is_hidden()
 
 
-def test_the_source_is_told_of(visit, still):
+def test_notices_of_the_source_are_shown(visit, still):
     page = visit(still)
     still.hub.notice("lost", "broker away")
     page.get_by_text("Source lost: broker away").wait_for()
@@ -361,7 +361,7 @@ def test_text_stands_out(visit, still, scheme):
     assert page.evaluate(CONTRAST)[0][0] >= 4.5
 
 
-def test_states_are_told_apart_by_everyone(visit, still):
+def test_states_are_distinct_for_everyone(visit, still):
     page = visit(still)
     palette = page.evaluate("import('/page/palette.js').then((module) => module.palette)")
     ink_on = "(colour) => import('/page/palette.js').then((module) => module.inkOn(colour))"
@@ -426,8 +426,8 @@ def test_states_are_announced_but_not_every_frame(visit, still):
     )
 
     def publish(step, state):
-        told = Prediction(step, state, 0.9, 1.0, (0,), "", None, None, (0.9, 0.1, 0.0, 0.0))
-        still.hub.publish(Steps(STREAM.values[step : step + 1]), [told], None, 0.0)
+        prediction = Prediction(step, state, 0.9, 1.0, (0,), "", None, None, (0.9, 0.1, 0.0, 0.0))
+        still.hub.publish(Steps(STREAM.values[step : step + 1]), [prediction], None, 0.0)
         shows(page, step + 1)
 
     for step in range(8):
@@ -440,7 +440,7 @@ def test_states_are_announced_but_not_every_frame(visit, still):
     assert len(page.evaluate("announced")) <= 4
 
 
-def test_less_motion_is_given_who_asks_for_it(visit, played):
+def test_less_motion_on_request(visit, played):
     page = visit(played, reduced_motion="reduce")
     shows(page, 20)
     begun = page.evaluate("[performance.now(), mlatLive.paintTimes.times.length]")

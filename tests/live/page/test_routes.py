@@ -181,7 +181,7 @@ def test_a_page_comes_back_to_where_it_was():
     run(test())
 
 
-def test_a_client_that_never_acknowledges_is_held_back_and_told():
+def test_a_client_that_never_acknowledges_is_held_back_and_informed():
     async def test():
         async with serving() as (hub, server, client), frames(server) as ws:
             await ws.recv()  # hello, and that somebody is watching

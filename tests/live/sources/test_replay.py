@@ -198,17 +198,17 @@ def test_time_that_turns_back_is_played_as_it_was_sent(tmp_path):
         ("ax,ay,time\n1,2,\n", "time"),
     ],
 )
-def test_a_recording_that_does_not_fit_is_told_in_one_line(tmp_path, text, reason):
+def test_a_recording_that_does_not_fit_is_refused_in_one_line(tmp_path, text, reason):
     path = tmp_path / "walk.csv"
     path.write_text(text)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         asyncio.run(open_source(f"replay:{path}").open(CHANNELS))
-    assert reason in str(told.value)
-    assert str(path) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert reason in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
-def test_a_file_or_position_that_is_not_there_is_told_in_one_line(recording):
+def test_a_file_or_position_that_is_not_there_is_refused_in_one_line(recording):
     with pytest.raises(InputError, match="is not there"):
         asyncio.run(open_source("replay:nowhere.csv").open(CHANNELS))
     for after in ("3", "-1", "one", "9" * 30):
@@ -217,7 +217,7 @@ def test_a_file_or_position_that_is_not_there_is_told_in_one_line(recording):
 
 
 @pytest.mark.parametrize("rate", ["fast", "0", "0x", "-1", "2y", "1e3"])
-def test_a_rate_that_is_none_is_told_in_one_line(rate):
+def test_a_rate_that_is_none_is_refused_in_one_line(rate):
     with pytest.raises(InputError, match="write @100 for 100 steps a second"):
         open_source(f"replay:walk.csv@{rate}")
 

@@ -8,9 +8,9 @@ from mlat.live.sources import open_source
 
 @pytest.mark.parametrize("spec", ["", "udp:1", "mqtt", "http://x", "replay:", "lsl:", "replay:@2x"])
 def test_a_bad_spec_is_one_line(spec):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         open_source(spec)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_an_unknown_kind_is_answered_with_the_known_ones():
