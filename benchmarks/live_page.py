@@ -24,8 +24,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from mlat.live import Steps
-from mlat.live.page.hub import Hub, encode
-from page_server import Served, body_stream, chromium, classifier, told
+from mlat.live.page.hub import Hub, encode_frame
+from page_server import Served, body_stream, chromium, classifier, predict_steps
 
 
 def measure(channels: int, rate: float, seconds: float) -> None:
@@ -36,14 +36,15 @@ def measure(channels: int, rate: float, seconds: float) -> None:
         page.wait_for_timeout(11_000)  # ten seconds are shown: the charts are full
         devtools = page.context.new_cdp_session(page)
         devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
-        page.evaluate("mlatLive.paints.latencies.length = mlatLive.paints.times.length = 0")
+        page.evaluate("mlatLive.paintTimes.latencies.length = mlatLive.paintTimes.times.length = 0")
         busy, begun = thread_seconds(devtools), time.perf_counter()
         latencies: list[float] = []
         pictures = 0
         while time.perf_counter() - begun < seconds:
             page.wait_for_timeout(1000)
             some, n = page.evaluate(
-                "[mlatLive.paints.latencies.splice(0), mlatLive.paints.times.splice(0).length]"
+                "(({ latencies, times }) => [latencies.splice(0), times.splice(0).length])"
+                "(mlatLive.paintTimes)"
             )
             latencies, pictures = latencies + some, pictures + n
         elapsed = time.perf_counter() - begun
@@ -69,7 +70,7 @@ def compare_frames(channels: int, steps: int = 4, repeats: int = 2000) -> None:
     header = {"kind": "steps", "first": 123456, "n": steps, "d": channels}
 
     def packed() -> bytes:
-        return encode(header, [values, proba])
+        return encode_frame(header, [values, proba])
 
     def text() -> str:
         numbers = np.round(np.column_stack([values, proba]), 5).tolist()
@@ -89,7 +90,7 @@ def compare_frames(channels: int, steps: int = 4, repeats: int = 2000) -> None:
 def measure_publishing(channels: int) -> None:
     """What a hub costs the program that classifies, in its own processor time."""
     clf, stream, hub = classifier(channels), body_stream(channels, random_state=1), Hub()
-    predictions = told(clf, stream.values)
+    predictions = predict_steps(clf, stream.values)
     hub.subscribe()
     publishing = emitting = 0.0
     for at in range(0, len(stream) - 4, 4):
@@ -149,7 +150,7 @@ def picture(path: str, scheme: str, width: int, n_steps: int = 1290) -> None:
             predictions = session.push(steps)
             served.hub.publish(steps, predictions, session, time.perf_counter() - begun)
         page.goto(served.url)
-        page.locator("#alike-about", has_text="distance").wait_for()
+        page.locator("#similar-about", has_text="distance").wait_for()
         page.wait_for_timeout(500)
         page.evaluate("document.querySelector('#paint').textContent = ''")  # of no live stream
         page.screenshot(path=path, full_page=width < 600)

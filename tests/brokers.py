@@ -26,25 +26,20 @@ def free_port() -> int:
 class Broker:
     """A broker that keeps its port over restarts.
 
-    mosquitto also keeps its sessions, on disk; amqtt forgets them. A context manager: entering
-    waits until it answers.
+    mosquitto keeps its sessions on disk, with every change at once; amqtt forgets them. A context
+    manager: entering waits until it answers.
 
     Parameters
     ----------
     settings : str
         Lines of mosquitto's configuration.
-    durable : bool
-        mosquitto writes every change to disk at once, not when it is stopped.
     """
 
-    def __init__(
-        self, kind: str, folder: Path, settings: str = "", *, durable: bool = False
-    ) -> None:
+    def __init__(self, kind: str, folder: Path, settings: str = "") -> None:
         self.kind = kind
         self.port = free_port()
         self._folder = folder
         self._settings = settings or "allow_anonymous true\n"
-        self._durable = durable
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Broker:
@@ -69,13 +64,13 @@ class Broker:
         raise RuntimeError(f"{self.kind} does not answer")
 
     def kill(self) -> None:
-        """As the power going off."""
+        """Like a power failure."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> None:
-        """In order: mosquitto then writes down all it holds."""
+        """In order: mosquitto then writes all it holds to disk."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait()

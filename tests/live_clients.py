@@ -8,9 +8,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from mlat.live import Steps
-from mlat.live.page.hub import Hub, decode
+from mlat.live.page.hub import Hub, decode_frame
 from mlat.live.page.server import serve
-from page_server import body_stream, classifier, told
+from page_server import body_stream, classifier, predict_steps
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -32,7 +32,7 @@ async def serving(hub=None, **options):
 
 def publish(hub, begin, end):
     values = body_stream(random_state=1).values[: end + 1]
-    predictions = told(classifier(), values)[begin:end]
+    predictions = predict_steps(classifier(), values)[begin:end]
     hub.publish(Steps(values[begin:end]), predictions, None, 0.001)
 
 
@@ -48,7 +48,7 @@ async def until(condition):
 async def next_steps(ws):
     """The next frame with steps in it; every frame is acknowledged."""
     while True:
-        header, numbers = decode(await ws.recv())
+        header, numbers = decode_frame(await ws.recv())
         if header["kind"] == "steps":
             await ws.send('{"ack": 1}')
             if header["n"]:

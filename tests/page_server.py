@@ -1,4 +1,4 @@
-"""A page to look at: a synthetic stream, played in its own time into a hub that is served."""
+"""A page for tests: a synthetic stream, played in real time into a hub that is served."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chromium() -> Iterator[object]:
 def body_stream(
     n_channels: int = 27, *, run_length: int = 250, runs_per_state: int = 3, random_state: int = 0
 ) -> Stream:
-    """Movements at 100 Hz as sensors on a body would see them: each has its rhythm and phases."""
+    """Movements at 100 Hz as sensors on a body measure them: each has its rhythm and phases."""
     sensors, rng = np.random.default_rng(0), np.random.default_rng(random_state)
     rhythms = {"walking": 1.9, "running": 2.9, "cycling": 1.3, "standing": 0.0}
     phases = sensors.uniform(0, 2 * np.pi, (len(rhythms), 2, n_channels))
@@ -74,7 +74,7 @@ def classifier(n_channels: int = 27) -> StreamClassifier:
     return StreamClassifier(WIDTH, metric="euclidean").fit(train)
 
 
-def told(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> list[Prediction]:
+def predict_steps(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> list[Prediction]:
     """Predictions as a session gives them, from ``predict``."""
     proba = clf.predict_proba(values)
     states = clf.predict(values).tolist()
@@ -121,14 +121,14 @@ class Served:
         self.call(self.server.close())
 
     def publish(self, values: np.ndarray, first: int = 0) -> None:
-        self.hub.publish(Steps(values), told(self.clf, values, first), None, 0.001)
+        self.hub.publish(Steps(values), predict_steps(self.clf, values, first), None, 0.001)
 
     def play(
         self, stream: Stream, rate: float = 100.0, *, live: bool | dict[str, object] = False
     ) -> None:
-        """Publish a stream step by step, over and over: by a session, or as ``predict`` says."""
+        """Publish a stream step by step, in a loop, classified by a session or ``predict``."""
         session = self.clf.live(**({} if live is True else live)) if live else None
-        predictions = [] if live else told(self.clf, stream.values)
+        predictions = [] if live else predict_steps(self.clf, stream.values)
         if session is not None:  # whatever is compiled on first use
             session.push(stream.values[: 2 * WIDTH])
             session = self.clf.live(**({} if live is True else live))

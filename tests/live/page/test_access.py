@@ -1,4 +1,4 @@
-"""Who may ask the server: hosts, origins, tokens."""
+"""Who may send requests: hosts, origins, tokens, the length of bodies."""
 
 import socket
 
@@ -87,7 +87,7 @@ def test_other_hosts_than_loopback_need_a_token(monkeypatch):
     monkeypatch.delenv("MLAT_TOKEN", raising=False)
 
     async def test():
-        with pytest.raises(InputError, match=r"--token or MLAT_TOKEN"):
+        with pytest.raises(InputError, match="token or MLAT_TOKEN"):
             await serve(Hub(), classifier(), "0.0.0.0", 0)
         with pytest.raises(InputError, match="at least 8"):
             await serve(Hub(), classifier(), "0.0.0.0", 0, "short")
@@ -167,5 +167,23 @@ def test_a_request_that_is_none_is_refused_and_the_server_goes_on():
                 with socket.create_connection(("127.0.0.1", server.port)) as odd:
                     odd.sendall(raw)
             assert (await client.get("/healthz")).status_code == 200
+
+    run(test())
+
+
+def test_long_bodies_are_refused():
+    async def test():
+        async with serving(teach=lambda state, n: None) as (hub, _server, client):
+            headers = {"Content-Type": "application/json"}
+            answer = await client.post("/teach", content=b" " * 4097, headers=headers)
+            assert answer.status_code == 413
+
+            async def parts():
+                for _ in range(100):
+                    yield b" " * 100
+
+            answer = await client.post("/teach", content=parts(), headers=headers)
+            assert answer.status_code == 413
+            assert refusals(hub) == {"too long": 2}
 
     run(test())

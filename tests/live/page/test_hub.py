@@ -13,11 +13,11 @@ from mlat.live.page.hub import (
     IN_FLIGHT,
     MOST_WAITING,
     QUEUE,
-    Arrivals,
     History,
     Hub,
-    decode,
-    encode,
+    WaitingValues,
+    decode_frame,
+    encode_frame,
 )
 
 
@@ -45,7 +45,7 @@ def push(hub, first, n, d=2, lag=0.002, **options):
 
 def steps_of(frame):
     """The numbers of a frame's steps, which `push` made their first channel's values."""
-    header, numbers = decode(frame)
+    header, numbers = decode_frame(frame)
     if header["kind"] != "steps":
         return []
     n, d = header["n"], header["d"]
@@ -64,14 +64,14 @@ def drain(subscription):
 
 def test_frames_give_back_what_was_put_in():
     values = np.array([[1.5, np.nan], [-2.0, np.inf]])
-    header, numbers = decode(encode({"kind": "é", "n": 2}, [values, np.array([0.5])]))
+    header, numbers = decode_frame(encode_frame({"kind": "é", "n": 2}, [values, np.array([0.5])]))
     assert header == {"kind": "é", "n": 2}
     np.testing.assert_array_equal(numbers, np.float32([1.5, np.nan, -2.0, np.inf, 0.5]))
 
 
 @given(st.text(max_size=9))
 def test_numbers_begin_where_a_browser_can_look_at_them(text):
-    frame = encode({"text": text}, [np.ones(3)])
+    frame = encode_frame({"text": text}, [np.ones(3)])
     length = int.from_bytes(frame[:4], "little")
     assert (4 + length) % 4 == 0
     assert json.loads(frame[4 : 4 + length])["text"] == text
@@ -125,7 +125,7 @@ def test_a_page_that_comes_back_goes_on_where_it_was(seen, total, same):
     assert drain(back) == [total, total + 1]
 
 
-def test_a_page_that_never_reads_costs_no_memory_and_is_told_what_it_missed():
+def test_a_page_that_never_reads_costs_no_memory_and_learns_what_it_missed():
     hub = Hub()
     stuck, quick = hub.subscribe(), hub.subscribe()
     got = []
@@ -136,11 +136,12 @@ def test_a_page_that_never_reads_costs_no_memory_and_is_told_what_it_missed():
     assert got == list(range(1000))
     assert quick.dropped == 0
     assert stuck.dropped == 1000 - QUEUE == hub.counts.dropped
-    assert len(stuck._queue) == QUEUE
     taken = [steps_of(frame) for frame in iter(stuck.take, None)]
     assert taken == [[step] for step in range(1000 - QUEUE, 1000 - QUEUE + IN_FLIGHT)]
     stuck.acknowledge(2)
     assert [steps_of(frame) for frame in iter(stuck.take, None)] == [[974], [975]]
+    stuck.acknowledge(IN_FLIGHT)
+    assert drain(stuck) == list(range(976, 1000))  # no more than QUEUE frames waited
 
 
 def test_a_page_acknowledges_before_it_gets_more():
@@ -175,7 +176,7 @@ def test_the_past_is_shown_in_frames_of_bounded_size_and_only_so_far_back(monkey
     assert max(map(len, frames)) <= FRAME_STEPS
 
 
-def test_steps_that_are_numbered_anew_begin_a_new_history():
+def test_steps_that_are_numbered_again_begin_a_new_history():
     hub = Hub()
     push(hub, 0, 5)
     hub.emit()
@@ -187,19 +188,19 @@ def test_steps_that_are_numbered_anew_begin_a_new_history():
     assert drain(hub.subscribe()) == [0, 1, 2]
 
 
-def test_frames_say_states_by_stretches_and_times():
+def test_frames_say_states_by_runs_and_times():
     hub = Hub()
     page = hub.subscribe()
     now = 1.7e9  # seconds since 1970: a 32-bit float alone would be off by a minute
-    told = [
+    predictions = [
         *[predicted(i, why="filling", time=now + i / 100) for i in range(2)],
         *[predicted(i, time=now + i / 100) for i in range(2, 5)],
         predicted(5, why="far", time=now + 0.05),
     ]
-    times = np.array([p.time for p in told])
-    hub.publish(Steps(np.zeros((6, 3)), time=times), told, None, 0.0)
+    times = np.array([p.time for p in predictions])
+    hub.publish(Steps(np.zeros((6, 3)), time=times), predictions, None, 0.0)
     hub.emit()
-    header, numbers = decode(page.take())
+    header, numbers = decode_frame(page.take())
     assert header["runs"] == [[0, None, "filling"], [2, "walk", ""], [5, None, "far"]]
     assert header["now"]["latest"]["why"] == "far"
     assert header["now"]["latest"]["proba"] is None
@@ -208,12 +209,12 @@ def test_frames_say_states_by_stretches_and_times():
     np.testing.assert_array_equal(numbers[18:24], np.float32([np.nan] * 2 + [0.75] * 3 + [np.nan]))
 
 
-def test_numpys_own_states_can_be_said():
+def test_numpys_own_states_can_be_sent():
     hub = Hub()
     page = hub.subscribe()
     push(hub, 0, 1, state=np.int64(7))
     hub.emit()
-    header, _ = decode(page.take())
+    header, _ = decode_frame(page.take())
     assert header["runs"] == [[0, 7, ""]]
     assert header["now"]["latest"]["state"] == 7
 
@@ -226,7 +227,7 @@ def test_nothing_new_is_no_frame():
     drain(page)
     hub.refuse("no number in line 3", 4)
     assert hub.emit()
-    header, _ = decode(page.take())
+    header, _ = decode_frame(page.take())
     assert header["n"] == 0
     assert header["now"]["refused"] == 4
     assert header["now"]["notice"] == {"kind": "refused", "text": "no number in line 3"}
@@ -250,7 +251,7 @@ def test_a_lost_source_is_not_well():
 @given(st.permutations(range(12)), st.integers(1, 4))
 def test_values_find_their_predictions_whatever_the_order(order, chunk):
     """A session that puts steps into order tells of them later than they came."""
-    arrivals, waiting, next_seq = Arrivals(), set(), 0
+    pending, waiting, next_seq = WaitingValues(), set(), 0
     for at in range(0, len(order), chunk):
         seqs = np.array(order[at : at + chunk])
         waiting |= set(seqs.tolist())
@@ -258,20 +259,22 @@ def test_values_find_their_predictions_whatever_the_order(order, chunk):
         while next_seq in waiting:
             ready.append(predicted(next_seq, seq=next_seq))
             next_seq += 1
-        values = arrivals.match(Steps(10.0 * seqs[:, None], seq=seqs), ready)
+        values = pending.match(Steps(10.0 * seqs[:, None], seq=seqs), ready)
         assert values[:, 0].tolist() == [10.0 * p.seq for p in ready]
     assert next_seq == 12
 
 
-def test_values_of_refused_steps_are_left_out():
+def test_values_of_refused_steps_are_skipped():
     values = np.array([[1.0], [np.nan], [3.0]])
-    matched = Arrivals().match(Steps(values), [predicted(0), predicted(1)])
+    matched = WaitingValues().match(Steps(values), [predicted(0), predicted(1)])
     assert matched[:, 0].tolist() == [1.0, 3.0]
 
 
 def test_steps_that_nobody_asks_for_are_forgotten():
-    arrivals = Arrivals()
+    waiting = WaitingValues()
     for seq in range(0, 3 * MOST_WAITING, 64):
         seqs = np.arange(seq, seq + 64)
-        arrivals.match(Steps(np.zeros((64, 1)), seq=seqs), [])
-    assert len(arrivals._waiting) == MOST_WAITING
+        waiting.match(Steps(np.zeros((64, 1)), seq=seqs), [])
+    wanted = [predicted(seq, seq=seq) for seq in range(3 * MOST_WAITING)]
+    found = waiting.match(Steps(np.zeros((0, 1)), seq=np.arange(0)), wanted)
+    np.testing.assert_array_equal(np.isnan(found[:, 0]), np.arange(len(wanted)) < 2 * MOST_WAITING)

@@ -1,12 +1,14 @@
-"""The page in a real browser: it paints, follows, comes back, and stays within its means."""
+"""The page in a real browser: it draws, follows, reconnects, and is readable for everyone."""
 
+import itertools
 import time
 
+import numpy as np
 import pytest
 
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub
-from page_server import CHROMIUM, Served, body_stream, chromium, classifier, told
+from page_server import CHROMIUM, Served, body_stream, chromium, classifier, predict_steps
 
 pytest.importorskip("playwright", reason="playwright drives the browser; it is not installed")
 if CHROMIUM is None:
@@ -95,12 +97,12 @@ def colours(page, selector):
     )
 
 
-def test_it_paints_and_follows_and_asks_nobody_else(visit, played):
+def test_it_draws_and_follows_and_connects_to_no_other_server(visit, played):
     page = visit(played)
     shows(page, 200)
-    until(page, "mlatLive.paints.times.length > 5")
-    until(page, "document.querySelector('#alike-about').textContent.includes('distance')")
-    for canvas in ("#ribbon", "#confidence", "#alike", "#lanes canvas"):
+    until(page, "mlatLive.paintTimes.times.length > 5")
+    until(page, "document.querySelector('#similar-about').textContent.includes('distance')")
+    for canvas in ("#ribbon", "#confidence", "#similar", "#lanes canvas"):
         drawn, different = colours(page, canvas)
         assert drawn > 1000, canvas
         assert different > 4, canvas
@@ -108,7 +110,7 @@ def test_it_paints_and_follows_and_asks_nobody_else(visit, played):
     step = page.evaluate(NEXT)
     before = page.locator("#lanes canvas").screenshot()
     shows(page, step + 50)
-    until(page, "mlatLive.paints.times.length > 10")
+    until(page, "mlatLive.paintTimes.times.length > 10")
     assert page.locator("#lanes canvas").screenshot() != before
     assert int(text(page, "count-steps").replace(",", "")) >= step
     assert page.evaluate("[mlatLive.page.buffer.missed, mlatLive.page.buffer.doubled]") == [0, 0]
@@ -121,18 +123,18 @@ def test_it_shows_what_was_predicted(visit, still):
     page = visit(still)
     still.publish(STREAM.values[:120])
     shows(page, 120)
-    last = told(still.clf, STREAM.values[:120])[-1]
+    last = predict_steps(still.clf, STREAM.values[:120])[-1]
     until(page, f"document.querySelector('#state').textContent === {last.state!r}")
     assert text(page, "sure").startswith(f"{round(100 * last.proba)} % sure")
     assert text(page, "count-unknown") == "39 (filling)"
     until(
         page,
-        f"document.querySelector('#alike-about').textContent.includes('Nearest: {last.state}')",
+        f"document.querySelector('#similar-about').textContent.includes('Nearest: {last.state}')",
     )
     held = page.evaluate("Array.from(mlatLive.page.buffer.values.slice(119 * 27, 120 * 27))")
     assert held == pytest.approx(STREAM.values[119].tolist(), rel=1e-6)
     labels = page.evaluate(
-        "mlatLive.page.buffer.stretches(0, 120)"
+        "mlatLive.page.buffer.runs(0, 120)"
         ".map(([a, b, label]) => [a, ...mlatLive.page.buffer.labels[label]])"
     )
     assert labels[0] == [0, None, "filling"]
@@ -166,7 +168,7 @@ def test_it_comes_back_after_a_restart_without_gaps_or_doubles(visit, still):
     page.wait_for_selector('#connection[data-kind="waiting"]')
     assert "trying again" in text(page, "connection-text")
     still.hub.publish(
-        Steps(STREAM.values[100:150]), told(still.clf, STREAM.values[:150])[100:], None, 0
+        Steps(STREAM.values[100:150]), predict_steps(still.clf, STREAM.values[:150])[100:], None, 0
     )
     still.start(still.port)
     page.wait_for_selector('#connection[data-kind="live"]')
@@ -189,12 +191,11 @@ def test_a_stalled_page_loses_frames_and_counts_them(visit, played):
     page.evaluate(f"const until = Date.now() + {1000 * seconds}; while (Date.now() < until);")
     until(page, "mlatLive.page.dropped > 0")
     until(page, "Number(document.querySelector('#count-dropped').textContent) > 0")
-    told_here = page.evaluate("mlatLive.page.dropped")
-    assert 0 < told_here <= played.hub.counts.dropped - before
+    dropped_here = page.evaluate("mlatLive.page.dropped")
+    assert 0 < dropped_here <= played.hub.counts.dropped - before
     assert page.evaluate("mlatLive.page.buffer.missed") > 0
     assert page.evaluate("mlatLive.page.buffer.doubled") == 0
     shows(page, page.evaluate(NEXT) + 50)  # and it follows again
-    assert all(len(one._queue) <= QUEUE for one in played.hub._subscriptions)
 
 
 def test_a_page_on_a_slow_machine_still_follows(visit, played):
@@ -261,7 +262,7 @@ def test_without_a_teacher_there_are_no_buttons(visit, played):
     assert visit(played).locator("#teaching").is_hidden()
 
 
-def test_the_source_is_told_of(visit, still):
+def test_notices_of_the_source_are_shown(visit, still):
     page = visit(still)
     still.hub.notice("lost", "broker away")
     page.get_by_text("Source lost: broker away").wait_for()
@@ -290,3 +291,182 @@ def test_pages_of_others_cannot_watch(browser, still):
     page.close()
     assert not opened
     assert still.hub.counts.refused["origin"] == 1
+
+
+# --- the page for everyone: contrast, colours, names, announcements, less motion, small screens
+
+CONTRAST = """() => {
+  const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const worst = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.closest("script, option")) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(ground(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    worst.push([contrast, element.tagName + " " + element.textContent.trim().slice(0, 30)]);
+  }
+  return worst.sort((a, b) => a[0] - b[0]);
+}"""
+
+# Machado, Oliveira & Fernandes (2009), of full severity, over linear RGB.
+SIGHTS = {
+    "normal": np.eye(3),
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+# Björn Ottosson's Oklab: distances as they are seen; 0.02 is about a just noticeable difference.
+_CONES = [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+_LAB = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+
+
+def linear(colour):
+    c = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def seen(colour, sight):
+    rgb = np.clip(np.array(SIGHTS[sight]) @ linear(colour), 0, 1)
+    return np.array(_LAB) @ np.cbrt(np.array(_CONES) @ rgb)
+
+
+def contrast(a, b):
+    low, high = sorted(linear(c) @ [0.2126, 0.7152, 0.0722] for c in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out(visit, still, scheme):
+    page = visit(still, color_scheme=scheme)
+    still.publish(STREAM.values[:60])
+    still.hub.notice("lost", "broker away")
+    shows(page, 60)
+    page.wait_for_selector("#notice", state="visible")
+    worst = page.evaluate(CONTRAST)
+    assert len(worst) > 30
+    assert worst[0][0] >= 4.5, worst[0]
+    unknown = Prediction(60, "", np.nan, np.nan, (), "far", None, None, ())
+    still.hub.publish(Steps(STREAM.values[60:61]), [unknown], None, 0.0)
+    page.wait_for_selector("#why", state="visible")
+    assert page.evaluate(CONTRAST)[0][0] >= 4.5
+
+
+def test_states_are_distinct_for_everyone(visit, still):
+    page = visit(still)
+    palette = page.evaluate("import('/page/palette.js').then((module) => module.palette)")
+    ink_on = "(colour) => import('/page/palette.js').then((module) => module.inkOn(colour))"
+    for scheme, ground in (("light", "#ffffff"), ("dark", "#161d24")):
+        for one, other in itertools.combinations(palette[scheme], 2):
+            for sight in SIGHTS:
+                apart = np.linalg.norm(seen(one, sight) - seen(other, sight))
+                assert apart > 0.1, (scheme, sight, one, other)
+        for colour in palette[scheme]:
+            assert contrast(colour, ground) >= 3, (scheme, colour)
+            assert contrast(colour, page.evaluate(ink_on, colour)) >= 4.5
+    looks = {(i % 8, i % len(palette["patterns"])) for i in range(40)}
+    assert len(looks) == 40  # and beyond eight states by their patterns
+
+
+def test_light_and_dark(visit, still):
+    page = visit(still, color_scheme="dark")
+    still.publish(STREAM.values[:60])
+    shows(page, 60)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    assert max(map(int, dark[4:-1].split(","))) < 50
+    page.keyboard.press("d")
+    light = page.evaluate(ground)
+    assert min(map(int, light[4:-1].split(","))) > 200
+    page.reload()  # the choice is kept
+    until(page, "globalThis.mlatLive?.page.model")
+    assert page.evaluate(ground) == light
+    page.select_option("#theme", "auto")
+    assert page.evaluate(ground) == dark
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == light
+
+
+def test_everything_has_a_name(visit, still):
+    page = visit(still)
+    still.publish(STREAM.values[:60])
+    shows(page, 60)
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, canvas, [role=img]")]
+          .filter((e) => !e.closest("[aria-hidden], [role=img] *"))
+          .filter((e) => !(e.ariaLabel || e.labels?.length || e.textContent.trim()))
+          .map((e) => e.outerHTML.slice(0, 80))"""
+    )
+    assert unnamed == []
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("status").count() >= 1
+    assert page.get_by_role("combobox", name="Enlarge").is_visible()
+    assert page.get_by_role("button", name="Pause").is_visible()
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_states_are_announced_but_not_every_frame(visit, still):
+    page = visit(still)
+    page.evaluate(
+        """() => {
+          globalThis.announced = [];
+          const place = document.querySelector("#announcer");
+          new MutationObserver(() => announced.push(place.textContent))
+            .observe(place, { childList: true });
+        }"""
+    )
+
+    def publish(step, state):
+        prediction = Prediction(step, state, 0.9, 1.0, (0,), "", None, None, (0.9, 0.1, 0.0, 0.0))
+        still.hub.publish(Steps(STREAM.values[step : step + 1]), [prediction], None, 0.0)
+        shows(page, step + 1)
+
+    for step in range(8):
+        publish(step, "running")
+    assert page.evaluate("announced") == ["State: running"]
+    for step in range(8, 14):  # a flicker, which ends as it began
+        publish(step, ["walking", "running"][step % 2])
+    publish(14, "cycling")
+    until(page, "announced.at(-1) === 'State: cycling'")
+    assert len(page.evaluate("announced")) <= 4
+
+
+def test_less_motion_on_request(visit, played):
+    page = visit(played, reduced_motion="reduce")
+    shows(page, 20)
+    begun = page.evaluate("[performance.now(), mlatLive.paintTimes.times.length]")
+    shows(page, page.evaluate("mlatLive.page.buffer.next") + 200)
+    ended = page.evaluate("[performance.now(), mlatLive.paintTimes.times.length]")
+    assert ended[1] - begun[1] <= (ended[0] - begun[0]) / 1000 + 1
+    animated = "document.getAnimations().length"
+    assert page.evaluate(animated) == 0
+
+
+def test_a_phone_shows_it_all_without_scrolling_sideways(visit, played):
+    page = visit(played, viewport={"width": 390, "height": 844}, has_touch=True)
+    shows(page, 20)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    for name in ("ribbon", "confidence", "lanes", "similar"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        assert box["height"] >= 30
+
+
+def test_many_channels_keep_readable_lanes(visit):
+    with Served(classifier(64)) as served:
+        page = visit(served)
+        served.publish(np.zeros((60, 64)))
+        shows(page, 60)
+        height = page.evaluate("document.querySelector('#lanes .u-over').clientHeight")
+        assert height / 64 > 10.5
+        assert text(page, "channels-about").startswith("64")

@@ -1,1 +1,1 @@
-"""A page to watch a session: the hub it hears from, and the server."""
+"""A page to watch a session: a hub that collects what happens, and a server."""

@@ -1,36 +1,35 @@
-"""What happened so far, counted, and as Prometheus reads it.
-
-The text format is small enough to be written here; the tests read it with Prometheus's own parser.
-"""
+"""What is counted while a stream is watched, and the same as Prometheus reads it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..core.steps import Prediction
 
-
+# prometheus_client's own constant names version 1.0.0 of the format in its newer releases. The two
+# differ only in names beyond ASCII, and there are none here.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 
-# What a session counts, as it names it, and what Prometheus is told.
+# The session's own counters, with the names and descriptions that Prometheus gets.
 _SESSION = {
-    "late": ("mlat_late_total", "Steps that came after their place was given up."),
-    "duplicate": ("mlat_duplicates_total", "Steps that had come before."),
-    "rejected": ("mlat_rejected_total", "Steps refused for a missing value."),
-    "held": ("mlat_held_total", "Missing values replaced by the last one."),
-    "gaps": ("mlat_gaps_total", "Gaps after which a window began anew."),
+    "late": ("mlat_late", "Steps that came after their place was given up."),
+    "duplicate": ("mlat_duplicates", "Steps that had come before."),
+    "rejected": ("mlat_rejected", "Steps refused for a missing value."),
+    "held": ("mlat_held", "Missing values replaced by the last one."),
+    "gaps": ("mlat_gaps", "Gaps after which a window began anew."),
 }
-
-Sample = tuple[str, Mapping[str, str], float]
 
 
 class Histogram:
-    """How often a value fell below each bound.
+    """How often a value was at most each bound.
+
+    prometheus_client's ``Histogram`` has no way to count a value several times at once.
 
     Parameters
     ----------
@@ -46,13 +45,6 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
-    def samples(self, name: str) -> list[Sample]:
-        seen, samples = 0, []
-        for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
-            seen += count
-            samples.append((f"{name}_bucket", {"le": bound}, float(seen)))
-        return [*samples, (f"{name}_sum", {}, self.total), (f"{name}_count", {}, float(seen))]
-
 
 class Counts:
     """Everything that is counted while a stream is watched.
@@ -62,7 +54,7 @@ class Counts:
     steps, frames, dropped, taught : int
         Steps with a prediction, frames made, frames dropped for slow pages, windows taught.
     unknown : Counter
-        Steps without a state, by reason; which channel is dead is no part of the reason.
+        Steps without a state, by reason; the name of a dead channel is not part of the reason.
     source_refused : int
         What came from the source and was no step.
     refused : Counter
@@ -81,20 +73,17 @@ class Counts:
         self.steps += len(predictions)
         for p in predictions:
             if p.why:
-                self.unknown[reason(p.why)] += 1
-        if lag >= 0:  # a NaN or a clock that was set back tells nothing
+                # One reason for all dead channels: a label for each of them would be too many.
+                dead = p.why.startswith("dead channel")
+                self.unknown["dead channel" if dead else p.why] += 1
+        if lag >= 0:  # not NaN, and not negative because a clock was set back
             self.lag.observe(lag, len(predictions))
-
-
-def reason(why: str) -> str:
-    """Why a step is unknown, in a few fixed words: a label for every channel would be many."""
-    return "dead channel" if why.startswith("dead channel") else why
 
 
 def exposition(
     counts: Counts, session: Mapping[str, int], *, clients: int, age: float | None
 ) -> str:
-    """All figures in Prometheus's text format, version 0.0.4.
+    """All figures in Prometheus's text format.
 
     Parameters
     ----------
@@ -106,42 +95,54 @@ def exposition(
     age : float or None
         Seconds since the last step.
     """
-    single = [
-        ("mlat_steps_total", "Steps with a prediction.", counts.steps),
-        ("mlat_frames_total", "Frames made for pages.", counts.frames),
-        ("mlat_frames_dropped_total", "Frames dropped for slow pages.", counts.dropped),
-        ("mlat_taught_total", "Windows taught from the page.", counts.taught),
-        ("mlat_source_refused_total", "Messages that were no step.", counts.source_refused),
-        *((name, about, session.get(key, 0)) for key, (name, about) in _SESSION.items()),
-    ]
-    lines = [
-        line
-        for name, about, value in single
-        for line in _family(name, "counter", about, [(name, {}, float(value))])
-    ]
-    for name, about, by_reason in (
-        ("mlat_unknown_total", "Steps without a state, by reason.", counts.unknown),
-        ("mlat_requests_refused_total", "Requests refused, by reason.", counts.refused),
-    ):
-        samples = [(name, {"reason": why}, float(n)) for why, n in sorted(by_reason.items())]
-        lines += _family(name, "counter", about, samples)
-    lines += _family("mlat_clients", "gauge", "Pages watching.", [("mlat_clients", {}, clients)])
-    if age is not None:
-        name = "mlat_last_step_age_seconds"
-        lines += _family(name, "gauge", "Seconds since the last step.", [(name, {}, age)])
-    name = "mlat_lag_seconds"
-    about = "Seconds from a step's arrival to its prediction."
-    lines += _family(name, "histogram", about, counts.lag.samples(name))
-    return "\n".join(lines) + "\n"
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(_Collector(counts, session, clients, age))
+    return generate_latest(registry).decode()
 
 
-def _family(name: str, kind: str, about: str, samples: Iterable[Sample]) -> list[str]:
-    lines = [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-    for sample, labels, value in samples:
-        inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        lines.append(f"{sample}{{{inside}}} {value!r}" if inside else f"{sample} {value!r}")
-    return lines
+class _Collector:
+    """What prometheus_client asks for metrics: anything with ``collect``."""
 
+    def __init__(
+        self, counts: Counts, session: Mapping[str, int], clients: int, age: float | None
+    ) -> None:
+        self._counts, self._session, self._clients, self._age = counts, session, clients, age
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        counts = self._counts
+        for name, about, value in (
+            ("mlat_steps", "Steps with a prediction.", counts.steps),
+            ("mlat_frames", "Frames made for pages.", counts.frames),
+            ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
+            ("mlat_taught", "Windows taught from the page.", counts.taught),
+            ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
+            *((name, about, self._session.get(key, 0)) for key, (name, about) in _SESSION.items()),
+        ):
+            yield CounterMetricFamily(name, about, value)
+        for name, about, by_reason in (
+            ("mlat_unknown", "Steps without a state, by reason.", counts.unknown),
+            ("mlat_requests_refused", "Requests refused, by reason.", counts.refused),
+        ):
+            family = CounterMetricFamily(name, about, labels=["reason"])
+            for reason, n in sorted(by_reason.items()):
+                family.add_metric([reason], n)
+            yield family
+        yield GaugeMetricFamily("mlat_clients", "Pages watching.", self._clients)
+        if self._age is not None:
+            about = "Seconds since the last step."
+            yield GaugeMetricFamily("mlat_last_step_age_seconds", about, self._age)
+        bounds = [*map(str, counts.lag.bounds), "+Inf"]
+        yield HistogramMetricFamily(
+            "mlat_lag_seconds",
+            "Seconds from a step's arrival to its prediction.",
+            buckets=list(zip(bounds, accumulate(counts.lag.counts), strict=True)),
+            sum_value=counts.lag.total,
+        )

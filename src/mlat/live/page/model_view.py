@@ -1,4 +1,4 @@
-"""What a page is told of the model: names, how to scale a channel's lane, reference windows."""
+"""What a page shows of the model: names, the usual range of each channel, reference windows."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .hub import number, plain
+from .hub import json_number, json_state
 
 if TYPE_CHECKING:
     from ...classifier.classifier import StreamClassifier
 
-
-MOST_SAMPLED = 20_000  # steps that tell the usual range of a channel; more would tell no more
+MOST_SAMPLED = 20_000  # steps from which the usual range of a channel is estimated
 
 
 def describe(clf: StreamClassifier) -> dict[str, Any]:
-    """Channels with the middle and half the height of their usual values, states and width."""
+    """Channels with their usual ranges, states and width, as a page needs them."""
     values = clf.windows_.values
-    middle, half = lanes(values[:: max(1, len(values) // MOST_SAMPLED)])
+    middle, half = usual_range(values[:: max(1, len(values) // MOST_SAMPLED)])
     return {
         "channels": list(clf.channels_),
         "middle": middle.tolist(),
         "half": half.tolist(),
-        "states": [plain(state) for state in clf.classes_],
+        "states": [json_state(state) for state in clf.classes_],
         "width": int(clf.width_),
         "references": len(clf.windows_),
     }
 
 
-def lanes(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The middle and half the height of what 98 % of each channel's values lie in."""
+def usual_range(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The middle and half the height of the range of 98 % of each channel's values; both (d,)."""
     middle, half = np.zeros(values.shape[1]), np.ones(values.shape[1])
     for c, column in enumerate(values.T):
         known = column[np.isfinite(column)]
@@ -61,14 +60,14 @@ def reference(clf: StreamClassifier, session: Any, row: int) -> dict[str, Any] |
         values = _channels(clf, taught.windows[row - n])
     return {
         "row": row,
-        "state": plain(state),
+        "state": json_state(state),
         "taught": row >= n,
         "values": values if values is None else [[_short(v) for v in c] for c in values.T],
     }
 
 
 def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | None:
-    """From features (w, d') back to channels, where they are only scaled."""
+    """From features (w, d') back to channels; None where they are more than scaled."""
     made = clf.features_
     if made.mixing is not None or tuple(made.lift.maps) != ("identity",):
         return None
@@ -77,5 +76,5 @@ def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | N
 
 
 def _short(value: Any) -> float | None:
-    """Five digits are more than a screen shows."""
-    return number(float(f"{value:.5g}"))
+    """To five digits, which is more than a screen shows."""
+    return json_number(float(f"{value:.5g}"))

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: exponential backoff with full jitter."""
+"""How long to wait before the next try to connect: exponential backoff with full jitter."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 FIRST_CEILING = 0.5  # seconds
-CAP = 30.0
-LASTING = 5.0  # a connection that held for these seconds ends a series of failures
+CAP = 30.0  # seconds
+LASTING = 5.0  # seconds that a connection must hold to end a series of failures
 
 
 def delay(
@@ -19,9 +19,9 @@ def delay(
 ) -> float:
     """Seconds to wait after so many failures in a row.
 
-    Uniform between 0 and a ceiling that doubles with every failure up to ``cap``. The whole range
-    is drawn from, not the upper half: clients that lost one broker at once then come back spread
-    over the range, which frees the broker soonest.
+    Uniform between 0 and a ceiling that doubles with every failure up to ``cap``. The draw is from
+    the whole range, not from its upper half, so that clients that lost one broker at the same time
+    come back spread out.
 
     Examples
     --------
@@ -30,13 +30,13 @@ def delay(
     """
     if failures < 1:
         return 0.0
-    # 2.0 ** 1100 would overflow; long before that the cap decides.
+    # 2.0 ** 1100 would overflow; the cap decides long before that.
     ceiling = min(cap, first * 2.0 ** min(failures - 1, 64))
     return uniform(0.0, ceiling)
 
 
 class Tries:
-    """Counts the tries to connect, and says how long to wait and when to give up.
+    """Counts the tries to connect; says how long to wait and when to give up.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class Tries:
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.max_tries = max_tries
-        self.failed = 0  # tries in a row that gave no connection
-        self._losses = 0  # these, and connections that did not last
+        self.failed = 0  # tries in a row without a connection
+        self._losses = 0  # the same, with connections that did not last
         self._uniform = uniform
 
     @property
@@ -62,16 +62,16 @@ class Tries:
         self.failed = 0
 
     def could_not_connect(self) -> float:
-        """A try failed: how long to wait before the next."""
+        """A try failed: the seconds to wait before the next."""
         self.failed += 1
         self._losses += 1
         return delay(self._losses, self._uniform)
 
     def lost(self, held: float) -> float:
-        """A connection was lost that held for some seconds: how long to wait.
+        """A connection that held for some seconds was lost: the seconds to wait.
 
-        One that does not last is no better than none: two clients that push each other out of a
-        broker would otherwise do so without a pause.
+        One that does not last counts as a failure: otherwise two clients of one name, which push
+        each other out of a broker, would do so without a pause.
         """
         self._losses = 1 if held >= LASTING else self._losses + 1
         return delay(self._losses, self._uniform)

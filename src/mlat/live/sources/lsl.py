@@ -1,4 +1,4 @@
-"""Steps from an outlet of the Lab Streaming Layer."""
+"""Steps from an outlet of the Lab Streaming Layer (LSL)."""
 
 from __future__ import annotations
 
@@ -12,177 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...errors import InputError
+from ...checks import Floats
+from ...errors import InputError, require_package
 from ..core.steps import Steps
 from .backoff import Tries
-from .source import Arrival, Closing, Event, Notice, Refusal, need
+from .source import Arrival, Closing, Event, Notice, Refusal
 
-# -------------------------------------------------------------------- lsl_inlet
-# One inlet of the Lab Streaming Layer: does it fit the model, and what does it bring.
-
-PATIENCE = 0.8  # seconds for a call that blocks: a source closes within one
+RESOLVE = 3.0  # seconds to look for an outlet in one try
+TIMEOUT = 0.8  # seconds for a call that blocks: a source closes within one
 KEEP = 60  # seconds of samples that liblsl holds for a consumer that is behind
 MOST_SAMPLES = 1024  # at once
 CLOCK_EVERY = 5.0  # seconds between updates of the clocks' offset; liblsl measures as often
-_UNNAMED = re.compile(r"x\d+")  # what `Stream` calls channels that have no names
-
-
-class UnfitError(Exception):
-    """Why an outlet cannot be used; ``refused`` if it is there and does not fit the model."""
-
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
-        super().__init__(reason)
-        self.refused = refused
-
-
-class Inlet:
-    """Call `describe`, `subscribe` and `set_clock`, then `pull`; each blocks at most `PATIENCE`.
-
-    Parameters
-    ----------
-    pylsl : module
-    found : pylsl.StreamInfo
-        As resolved: without the description.
-    channels : names of the model's channels
-    """
-
-    def __init__(self, pylsl: Any, found: Any, channels: tuple[str, ...]) -> None:
-        self._pylsl = pylsl
-        self._found = found
-        self._channels = channels
-        self._inlet: Any = None
-        self._columns: list[int] | None = None
-        self._last = -np.inf
-        self._offset = 0.0
-        self._clock_due = 0.0
-        rate = found.nominal_srate()
-        self.about = f"{len(channels)} channels at {f'{rate:g} Hz' if rate else 'irregular times'}"
-        self.note = ""
-
-    def describe(self) -> None:
-        """See which channels the outlet has, and whether they are the model's."""
-        if self._found.channel_format() == self._pylsl.cf_string:
-            raise UnfitError("the outlet sends texts, not numbers", refused=True)
-        with _answers():
-            # A lost outlet is looked for by us, who then check it anew, not by liblsl silently.
-            self._inlet = self._pylsl.StreamInlet(self._found, max_buflen=KEEP, recover=False)
-            labels = self._inlet.info(PATIENCE).get_channel_labels()
-        self._columns = columns(labels, self._found.channel_count(), self._channels)
-        self.note = _note(labels, self._channels)
-
-    def subscribe(self) -> None:
-        """From now on no sample is missed."""
-        with _answers():
-            self._inlet.open_stream(PATIENCE)
-
-    def set_clock(self) -> None:
-        """Learn how far the outlet's clock is from the local one."""
-        try:
-            self._offset = self._inlet.time_correction(PATIENCE)
-        except RuntimeError:
-            self._clock_due = np.inf  # a jump later on would be worse than a constant error
-            self.note = self.note or "the clocks' offset is unknown; its time stamps stay as sent"
-
-    def pull(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """What has arrived, as soon as something has: values (t, d) and time (t,) by the local
-        clock. Both are empty if nothing came for a while; None if the outlet is gone."""
-        try:
-            # Only the first is waited for: pull_chunk would wait until it has as many as it may.
-            first, stamp = self._inlet.pull_sample(timeout=0.2)
-            if first is None:
-                return np.empty((0, len(self._channels))), np.empty(0)
-            samples, stamps = self._inlet.pull_chunk(timeout=0.0, max_samples=MOST_SAMPLES)
-        except RuntimeError:
-            return None
-        values = np.array([first, *samples], dtype=np.float64)
-        stamps = np.array([stamp, *stamps], dtype=np.float64)
-        if self._columns is not None:
-            values = values[:, self._columns]
-        return np.ascontiguousarray(values), self._local(stamps)
-
-    def close(self) -> None:
-        if self._inlet is not None:
-            self._inlet.close_stream()
-            self._inlet = None  # which frees it
-
-    def _local(self, stamps: NDArray[np.float64]) -> NDArray[np.float64]:
-        now = self._pylsl.local_clock()
-        if now >= self._clock_due:
-            self._clock_due = now + CLOCK_EVERY
-            try:
-                offset = self._inlet.time_correction(0.0)
-            except RuntimeError:
-                offset = self._offset
-            if stamps[0] + offset > self._last:  # a better estimate must not turn time back
-                self._offset = offset
-        local = stamps + self._offset
-        self._last = float(local[-1])
-        return local
-
-
-@contextlib.contextmanager
-def _answers() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:  # pylsl's TimeoutError, LostError and others
-        raise UnfitError(f"the outlet does not answer ({str(error).rstrip('.')})") from None
-
-
-def columns(
-    labels: Sequence[str | None] | None, n_sent: int, channels: tuple[str, ...]
-) -> list[int] | None:
-    """Which column of the outlet is which channel of the model; None: as they come.
-
-    Raises
-    ------
-    UnfitError
-        The outlet has another number of channels, or other ones.
-
-    Examples
-    --------
-    >>> columns(["ay", "ax", "trigger"], 3, ("ax", "ay"))
-    [1, 0]
-    >>> columns(None, 2, ("ax", "ay"))
-    """
-    named = list(labels or [])
-    if len(set(named)) == len(named) and set(channels) <= set(named):
-        found = [named.index(name) for name in channels]
-        return None if found == list(range(n_sent)) else found
-    if n_sent != len(channels):
-        raise UnfitError(
-            f"the outlet has {n_sent} channels, the model was learned on {len(channels)}",
-            refused=True,
-        )
-    if _tells_names(labels) and not _are_unnamed(channels):
-        absent = [name for name in channels if name not in named]
-        raise UnfitError(
-            f"the outlet has no channel {absent[0]!r} (it has {', '.join(map(str, named[:5]))}"
-            f"{', …' if len(named) > 5 else ''}); name its channels as in training"
-            if absent
-            else "the outlet gives two channels one name",
-            refused=True,
-        )
-    return None
-
-
-def _tells_names(labels: Sequence[str | None] | None) -> bool:
-    return bool(labels) and all(labels or [])
-
-
-def _are_unnamed(channels: tuple[str, ...]) -> bool:
-    return all(_UNNAMED.fullmatch(name) for name in channels)
-
-
-def _note(labels: Sequence[str | None] | None, channels: tuple[str, ...]) -> str:
-    if set(channels) <= set(labels or []):
-        return ""
-    return "channels are taken in the order they are sent, as no names tell them apart"
-
-
-RESOLVE = 3.0  # seconds to look for an outlet in one try
 _PROPERTY = re.compile(r"(name|type|source_id|hostname|uid)=(.*)", re.DOTALL)
+_UNNAMED = re.compile(r"x\d+")  # what `Stream` calls channels that have no names
 T = TypeVar("T")
 
 
@@ -190,8 +33,8 @@ class LslSource:
     """Samples of one outlet, found by its name or another property (``type=EEG``).
 
     pylsl blocks, so it runs in a thread of its own, and asks for nothing before the last samples
-    were taken: what arrives meanwhile waits in liblsl, which keeps the last 60 seconds and drops
-    older ones. The source cannot be resumed.
+    were handed on: what arrives meanwhile waits in liblsl, which keeps the last 60 seconds and
+    drops older ones. The source cannot be resumed.
 
     Parameters
     ----------
@@ -222,7 +65,9 @@ class LslSource:
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
         self._channels = channels
-        self._pylsl = await self._in_thread(lambda: need("pylsl", "an LSL source"))
+        self._pylsl = await self._in_thread(
+            lambda: require_package("pylsl", "live", "an LSL source")
+        )
 
     async def events(self) -> AsyncIterator[Event]:
         clock = asyncio.get_running_loop().time
@@ -232,14 +77,13 @@ class LslSource:
                     inlet = await self._connect()
                 except UnfitError as error:
                     wait = self._tries.could_not_connect()
+                    failed = self._tries.failed
                     if error.refused:
                         yield Refusal(f"{self.name}: {error}")
                     if self._tries.given_up:
-                        gave_up = f"gave up after {self._tries.failed} tries"
-                        yield Notice("ended", f"{self.name}: {error}; {gave_up}")
+                        yield self._notice("ended", f"{error}; gave up after {failed} tries")
                         return
-                    again = f"try {self._tries.failed + 1} in {wait:.1f} s"
-                    yield Notice("retrying", f"{self.name}: {error}; {again}")
+                    yield self._notice("retrying", f"{error}; try {failed + 1} in {wait:.1f} s")
                     await self._closing.sleep(wait)
                     continue
                 if inlet is None:
@@ -247,7 +91,7 @@ class LslSource:
                 self._tries.connected()
                 yield Notice("connected", f"{self.name}, {inlet.about}")
                 if inlet.note:
-                    yield Notice("note", f"{self.name}: {inlet.note}")
+                    yield self._notice("note", inlet.note)
                 since = clock()
                 try:
                     async for event in self._samples(inlet):
@@ -257,7 +101,7 @@ class LslSource:
                 if self._closing:
                     return
                 wait = self._tries.lost(clock() - since)
-                yield Notice("lost", f"{self.name}: the outlet is gone; looking for it again")
+                yield self._notice("lost", "the outlet is gone; looking for it again")
                 await self._closing.sleep(wait)
         finally:
             self._thread.shutdown(wait=False)
@@ -269,8 +113,8 @@ class LslSource:
         self._closing.close()
 
     async def _connect(self) -> Inlet | None:
-        """Find the outlet and see whether it fits; None if the source is closed meanwhile."""
-        # It looks for outlets in threads of liblsl's own, so that this can be left at any time.
+        """Find the outlet and check that it fits; None if the source is closed meanwhile."""
+        # It searches in threads of liblsl's own, so that the search can be left at any time.
         resolver = self._pylsl.ContinuousResolver(self._property, self._value)
         deadline = asyncio.get_running_loop().time() + RESOLVE
         found = resolver.results()
@@ -293,7 +137,7 @@ class LslSource:
             pulled = await self._in_thread(inlet.pull)
             if pulled is None:
                 return
-            for steps, n_refused, reason in _without_infinities(*pulled, self._channels):
+            for steps, n_refused, reason in _split_at_infinities(*pulled, self._channels):
                 if len(steps):
                     yield Arrival(steps)
                 if n_refused:
@@ -302,15 +146,18 @@ class LslSource:
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
+    def _notice(self, kind: str, text: str) -> Notice:
+        return Notice(kind, f"{self.name}: {text}")
 
-def _without_infinities(
-    values: NDArray[np.float64], time: NDArray[np.float64], channels: tuple[str, ...]
+
+def _split_at_infinities(
+    values: Floats, time: Floats, channels: tuple[str, ...]
 ) -> Iterator[tuple[Steps, int, str]]:
-    """Stretches of good samples, each with the number of bad ones behind it and their reason."""
+    """Groups of samples: good ones as steps, or the number of bad ones and their reason."""
     infinite = np.isinf(values)
     bad = np.asarray(infinite.any(axis=1))
-    begins = [0, *(np.flatnonzero(bad[1:] != bad[:-1]) + 1).tolist(), len(bad)]
-    for start, stop in itertools.pairwise(begins):
+    edges = [0, *(np.flatnonzero(bad[1:] != bad[:-1]) + 1).tolist(), len(bad)]
+    for start, stop in itertools.pairwise(edges):
         if start == stop:  # nothing came
             continue
         if bad[start]:
@@ -318,3 +165,151 @@ def _without_infinities(
             yield Steps(values[:0]), stop - start, f"channel {channel!r} is infinite"
         else:
             yield Steps(values[start:stop], None, time[start:stop]), 0, ""
+
+
+class UnfitError(Exception):
+    """Why an outlet cannot be used; ``refused`` if it exists and does not fit the model."""
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+class Inlet:
+    """One inlet of pylsl.
+
+    Call `describe`, `subscribe` and `set_clock`, then `pull`; each blocks at most `TIMEOUT`.
+
+    Parameters
+    ----------
+    pylsl : module
+    found : pylsl.StreamInfo
+        As resolved: without the description.
+    channels : names of the model's channels
+    """
+
+    def __init__(self, pylsl: Any, found: Any, channels: tuple[str, ...]) -> None:
+        self._pylsl = pylsl
+        self._found = found
+        self._channels = channels
+        self._inlet: Any = None
+        self._columns: list[int] | None = None
+        self._last = -np.inf
+        self._offset = 0.0
+        self._clock_due = 0.0
+        rate = found.nominal_srate()
+        self.about = f"{len(channels)} channels at {f'{rate:g} Hz' if rate else 'irregular times'}"
+        self.note = ""
+
+    def describe(self) -> None:
+        """Read which channels the outlet has, and match them with the model's."""
+        if self._found.channel_format() == self._pylsl.cf_string:
+            raise UnfitError("the outlet sends texts, not numbers", refused=True)
+        with _pylsl_errors():
+            # recover=False: a lost outlet is looked for and checked by the source, not silently by
+            # liblsl.
+            self._inlet = self._pylsl.StreamInlet(self._found, max_buflen=KEEP, recover=False)
+            labels = self._inlet.info(TIMEOUT).get_channel_labels()
+        self._columns = columns(labels, self._found.channel_count(), self._channels)
+        if not set(self._channels) <= set(labels or []):
+            self.note = "channels are taken in the order they are sent, as no names tell them apart"
+
+    def subscribe(self) -> None:
+        """From now on no sample is missed."""
+        with _pylsl_errors():
+            self._inlet.open_stream(TIMEOUT)
+
+    def set_clock(self) -> None:
+        """Measure the offset between the outlet's clock and the local one."""
+        try:
+            self._offset = self._inlet.time_correction(TIMEOUT)
+        except RuntimeError:
+            self._clock_due = np.inf  # a jump later on would be worse than a constant error
+            self.note = self.note or "the clocks' offset is unknown; its time stamps stay as sent"
+
+    def pull(self) -> tuple[Floats, Floats] | None:
+        """What has arrived, as soon as something has.
+
+        Returns
+        -------
+        values of shape (t, d) and time of shape (t,) by the local clock
+            Both are empty if nothing came for a while. None if the outlet is gone.
+        """
+        try:
+            # Only the first is waited for: pull_chunk would wait until it has as many as it may.
+            first, stamp = self._inlet.pull_sample(timeout=0.2)
+            if first is None:
+                return np.empty((0, len(self._channels))), np.empty(0)
+            samples, stamps = self._inlet.pull_chunk(timeout=0.0, max_samples=MOST_SAMPLES)
+        except RuntimeError:
+            return None
+        values = np.array([first, *samples], dtype=np.float64)
+        stamps = np.array([stamp, *stamps], dtype=np.float64)
+        if self._columns is not None:
+            values = values[:, self._columns]
+        return np.ascontiguousarray(values), self._to_local_clock(stamps)
+
+    def close(self) -> None:
+        if self._inlet is not None:
+            self._inlet.close_stream()
+            self._inlet = None  # which frees it
+
+    def _to_local_clock(self, stamps: Floats) -> Floats:
+        now = self._pylsl.local_clock()
+        if now >= self._clock_due:
+            self._clock_due = now + CLOCK_EVERY
+            try:
+                offset = self._inlet.time_correction(0.0)
+            except RuntimeError:
+                offset = self._offset
+            if stamps[0] + offset > self._last:  # a better estimate must not turn time back
+                self._offset = offset
+        local = stamps + self._offset
+        self._last = float(local[-1])
+        return local
+
+
+@contextlib.contextmanager
+def _pylsl_errors() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # pylsl's TimeoutError, LostError and others
+        raise UnfitError(f"the outlet does not answer ({str(error).rstrip('.')})") from None
+
+
+def columns(
+    labels: Sequence[str | None] | None, n_sent: int, channels: tuple[str, ...]
+) -> list[int] | None:
+    """Which column of the outlet is which channel of the model; None: as they come.
+
+    Raises
+    ------
+    UnfitError
+        The outlet has another number of channels, or other ones.
+
+    Examples
+    --------
+    >>> columns(["ay", "ax", "trigger"], 3, ("ax", "ay"))
+    [1, 0]
+    >>> columns(None, 2, ("ax", "ay"))
+    """
+    names = list(labels or [])
+    if len(set(names)) == len(names) and set(channels) <= set(names):
+        found = [names.index(name) for name in channels]
+        return None if found == list(range(n_sent)) else found
+    if n_sent != len(channels):
+        raise UnfitError(
+            f"the outlet has {n_sent} channels, the model was learned on {len(channels)}",
+            refused=True,
+        )
+    outlet_has_names = bool(names) and all(names)
+    if outlet_has_names and not all(_UNNAMED.fullmatch(name) for name in channels):
+        absent = [name for name in channels if name not in names]
+        raise UnfitError(
+            f"the outlet has no channel {absent[0]!r} (it has {', '.join(map(str, names[:5]))}"
+            f"{', …' if len(names) > 5 else ''}); name its channels as in training"
+            if absent
+            else "the outlet gives two channels one name",
+            refused=True,
+        )
+    return None

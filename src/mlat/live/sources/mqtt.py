@@ -1,4 +1,9 @@
-"""Steps from a topic of an MQTT broker."""
+"""Steps from a topic of an MQTT broker.
+
+`MqttAddress` says where the broker is and what to subscribe to. `MqttSource` keeps a connection
+(`MqttConnection`) and turns messages into events. `Deliveries` decides which messages are new and
+which ones the broker may forget.
+"""
 
 from __future__ import annotations
 
@@ -20,346 +25,13 @@ from itertools import groupby
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from ...errors import InputError
+from ...errors import InputError, require_package
 from ..core.steps import Steps, join
 from .backoff import Tries
-from .payloads import MOST_BYTES, decode, is_format
-from .source import Arrival, Closing, Event, MalformedError, Notice, merge_refusals, need
+from .payloads import MOST_BYTES, MalformedError, decode, is_format, merge_refusals
+from .source import Arrival, Closing, Event, Notice
 
-# -------------------------------------------------------------------- mqtt_deliveries
-# Which messages were handed on, which the broker may forget, which it has sent before.
-
-T = TypeVar("T")  # a message, whatever it is
-
-MOST_UNACKNOWLEDGED = 64
-_KEY = struct.Struct(">HI")
-
-
-class Deliveries(Generic[T]):
-    """The accounts of one subscription with QoS 1, over connections and restarts.
-
-    A broker keeps a message until it is acknowledged, and sends those it keeps again, marked as
-    such, when the client comes back: under the same packet number if it still has the session. So
-    a message is known by its packet number and a digest of its payload. Messages are counted from
-    1; the *position* of one is its count and the keys of the last ones handed on, so that after a
-    restart those which are on disk, but which the broker does not know to be, are told apart from
-    those that are not.
-
-    A broker that was slow to read acknowledgements may send more again than there are keys. It does
-    so in the old order, and before it answers the subscription: what comes before the first known
-    message is older than it, and if no known one comes, all are new. Until that is clear they are
-    held.
-
-    No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
-    when to stop reading.
-    """
-
-    def __init__(self, after: str = "") -> None:
-        self._count = 0
-        self._acknowledged = 0  # the count up to which everything is on disk
-        self._open: deque[tuple[int, int]] = deque()  # (count, packet) to acknowledge, as received
-        self._refused: set[int] = set()  # counts of messages that nobody will keep
-        self._known: dict[bytes, int] = {}  # key -> count, of the last ones
-        self._held: list[tuple[int, bytes, T]] | None = None  # sent again, and not yet clear
-        if after:
-            self._count, keys = _parse(after)
-            self._acknowledged = self._count
-            self._known = dict.fromkeys(keys, self._count)
-
-    @property
-    def full(self) -> bool:
-        return self._count - self._acknowledged >= MOST_UNACKNOWLEDGED
-
-    def connected(self, session_present: bool) -> None:
-        """A connection begins: what was received over the last one will be sent again, or never."""
-        self._open.clear()
-        if not session_present:
-            self._known.clear()  # their packet numbers will be given to others
-        self._held = [] if self._known else None
-
-    def receive(
-        self, packet: int, payload: bytes, message: T, *, again: bool
-    ) -> list[tuple[int, T]]:
-        """The messages that are now known to be new, each with its count.
-
-        ``packet`` is 0 for a message without QoS, which is never sent again.
-        """
-        key = _key(packet, payload)
-        if not again or not packet:
-            return [*self.subscribed(), self._take(packet, key, message)]
-        if key in self._known:
-            # Those before it are on disk as well, since keys are kept of the last ones.
-            self._open.extend((0, old) for old, _, _ in self._held or ())
-            self._held = None
-            self._open.append((self._known[key], packet))
-            return []
-        if self._held is not None:
-            self._held.append((packet, key, message))
-            return []
-        return [self._take(packet, key, message)]
-
-    def subscribed(self) -> list[tuple[int, T]]:
-        """All that was to be sent again has been: the messages that are thereby known to be new."""
-        held, self._held = self._held or [], None
-        return [self._take(*one) for one in held]
-
-    def _take(self, packet: int, key: bytes, message: T) -> tuple[int, T]:
-        self._count += 1
-        if packet:
-            self._open.append((self._count, packet))
-            self._known.pop(key, None)  # so that it stands last
-            self._known[key] = self._count
-            self._forget()
-        return self._count, message
-
-    def _forget(self) -> None:
-        """Keep the keys of what is not acknowledged, and of some before, whose acknowledgement may
-        have been lost on its way."""
-        while len(self._known) > MOST_UNACKNOWLEDGED:
-            key = next(iter(self._known))
-            if self._known[key] > self._acknowledged:
-                return
-            del self._known[key]
-
-    def position(self, count: int) -> str:
-        """By which to resume behind the message of that count."""
-        keys = b"".join(key for key, at in self._known.items() if at <= count)
-        return f"{count}:{base64.urlsafe_b64encode(keys).decode()}"
-
-    def keep(self, position: str) -> None:
-        """All messages up to a position are on disk."""
-        self._acknowledged = max(self._acknowledged, min(_parse(position)[0], self._count))
-        self._pass_over_refused()
-
-    def refuse(self, count: int) -> None:
-        """A message is no step: the broker may forget it when it may forget those before it."""
-        self._refused.add(count)
-        self._pass_over_refused()
-
-    def _pass_over_refused(self) -> None:
-        while self._acknowledged + 1 in self._refused:
-            self._acknowledged += 1
-        self._refused = {count for count in self._refused if count > self._acknowledged}
-
-    def to_acknowledge(self) -> list[int]:
-        """The packets that the broker may forget now, in the order it must be told of them."""
-        packets = []
-        while self._open and self._open[0][0] <= self._acknowledged:
-            packets.append(self._open.popleft()[1])
-        return packets
-
-
-def _key(packet: int, payload: bytes) -> bytes:
-    digest = hashlib.blake2s(payload, digest_size=4).digest()
-    return _KEY.pack(packet, int.from_bytes(digest, "big"))
-
-
-def _parse(position: str) -> tuple[int, list[bytes]]:
-    """Count and keys; `ValueError` if it is no position of this source."""
-    count, colon, text = position.partition(":")
-    try:
-        keys = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(position) from error
-    if not colon or not (count.isascii() and count.isdigit()) or len(keys) % _KEY.size:
-        raise ValueError(position)
-    return int(count), [keys[i : i + _KEY.size] for i in range(0, len(keys), _KEY.size)]
-
-
-# -------------------------------------------------------------------- mqtt_connection
-# One connection to a broker: aiomqtt, with manual acknowledgement and reading that can pause.
-
-TIMEOUT = 5.0  # seconds for the broker to answer
-KEEPALIVE = 30  # seconds between signs of life
-_NOWHERE = "mlat/none"  # a topic that nobody has subscribed to
-_READS = 32  # messages before other tasks have their turn
-
-
-class NoConnectionError(Exception):
-    """Why there is no connection, or no longer, in a few words."""
-
-
-class MqttConnection:
-    """A session with a broker, which hands every message to ``on_message`` as it is read.
-
-    aiomqtt acknowledges by itself and reads without bound, so the paho client below it is asked
-    for what it offers beyond that: manual acknowledgement, the "again" mark of a message, whether
-    the broker still had the session, and when to read.
-
-    Parameters
-    ----------
-    on_message : callable
-        Gets paho's message (``topic``, ``payload``, ``qos``, ``mid``, ``dup``, ``retain``).
-    """
-
-    def __init__(
-        self,
-        address: MqttAddress,
-        tls: ssl.SSLContext | None,
-        on_message: Callable[[Any], None],
-    ) -> None:
-        self._aiomqtt = need("aiomqtt", "an MQTT source")
-        self._address = address
-        self._on_message = on_message
-        self._n_read = 0
-        self._paused = False
-        self._subscribed = False
-        self._has_acknowledged = False
-        self.session_present = False
-        self._client = self._aiomqtt.Client(
-            address.host,
-            address.port,
-            username=address.user,
-            password=address.password,
-            identifier=address.client or f"mlat-{secrets.token_hex(6)}",
-            clean_session=not address.client,
-            tls_context=tls,
-            timeout=TIMEOUT,
-            keepalive=KEEPALIVE,
-            # Acknowledgements are a few bytes each, and the broker waits for them.
-            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
-        )
-        self._paho = self._client._client
-        self._paho.manual_ack_set(True)
-        self._paho.on_message = self._read_message
-        self._paho.on_connect = self._note_session(self._paho.on_connect)
-
-    async def open(self, ready: Callable[[bool], None]) -> None:
-        """Connect and subscribe. ``ready`` hears whether the session is an old one, before the
-        first message."""
-        self._ready = ready
-        entering = asyncio.ensure_future(self._client.__aenter__())
-        try:
-            await asyncio.shield(entering)
-            self._read_ourselves()
-            codes = await self._client.subscribe(self._address.topic, qos=1)
-        except asyncio.CancelledError:
-            if entering.done() and not entering.cancelled() and entering.exception() is None:
-                await self.close()  # in order: acknowledgements may be on their way
-            else:
-                # The thread that connects cannot be stopped: what it opens is to be closed.
-                entering.add_done_callback(self._abandon)
-            raise
-        except self._aiomqtt.MqttError as error:
-            self._shut()
-            raise NoConnectionError(_why(error)) from None
-        except (OSError, ValueError) as error:  # a host name that cannot be one, a TLS failure
-            self._shut()
-            raise NoConnectionError(_why(error)) from None
-        self._subscribed = True
-        if any(getattr(code, "is_failure", False) for code in codes):
-            await self.close()
-            raise NoConnectionError("the broker refuses the subscription; may this user read it?")
-
-    async def lost(self) -> str:
-        """Wait until the connection is lost, and say why."""
-        try:
-            # Our callback takes the messages, so the next "message" is the end.
-            await anext(self._client.messages)
-        except self._aiomqtt.MqttError as error:
-            why = _why(error.__cause__ or error)
-            return "the connection broke off" if why == "unspecified error" else why
-        return "the connection ended"
-
-    def acknowledge(self, packets: list[int]) -> None:
-        for packet in packets:
-            self._paho.ack(packet, 1)
-            self._has_acknowledged = True
-
-    def pause(self) -> None:
-        """Stop reading: the network's buffers fill, and the broker has to wait.
-
-        Not before the broker has answered the subscription, which is to be read.
-        """
-        sock = self._paho.socket()
-        if sock is not None and self._subscribed and not self._paused:
-            self._paused = True
-            asyncio.get_running_loop().remove_reader(sock.fileno())
-
-    def resume(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._read_ourselves()
-
-    async def close(self) -> None:
-        """Take leave of the broker, or after a second leave without it."""
-        self.resume()
-        try:
-            async with asyncio.timeout(1.0):
-                if self._has_acknowledged:
-                    # A broker may throw away what it has not read when the same client is back at
-                    # once; it answers in order, so its answer says that it has read all before.
-                    await self._client.unsubscribe(_NOWHERE)
-                await self._client.__aexit__(None, None, None)
-        except (self._aiomqtt.MqttError, OSError, TimeoutError):
-            self._shut()
-        with contextlib.suppress(self._aiomqtt.MqttError, TimeoutError):
-            async with asyncio.timeout(0.1):
-                await (
-                    self.lost()
-                )  # else aiomqtt's reason, if it has one, is logged as not asked for
-
-    def _read_ourselves(self) -> None:
-        sock = self._paho.socket()
-        if sock is None or sock.fileno() < 0:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(sock.fileno())
-        loop.add_reader(sock.fileno(), self._read)
-        loop.call_soon(self._read)  # TLS may hold what no longer makes the socket readable
-
-    def _read(self) -> None:
-        try:
-            for _ in range(_READS):
-                before = self._n_read
-                if self._paused or self._paho.socket() is None:
-                    return
-                self._paho.loop_read()
-                sock = self._paho.socket()
-                pending = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
-                if self._n_read == before and not pending:
-                    return
-        except Exception:  # whatever a broken connection makes paho raise
-            self._shut()
-
-    def _read_message(self, client: Any, userdata: Any, message: Any) -> None:
-        self._n_read += 1
-        self._on_message(message)
-
-    def _note_session(self, inner: Callable[..., None]) -> Callable[..., None]:
-        def on_connect(
-            client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None
-        ) -> None:
-            self.session_present = bool(flags.session_present)
-            self._ready(self.session_present)
-            inner(client, userdata, flags, reason, properties)
-
-        return on_connect
-
-    def _abandon(self, entering: asyncio.Future[Any]) -> None:
-        if not entering.cancelled():
-            entering.exception()  # which nobody else will ask for
-        self._shut()
-
-    def _shut(self) -> None:
-        """Break the connection. paho finds it broken when it reads, and cleans up itself."""
-        self.resume()
-        sock = self._paho.socket()
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-
-def _why(error: BaseException) -> str:
-    """The reason without the numbers that only programmers know."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    if text.startswith("["):
-        text = text.partition("] ")[2] or text
-    return text[0].lower() + text[1:] if text[:2] != text[:2].upper() else text
-
-
-# -------------------------------------------------------------------- mqtt_address
-# ``mqtt://[user[:password]@]host[:port]/topic[?client=…&format=…]``, and what it may hold.
+# --- the address
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 PASSWORD_VARIABLE = "MLAT_MQTT_PASSWORD"
@@ -368,7 +40,9 @@ _FORM = "write mqtt://[user[:password]@]host[:port]/topic"
 
 @dataclass(frozen=True)
 class MqttAddress:
-    """Where a broker is and what to ask of it. Its text never shows the password.
+    """``mqtt://[user[:password]@]host[:port]/topic[?client=…&format=…&ca=…]``, read.
+
+    Its text never shows the password.
 
     Attributes
     ----------
@@ -396,8 +70,15 @@ class MqttAddress:
 
     @classmethod
     def parse(cls, spec: str) -> MqttAddress:
-        """Read an address; `InputError` never repeats the part that may hold a password.
+        """Read an address.
 
+        Raises
+        ------
+        InputError
+            The message never repeats the part that may hold a password.
+
+        Examples
+        --------
         >>> print(MqttAddress.parse("mqtt://me:secret@broker/lab/arm?client=arm-1&format=q+f4"))
         mqtt://broker:1883/lab/arm
         """
@@ -420,10 +101,10 @@ class MqttAddress:
             raise InputError(f"the broker's address names no host; {_FORM}")
         topic = unquote(parts.path.removeprefix("/"))
         _check_topic(topic, has_fragment="#" in spec.rpartition("@")[2])
-        asked = _query(parts.query)
-        if not is_format(asked["format"]):
+        options = _address_options(parts.query)
+        if not is_format(options["format"]):
             raise InputError(
-                f"format={asked['format']} is not known; write json, f4, f8, q+f4 or q+f8"
+                f"format={options['format']} is not known; write json, f4, f8, q+f4 or q+f8"
             )
         return cls(
             host=host,
@@ -432,10 +113,21 @@ class MqttAddress:
             tls=parts.scheme == "mqtts",
             user=None if parts.username is None else unquote(parts.username),
             password=_password(parts.password, parts.username),
-            client=asked["client"],
-            form=asked["format"],
-            ca=asked["ca"],
+            client=options["client"],
+            form=options["format"],
+            ca=options["ca"],
         )
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """What to trust; None without TLS."""
+        if not self.tls:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca or None)
+        except (OSError, ssl.SSLError):
+            raise InputError(
+                f"{self.ca} cannot be read as certificates; ?ca= names a file in PEM form"
+            ) from None
 
 
 def _check_topic(topic: str, *, has_fragment: bool) -> None:
@@ -450,17 +142,17 @@ def _check_topic(topic: str, *, has_fragment: bool) -> None:
         raise InputError("the topic is too long or holds a zero byte; MQTT allows neither")
 
 
-def _query(query: str) -> dict[str, str]:
-    asked = {"client": "", "format": "json", "ca": ""}
+def _address_options(query: str) -> dict[str, str]:
+    options = {"client": "", "format": "json", "ca": ""}
     for item in query.split("&") if query else []:
         name, _, value = item.partition("=")
-        if name not in asked or not value:
+        if name not in options or not value:
             raise InputError(
                 f"{name!r} is not an option of a broker's address; it takes ?client=NAME, "
                 "?format=json|f4|f8|q+f4|q+f8 and ?ca=FILE, joined by &"
             )
-        asked[name] = unquote(value)  # a + stays a +, unlike in web forms
-    return asked
+        options[name] = unquote(value)  # a + stays a +, unlike in web forms
+    return options
 
 
 def _password(written: str | None, user: str | None) -> str | None:
@@ -469,23 +161,32 @@ def _password(written: str | None, user: str | None) -> str | None:
     return os.environ.get(PASSWORD_VARIABLE) if user is not None else None
 
 
+# --- the source
+
+_NO_CLIENT = (
+    "without ?client=NAME the broker keeps nothing for this program while it is away; "
+    "name a client to lose no step"
+)
+_QOS_0 = "published with QoS 0: a step that is lost on the way is not sent again; publish with 1"
+
+
 @dataclass(frozen=True, slots=True)
 class _Message:
     count: int
     payload: bytes
-    refused: str  # why it cannot be a step whatever it holds, "" if it can
+    refused: str  # why it cannot be a step, whatever it holds; "" if it can
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Decoded:
     steps: Steps
     count: int
 
 
 class MqttSource:
-    """Messages of one topic, each with one step or many, acknowledged when they are kept.
+    """Messages of one topic, each with one step or more, acknowledged when they are kept.
 
-    At most 64 messages are taken from the network and not yet acknowledged; then reading stops
+    At most 64 messages are read from the network and not yet acknowledged; then reading stops
     until `acknowledge` is called. A broker holds back further messages of QoS 1 by itself.
 
     Parameters
@@ -513,10 +214,10 @@ class MqttSource:
         self._seen_qos0 = False
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
-        need("aiomqtt", "an MQTT source")
+        require_package("aiomqtt", "live", "an MQTT source")
         self._channels = channels
         self._resumed = bool(after)
-        self._tls = _tls_context(self._address)
+        self._tls = self._address.tls_context()
         try:
             self._deliveries = Deliveries[tuple[bytes, str]](after)
         except ValueError:
@@ -547,7 +248,7 @@ class MqttSource:
             self._deliveries.keep(position)
         except ValueError:
             raise InputError(f"{position[:40]!r} is no position of {self.name}") from None
-        self._settle()
+        self._update_connection()
 
     async def close(self) -> None:
         self._closing.close()
@@ -563,7 +264,7 @@ class MqttSource:
         """Connect, wait until the connection is lost, and again."""
         clock = asyncio.get_running_loop().time
         if not self._address.client:
-            self._put(Notice("note", f"{self.name}: {_NO_CLIENT}"))
+            self._put_notice("note", _NO_CLIENT)
         while True:
             connection = MqttConnection(self._address, self._tls, self._receive)
             try:
@@ -572,37 +273,28 @@ class MqttSource:
             except NoConnectionError as error:
                 self._connection = None
                 wait = self._tries.could_not_connect()
+                failed = self._tries.failed
                 if self._tries.given_up:
-                    self._put(
-                        Notice(
-                            "ended",
-                            f"{self.name}: {error}; gave up after {self._tries.failed} tries",
-                        )
-                    )
+                    self._put_notice("ended", f"{error}; gave up after {failed} tries")
                     return
-                self._put(
-                    Notice(
-                        "retrying",
-                        f"{self.name}: {error}; try {self._tries.failed + 1} in {wait:.1f} s",
-                    )
-                )
+                self._put_notice("retrying", f"{error}; try {failed + 1} in {wait:.1f} s")
                 await asyncio.sleep(wait)
                 continue
             self._tries.connected()
             self._put(Notice("connected", self._greeting(connection.session_present)))
             self._resumed = True
-            self._put_new(self._deliveries.subscribed())
-            self._settle()
+            self._put_messages(self._deliveries.subscribed())
+            self._update_connection()
             since = clock()
             try:
-                why = await connection.lost()
+                reason = await connection.lost()
             except asyncio.CancelledError:
                 await connection.close()
                 raise
             finally:
                 self._connection = None
             wait = self._tries.lost(clock() - since)
-            self._put(Notice("lost", f"{self.name}: {why}; trying again in {wait:.1f} s"))
+            self._put_notice("lost", f"{reason}; trying again in {wait:.1f} s")
             await asyncio.sleep(wait)
 
     def _greeting(self, session_present: bool) -> str:
@@ -617,20 +309,15 @@ class MqttSource:
         """Called by the connection for each message it reads."""
         payload = bytes(message.payload[: MOST_BYTES + 1])
         packet = message.mid if message.qos else 0
-        why = self._never_a_step(message)
-        self._put_new(
-            self._deliveries.receive(packet, payload, (payload, why), again=bool(message.dup))
-        )
+        sent = (payload, self._reason_to_refuse(message))
+        self._put_messages(self._deliveries.receive(packet, payload, sent, again=bool(message.dup)))
         if not message.qos and not self._seen_qos0:
             self._seen_qos0 = True
-            self._put(Notice("note", f"{self.name}: {_QOS_0}"))
-        self._settle()
+            self._put_notice("note", _QOS_0)
+        self._update_connection()
 
-    def _put_new(self, messages: list[tuple[int, tuple[bytes, str]]]) -> None:
-        for count, (payload, why) in messages:
-            self._put(_Message(count, payload, why))
-
-    def _never_a_step(self, message: Any) -> str:
+    def _reason_to_refuse(self, message: Any) -> str:
+        """Why a message is no step, whatever it holds; "" if it may be one."""
         if message.topic != self._address.topic:
             return (
                 f"it is of the topic {message.topic!r}, to which the client "
@@ -642,8 +329,8 @@ class MqttSource:
             return f"{len(message.payload)} bytes are too many; send at most {MOST_BYTES}"
         return ""
 
-    def _settle(self) -> None:
-        """Tell the broker what it may forget, and read on if there is room."""
+    def _update_connection(self) -> None:
+        """Acknowledge what is kept, and read on if there is room."""
         if self._connection is None:
             return
         self._connection.acknowledge(self._deliveries.to_acknowledge())
@@ -652,62 +339,388 @@ class MqttSource:
         else:
             self._connection.resume()
 
+    def _put_messages(self, messages: list[tuple[int, tuple[bytes, str]]]) -> None:
+        for count, (payload, refused) in messages:
+            self._put(_Message(count, payload, refused))
+
+    def _put_notice(self, kind: str, text: str) -> None:
+        self._put(Notice(kind, f"{self.name}: {text}"))
+
     def _put(self, item: Notice | _Message) -> None:
         last = self._inbox[-1] if self._inbox else None
         if isinstance(item, Notice) and isinstance(last, Notice) and last.kind == item.kind:
-            self._inbox.pop()  # of many notices that nobody has fetched the last one counts
+            self._inbox.pop()  # of several notices that were not fetched, the last one counts
         self._inbox.append(item)
         self._arrived.set()
 
     def _events_of(self, batch: deque[Notice | _Message]) -> Iterator[Event]:
-        """Messages that follow each other as one arrival, those refused as one refusal."""
-        for _, group in groupby(map(self._judge, batch), _alike):
+        """Consecutive messages as one arrival, consecutive refusals as one refusal."""
+        for _, group in groupby(map(self._decode, batch), _mergeable):
             outcomes = list(group)
             first = outcomes[0]
             if isinstance(first, Notice):
                 yield from (notice for notice in outcomes if isinstance(notice, Notice))
-            elif isinstance(first, _Taken):
-                taken = [outcome for outcome in outcomes if isinstance(outcome, _Taken)]
-                position = self._deliveries.position(taken[-1].count)
-                yield Arrival(join([message.steps for message in taken]), position)
+            elif isinstance(first, _Decoded):
+                decoded = [outcome for outcome in outcomes if isinstance(outcome, _Decoded)]
+                position = self._deliveries.position(decoded[-1].count)
+                yield Arrival(join([message.steps for message in decoded]), position)
             else:
                 place = f"topic {self._address.topic}"
-                yield merge_refusals([(place, why) for why in outcomes if isinstance(why, str)])
-        self._settle()
+                reasons = [outcome for outcome in outcomes if isinstance(outcome, str)]
+                yield merge_refusals([(place, reason) for reason in reasons])
+        self._update_connection()
 
-    def _judge(self, item: Notice | _Message) -> Notice | _Taken | str:
+    def _decode(self, item: Notice | _Message) -> Notice | _Decoded | str:
         """The steps of a message, or why it is refused."""
         if isinstance(item, Notice):
             return item
         try:
             if item.refused:
                 raise MalformedError(item.refused)
-            return _Taken(decode(item.payload, self._address.form, self._channels), item.count)
+            return _Decoded(decode(item.payload, self._address.form, self._channels), item.count)
         except MalformedError as error:
             self._deliveries.refuse(item.count)
             return str(error)
 
 
-_NO_CLIENT = (
-    "without ?client=NAME the broker keeps nothing for this program while it is away; "
-    "name a client to lose no step"
-)
-_QOS_0 = "published with QoS 0: a step that is lost on the way is not sent again; publish with 1"
-
-
-def _alike(outcome: Notice | _Taken | str) -> tuple[object, ...]:
-    """Equal for those that can be one event."""
-    if isinstance(outcome, _Taken):
-        return _Taken, outcome.steps.seq is None, outcome.steps.time is None
+def _mergeable(outcome: Notice | _Decoded | str) -> tuple[object, ...]:
+    """Equal for outcomes that can be one event."""
+    if isinstance(outcome, _Decoded):
+        return _Decoded, outcome.steps.seq is None, outcome.steps.time is None
     return (type(outcome),)
 
 
-def _tls_context(address: MqttAddress) -> ssl.SSLContext | None:
-    if not address.tls:
-        return None
+# --- the connection
+
+TIMEOUT = 5.0  # seconds for the broker to answer
+KEEPALIVE = 30  # seconds
+_UNUSED_TOPIC = "mlat/none"  # a topic without subscribers
+_READS = 32  # messages before other tasks have their turn
+
+
+class NoConnectionError(Exception):
+    """Why there is no connection, or no longer, in a few words."""
+
+
+class MqttConnection:
+    """A session with a broker, which hands every message to ``on_message`` as it is read.
+
+    aiomqtt acknowledges by itself and reads without bound. So the paho client below it is used for
+    what it offers beyond that: manual acknowledgement, the mark of a message that is sent again,
+    whether the broker still had the session, and control over when to read.
+
+    Parameters
+    ----------
+    on_message : callable
+        Gets paho's message (``topic``, ``payload``, ``qos``, ``mid``, ``dup``, ``retain``).
+    """
+
+    def __init__(
+        self,
+        address: MqttAddress,
+        tls: ssl.SSLContext | None,
+        on_message: Callable[[Any], None],
+    ) -> None:
+        self._aiomqtt = require_package("aiomqtt", "live", "an MQTT source")
+        self._address = address
+        self._on_message = on_message
+        self._n_read = 0
+        self._paused = False
+        self._subscribed = False
+        self._has_acknowledged = False
+        self.session_present = False
+        self._client = self._aiomqtt.Client(
+            address.host,
+            address.port,
+            username=address.user,
+            password=address.password,
+            identifier=address.client or f"mlat-{secrets.token_hex(6)}",
+            clean_session=not address.client,
+            tls_context=tls,
+            timeout=TIMEOUT,
+            keepalive=KEEPALIVE,
+            # Acknowledgements are a few bytes each, and the broker waits for them.
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        )
+        self._paho = self._client._client
+        self._paho.manual_ack_set(True)
+        self._paho.on_message = self._read_message
+        self._paho.on_connect = self._note_session(self._paho.on_connect)
+
+    async def open(self, ready: Callable[[bool], None]) -> None:
+        """Connect and subscribe.
+
+        ``ready`` is called before the first message, with whether the broker still had the session.
+
+        Raises
+        ------
+        NoConnectionError
+        """
+        self._ready = ready
+        entering = asyncio.ensure_future(self._client.__aenter__())
+        try:
+            await asyncio.shield(entering)
+            self._take_over_reading()
+            codes = await self._client.subscribe(self._address.topic, qos=1)
+        except asyncio.CancelledError:
+            if entering.done() and not entering.cancelled() and entering.exception() is None:
+                await self.close()  # in order: acknowledgements may be on their way
+            else:
+                # The thread that connects cannot be stopped; the connection it opens is closed.
+                entering.add_done_callback(self._abandon)
+            raise
+        except (self._aiomqtt.MqttError, OSError, ValueError) as error:
+            # OSError and ValueError: a host name that cannot be one, a TLS failure.
+            self._shut_down()
+            raise NoConnectionError(_reason(error)) from None
+        self._subscribed = True
+        if any(getattr(code, "is_failure", False) for code in codes):
+            await self.close()
+            raise NoConnectionError("the broker refuses the subscription; may this user read it?")
+
+    async def lost(self) -> str:
+        """Wait until the connection is lost, and say why."""
+        try:
+            # Our callback gets the messages, so the next "message" here is the end.
+            await anext(self._client.messages)
+        except self._aiomqtt.MqttError as error:
+            reason = _reason(error.__cause__ or error)
+            return "the connection broke off" if reason == "unspecified error" else reason
+        return "the connection ended"
+
+    def acknowledge(self, packets: list[int]) -> None:
+        for packet in packets:
+            self._paho.ack(packet, 1)
+            self._has_acknowledged = True
+
+    def pause(self) -> None:
+        """Stop reading: the network's buffers fill, and the broker has to wait.
+
+        Not before the broker has answered the subscription, because that answer must be read.
+        """
+        sock = self._paho.socket()
+        if sock is not None and self._subscribed and not self._paused:
+            self._paused = True
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._take_over_reading()
+
+    async def close(self) -> None:
+        """Disconnect in order; after a second without an answer, just close."""
+        self.resume()
+        try:
+            async with asyncio.timeout(1.0):
+                if self._has_acknowledged:
+                    # A broker may discard what it has not read when the same client is back at
+                    # once. It answers in order, so this answer says that it has read all before.
+                    await self._client.unsubscribe(_UNUSED_TOPIC)
+                await self._client.__aexit__(None, None, None)
+        except (self._aiomqtt.MqttError, OSError, TimeoutError):
+            self._shut_down()
+        with contextlib.suppress(self._aiomqtt.MqttError, TimeoutError):
+            async with asyncio.timeout(0.1):
+                await self.lost()  # otherwise asyncio logs an exception that was never retrieved
+
+    def _take_over_reading(self) -> None:
+        sock = self._paho.socket()
+        if sock is None or sock.fileno() < 0:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(sock.fileno())
+        loop.add_reader(sock.fileno(), self._read)
+        loop.call_soon(self._read)  # TLS may hold data that no longer makes the socket readable
+
+    def _read(self) -> None:
+        try:
+            for _ in range(_READS):
+                before = self._n_read
+                if self._paused or self._paho.socket() is None:
+                    return
+                self._paho.loop_read()
+                sock = self._paho.socket()
+                pending = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+                if self._n_read == before and not pending:
+                    return
+        except Exception:  # whatever a broken connection makes paho raise
+            self._shut_down()
+
+    def _read_message(self, client: Any, userdata: Any, message: Any) -> None:
+        self._n_read += 1
+        self._on_message(message)
+
+    def _note_session(self, inner: Callable[..., None]) -> Callable[..., None]:
+        def on_connect(
+            client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None
+        ) -> None:
+            self.session_present = bool(flags.session_present)
+            self._ready(self.session_present)
+            inner(client, userdata, flags, reason, properties)
+
+        return on_connect
+
+    def _abandon(self, entering: asyncio.Future[Any]) -> None:
+        if not entering.cancelled():
+            entering.exception()  # retrieved, so that asyncio does not log it
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        """Break the connection. paho notices when it reads, and cleans up itself."""
+        self.resume()
+        sock = self._paho.socket()
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def _reason(error: BaseException) -> str:
+    """An error's text without its number, such as "[Errno 111] "."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if text.startswith("["):
+        text = text.partition("] ")[2] or text
+    return text[0].lower() + text[1:] if text[:2] != text[:2].upper() else text
+
+
+# --- which messages are new, and which ones the broker may forget
+
+MOST_UNACKNOWLEDGED = 64
+_KEY = struct.Struct(">HI")
+T = TypeVar("T")  # a message, of any type
+
+
+class Deliveries(Generic[T]):
+    """The state of one subscription with QoS 1, over connections and restarts.
+
+    A broker keeps a message until it is acknowledged. When the client comes back, the broker sends
+    the messages it keeps again, marked as such, and under the same packet number if it still has
+    the session. So a message is identified by its packet number and a digest of its payload: its
+    key. Messages are counted from 1. The *position* of a message is its count and the keys of the
+    last messages handed on. After a restart the keys tell which messages are on disk although the
+    broker does not know it yet.
+
+    A broker that was slow to read acknowledgements may send more messages again than there are
+    keys. It does so in the old order, and before it answers the subscription. So what comes before
+    the first known message is older than it, and if no known one comes, all are new. Messages are
+    held until that is clear.
+
+    No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
+    when to stop reading.
+
+    Parameters
+    ----------
+    after : str
+        The position to resume behind; `ValueError` if it is none.
+    """
+
+    def __init__(self, after: str = "") -> None:
+        self._count = 0
+        self._acknowledged = 0  # the count up to which everything is on disk
+        self._open: deque[tuple[int, int]] = deque()  # (count, packet) to acknowledge, as received
+        self._refused: set[int] = set()  # counts of messages that are not kept
+        self._known: dict[bytes, int] = {}  # key -> count, of the last messages
+        self._held: list[tuple[int, bytes, T]] | None = None  # sent again, and not yet clear
+        if after:
+            self._count, keys = _parse_position(after)
+            self._acknowledged = self._count
+            self._known = dict.fromkeys(keys, self._count)
+
+    @property
+    def full(self) -> bool:
+        return self._count - self._acknowledged >= MOST_UNACKNOWLEDGED
+
+    def connected(self, session_present: bool) -> None:
+        """A connection begins: what was received over the last one is sent again, or never."""
+        self._open.clear()
+        if not session_present:
+            self._known.clear()  # their packet numbers will be given to other messages
+        self._held = [] if self._known else None
+
+    def receive(
+        self, packet: int, payload: bytes, message: T, *, again: bool
+    ) -> list[tuple[int, T]]:
+        """The messages that are now known to be new, each with its count.
+
+        ``packet`` is 0 for a message without QoS, which is never sent again.
+        """
+        key = _key(packet, payload)
+        if not again or not packet:
+            return [*self.subscribed(), self._accept(packet, key, message)]
+        if key in self._known:
+            # The ones before it are on disk as well, since the keys are those of the last ones.
+            self._open.extend((0, old) for old, _, _ in self._held or ())
+            self._held = None
+            self._open.append((self._known[key], packet))
+            return []
+        if self._held is not None:
+            self._held.append((packet, key, message))
+            return []
+        return [self._accept(packet, key, message)]
+
+    def subscribed(self) -> list[tuple[int, T]]:
+        """Everything has been sent again: the held messages, which are thereby known to be new."""
+        held, self._held = self._held or [], None
+        return [self._accept(*one) for one in held]
+
+    def _accept(self, packet: int, key: bytes, message: T) -> tuple[int, T]:
+        self._count += 1
+        if packet:
+            self._open.append((self._count, packet))
+            self._known.pop(key, None)  # so that it stands last
+            self._known[key] = self._count
+            self._forget()
+        return self._count, message
+
+    def _forget(self) -> None:
+        """Keep the keys of what is not acknowledged, and of some messages before, because their
+        acknowledgements may have been lost."""
+        while len(self._known) > MOST_UNACKNOWLEDGED:
+            key = next(iter(self._known))
+            if self._known[key] > self._acknowledged:
+                return
+            del self._known[key]
+
+    def position(self, count: int) -> str:
+        """The text by which to resume behind the message of that count."""
+        keys = b"".join(key for key, at in self._known.items() if at <= count)
+        return f"{count}:{base64.urlsafe_b64encode(keys).decode()}"
+
+    def keep(self, position: str) -> None:
+        """All messages up to a position are on disk."""
+        self._acknowledged = max(self._acknowledged, min(_parse_position(position)[0], self._count))
+        self._pass_over_refused()
+
+    def refuse(self, count: int) -> None:
+        """A message is no step: the broker may forget it together with those before it."""
+        self._refused.add(count)
+        self._pass_over_refused()
+
+    def _pass_over_refused(self) -> None:
+        while self._acknowledged + 1 in self._refused:
+            self._acknowledged += 1
+        self._refused = {count for count in self._refused if count > self._acknowledged}
+
+    def to_acknowledge(self) -> list[int]:
+        """The packets that the broker may forget now, in the order of acknowledgement."""
+        packets = []
+        while self._open and self._open[0][0] <= self._acknowledged:
+            packets.append(self._open.popleft()[1])
+        return packets
+
+
+def _key(packet: int, payload: bytes) -> bytes:
+    digest = hashlib.blake2s(payload, digest_size=4).digest()
+    return _KEY.pack(packet, int.from_bytes(digest, "big"))
+
+
+def _parse_position(position: str) -> tuple[int, list[bytes]]:
+    """Count and keys; `ValueError` if it is no position of this source."""
+    count, colon, text = position.partition(":")
     try:
-        return ssl.create_default_context(cafile=address.ca or None)
-    except (OSError, ssl.SSLError):
-        raise InputError(
-            f"{address.ca} cannot be read as certificates; ?ca= names a file in PEM form"
-        ) from None
+        keys = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError(position) from error
+    if not colon or not (count.isascii() and count.isdigit()) or len(keys) % _KEY.size:
+        raise ValueError(position)
+    return int(count), [keys[i : i + _KEY.size] for i in range(0, len(keys), _KEY.size)]

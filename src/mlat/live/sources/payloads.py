@@ -1,27 +1,50 @@
-"""Steps in messages: as JSON, or as packed numbers."""
+"""What a source is sent, as steps: JSON objects and arrays, packed numbers, and their refusal.
+
+Lines and messages share this module. A step is first a `Row`; what is not a step raises
+`MalformedError`, which the source turns into a `Refusal`.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Collection, Iterable
+from itertools import groupby
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.steps import Steps
-from .source import MalformedError, Row, as_steps, check_finite, check_seq, check_time, shown
+from .source import Refusal
 
-MOST_BYTES = 1 << 20  # of a message or a line: at 27 channels some thousand steps
+MOST_BYTES = 1 << 20  # of a message or a line: some thousand steps of 27 channels
 _PACKED = re.compile(r"(q\+)?f([48])")
 _NUMBERS = {float, int}
 _NUMBERS_OR_NULL = {float, int, type(None)}
 _NULL = "null marks a missing value"
+_INT64 = 2**63
+
+
+class Row(NamedTuple):
+    """One step: its values in the order of the model's channels, NaN where one is missing."""
+
+    values: list[float]
+    seq: int | None = None
+    time: float | None = None
+
+
+class MalformedError(ValueError):
+    """What was sent is not a step. Never leaves this package: it becomes a `Refusal`."""
+
+
+# --- messages
 
 
 def decode(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
-    """The steps of one message; `MalformedError` if any of it is not a step.
+    """Decode the steps of one message.
 
-    A message is taken or refused as a whole, as it is acknowledged as a whole.
+    A message is accepted or refused as a whole, because it is acknowledged as a whole.
 
     Parameters
     ----------
@@ -29,13 +52,18 @@ def decode(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
     form : str
         ``"json"``, or packed little-endian numbers: ``"f4"``, ``"f8"``, ``"q+f4"``, ``"q+f8"``.
     channels : names of the model's channels
+
+    Raises
+    ------
+    MalformedError
+        If any part of it is not a step.
     """
     if len(payload) > MOST_BYTES:
         raise MalformedError(
             f"{len(payload)} bytes are too many; send at most {MOST_BYTES} at once"
         )
     if form == "json":
-        parts = as_steps(json_rows(payload, channels))
+        parts = rows_to_steps(json_rows(payload, channels))
         if len(parts) > 1:
             raise MalformedError("some of its steps have a seq or a time and others do not")
         return parts[0]
@@ -43,11 +71,14 @@ def decode(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
 
 
 def is_format(form: str) -> bool:
+    """Whether `decode` knows a format."""
     return form == "json" or _PACKED.fullmatch(form) is not None
 
 
 def packed_steps(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
-    """Rows of little-endian floats, behind the number of the first row if the form begins "q+".
+    """Decode rows of little-endian floats.
+
+    If the format begins with "q+", the number of the first row stands before them, in 8 bytes.
 
     >>> steps = packed_steps(bytes(8) + np.float32([1, 2, 3, 4]).tobytes(), "q+f4", ("ax", "ay"))
     >>> steps.values.tolist(), steps.seq.tolist()
@@ -77,10 +108,13 @@ def packed_steps(payload: bytes, form: str, channels: tuple[str, ...]) -> Steps:
     return Steps(values, first + np.arange(len(values), dtype=np.int64))
 
 
-def json_rows(text: bytes, channels: tuple[str, ...]) -> list[Row]:
-    """The steps of a JSON text.
+# --- JSON
 
-    One step is ``{"seq": 7, "time": 1.25, "values": [...]}``, an object with the channels' names,
+
+def json_rows(text: bytes, channels: tuple[str, ...]) -> list[Row]:
+    """Read the steps of one JSON text.
+
+    A step is ``{"seq": 7, "time": 1.25, "values": [...]}``, an object with the channels' names,
     or an array of numbers; several steps are an array of these. A channel whose name is "seq",
     "time" or "values" is a channel.
 
@@ -93,19 +127,19 @@ def json_rows(text: bytes, channels: tuple[str, ...]) -> list[Row]:
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MalformedError(f"{shown(text)} is not JSON ({_why(error)})") from None
+        raise MalformedError(f"{shown(text)} is not JSON ({_json_reason(error)})") from None
     if isinstance(sent, list) and sent and isinstance(sent[0], list | dict):
         rows = []
         for i, step in enumerate(sent):
             try:
-                rows.append(_row(step, channels))
+                rows.append(_json_row(step, channels))
             except MalformedError as error:
                 raise MalformedError(f"step {i} of {len(sent)}: {error}") from None
         return rows
-    return [_row(sent, channels)]
+    return [_json_row(sent, channels)]
 
 
-def _row(sent: Any, channels: tuple[str, ...]) -> Row:
+def _json_row(sent: Any, channels: tuple[str, ...]) -> Row:
     if isinstance(sent, list):
         return Row(_values(sent, channels))
     if not isinstance(sent, dict):
@@ -118,25 +152,20 @@ def _row(sent: Any, channels: tuple[str, ...]) -> Row:
         try:
             values = _values([sent[name] for name in channels], channels)
         except KeyError:
-            absent = [name for name in channels if name not in sent]
-            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-            raise MalformedError(
-                f"no channel {', '.join(map(repr, absent[:3]))}{more}; {_NULL}"
-            ) from None
+            raise MalformedError(f"no channel {missing_names(channels, sent)}; {_NULL}") from None
     return Row(values, _seq(sent, channels), _time(sent, channels))
 
 
 def _values(sent: list[Any], channels: tuple[str, ...]) -> list[float]:
     if len(sent) != len(channels):
         raise MalformedError(f"{len(sent)} values where the model has {len(channels)} channels")
-    kinds = set(map(type, sent))
-    if not kinds <= _NUMBERS_OR_NULL:
+    if not set(map(type, sent)) <= _NUMBERS_OR_NULL:
         at = next(i for i, value in enumerate(sent) if type(value) not in _NUMBERS_OR_NULL)
         raise MalformedError(
             f"channel {channels[at]!r} is {shown(sent[at])}, which is not a number; {_NULL}"
         )
     try:
-        values = [float("nan") if v is None else float(v) for v in sent]
+        values = [math.nan if v is None else float(v) for v in sent]
     except OverflowError:  # a whole number of hundreds of digits
         raise MalformedError("a value is beyond the largest float; send numbers that fit") from None
     check_finite(values, channels)
@@ -168,9 +197,70 @@ def _not_json(constant: str) -> NoReturn:
     raise MalformedError(f"{constant} is not JSON; {_NULL}")
 
 
-def _why(error: Exception) -> str:
+def _json_reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos}"
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
     return "nested too deep" if isinstance(error, RecursionError) else "a number is too long"
+
+
+# --- rows: checks that all forms share, and many rows as arrays
+
+
+def check_finite(values: list[float], channels: tuple[str, ...]) -> None:
+    if math.inf in values or -math.inf in values:
+        at = next(i for i, value in enumerate(values) if math.isinf(value))
+        raise MalformedError(f"channel {channels[at]!r} is infinite; leave a missing value empty")
+
+
+def check_seq(seq: int) -> int:
+    if not -_INT64 <= seq < _INT64:
+        raise MalformedError(f"seq {shown(str(seq))} does not fit into 64 bits")
+    return seq
+
+
+def check_time(time: float) -> float:
+    if not math.isfinite(time):
+        raise MalformedError(f"time must be a number of seconds, not {time}")
+    return time
+
+
+def shown(sent: object, most: int = 40) -> str:
+    """What was sent, short and on one line, for a message."""
+    text = repr(sent.decode("utf-8", "replace") if isinstance(sent, bytes) else sent)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def missing_names(channels: tuple[str, ...], sent: Collection[str]) -> str:
+    """The first channels that are not among the names that were sent, for a message."""
+    missing = [name for name in channels if name not in sent]
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"{', '.join(map(repr, missing[:3]))}{more}"
+
+
+def rows_to_steps(rows: Iterable[Row]) -> list[Steps]:
+    """Rows as arrays: one `Steps` where all or none have a number and a time, else several.
+
+    >>> [(len(s), s.seq) for s in rows_to_steps([Row([1.0]), Row([2.0]), Row([3.0], seq=7)])]
+    [(2, None), (1, array([7]))]
+    """
+    parts = []
+    groups = groupby(rows, lambda row: (row.seq is not None, row.time is not None))
+    for (has_seq, has_time), group in groups:
+        values, seq, time = zip(*group, strict=True)
+        parts.append(
+            Steps(
+                np.array(values, dtype=np.float64),
+                np.array(seq, dtype=np.int64) if has_seq else None,
+                np.array(time, dtype=np.float64) if has_time else None,
+            )
+        )
+    return parts
+
+
+def merge_refusals(refusals: list[tuple[str, str]]) -> Refusal:
+    """Several refusals in a row, each a place and a reason, as one with their number."""
+    place, reason = refusals[0]
+    more = f" (and {len(refusals) - 1} more after it)" if len(refusals) > 1 else ""
+    return Refusal(f"{place}: {reason}{more}", len(refusals))

@@ -1,21 +1,21 @@
-// The page: takes frames as they come, and draws what is new once per screen refresh.
-import { References, drawAlike } from "./alike.js";
+// The page: receives frames as they come, and draws what is new once per screen refresh.
 import { Buffer } from "./buffer.js";
 import { connect } from "./connection.js";
-import { Lanes, groups } from "./geometry.js";
-import { LaneChart } from "./lanes.js";
-import { Paints } from "./paints.js";
+import { LaneChart } from "./lane_chart.js";
+import { Lanes, groups } from "./lanes.js";
+import { PaintTimes } from "./paint_times.js";
 import { inks as readInks, look } from "./palette.js";
 import { Announcer, showCounts, showPresent } from "./present.js";
 import { drawConfidence, drawRibbon } from "./ribbon.js";
+import { References, drawSimilar } from "./similar.js";
 import { Span } from "./span.js";
 import { allowTeaching, offerTeaching, showLessons } from "./teach.js";
 import { setUpTheme } from "./theme.js";
-import { count, figureOf } from "./words.js";
+import { count, figure } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const CALM = 1000; // milliseconds between two pictures, for who asks for less motion
+const CALM = 1000; // milliseconds between two pictures, where less motion is asked for
 
 const page = {
   model: null,
@@ -30,7 +30,7 @@ const page = {
   lanes: null,
 };
 const announcer = new Announcer();
-const paints = new Paints($("paint"));
+const paintTimes = new PaintTimes($("paint"));
 const span = new Span($("span"), () => request());
 const references = new References(() => request());
 const chart = new LaneChart($("lanes"), (channel) => choose(page.chosen === channel ? null : channel), request);
@@ -46,7 +46,7 @@ function take(frame) {
   else {
     page.buffer.add(frame);
     if (frame.now) page.now = frame.now;
-    if (frame.now && frame.n) paints.expect(frame);
+    if (frame.now && frame.n) paintTimes.expect(frame);
   }
   if (page.now?.classes) page.classes = page.now.classes;
   if (!page.paused && page.now?.latest) announcer.state(page.now.latest, page.model.width);
@@ -55,7 +55,7 @@ function take(frame) {
 
 function hello(frame) {
   const same = page.model?.stream === frame.stream && page.buffer.d === frame.channels.length;
-  page.before = page.dropped; // the server counts anew for every connection
+  page.before = page.dropped; // the server counts from 0 for every connection
   page.model = frame;
   page.now = frame.now;
   page.classes = frame.now.classes ?? frame.states;
@@ -80,7 +80,7 @@ function fillChoices() {
   $("group-label").hidden = !found.length;
   const named = found.map(([stem, members]) => option(`${stem} (${members.length})`, stem));
   $("group").replaceChildren(option(`all ${channels.length}`, ""), ...named);
-  $("alike-width").textContent = `${width} steps`;
+  $("similar-width").textContent = `${width} steps`;
 }
 
 function shownChannels() {
@@ -131,7 +131,7 @@ function showConnection() {
 let asked = false;
 let drawnAt = 0;
 
-/** Draw with the next screen refresh, however often this is asked for till then. */
+/** Draw at the next screen refresh, once, however often this is called until then. */
 function request() {
   if (asked || document.hidden) return;
   asked = true;
@@ -153,28 +153,28 @@ function draw() {
     drawConfidence($("confidence"), buffer, view, inks);
     chart.draw(buffer, view);
     if (!paused) references.want(latest);
-    const alike = references.drawn?.step + 1 || end;
+    const similarEnd = references.drawn?.step + 1 || end;
     const windows = references.windows();
-    drawAlike($("alike"), buffer, alike, model, lanes, chart.box($("alike")), windows, codes, inks);
-    // Texts come last: after one is changed, asking for any size lays the page out anew.
-    describeAlike(references.drawn?.distance ?? null, windows);
+    drawSimilar($("similar"), buffer, similarEnd, model, lanes, chart.box($("similar")), windows, codes, inks);
+    // Texts come last: after one is changed, reading any size forces a layout.
+    describeSimilar(references.drawn?.distance ?? null, windows);
     showPresent(latest, page.classes, model, codes, inks);
   }
   showCounts(now, buffer.rate(), page.dropped);
   showLessons(page.classes);
-  paints.painted(Boolean(paused));
+  paintTimes.painted(Boolean(paused));
 }
 
-function describeAlike(distance, windows) {
+function describeSimilar(distance, windows) {
   const nearest = windows[0];
   let text = "No complete window yet";
   if (nearest) {
     const kind = nearest.taught ? `taught${nearest.values ? "" : "; its channels were not kept"}` : `reference ${count(nearest.row)}`;
-    const far = distance === null ? "" : `, distance ${figureOf(distance)}`;
+    const far = distance === null ? "" : `, distance ${figure(distance)}`;
     text = `Nearest: ${nearest.state} (${kind})${far}`;
-    $("alike-key").style.background = look(codes(nearest.state)).fill;
+    $("similar-key").style.background = look(codes(nearest.state)).fill;
   }
-  if ($("alike-about").textContent !== text) $("alike-about").textContent = text;
+  if ($("similar-about").textContent !== text) $("similar-about").textContent = text;
 }
 
 const theme = setUpTheme(() => {
@@ -188,7 +188,7 @@ $("group").addEventListener("change", ({ target }) => {
   setLanes();
 });
 document.addEventListener("visibilitychange", request);
-new ResizeObserver(request).observe($("alike")); // the lines of text above it may be one or two
+new ResizeObserver(request).observe($("similar")); // the lines of text above it may be one or two
 
 function moveChosen(by) {
   const shown = shownChannels();
@@ -222,5 +222,5 @@ connect(
   },
 );
 
-// For tests and measurements: what the page holds, to look at.
-globalThis.mlatLive = { page, paints };
+// For tests and measurements.
+globalThis.mlatLive = { page, paintTimes };

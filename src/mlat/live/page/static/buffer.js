@@ -1,4 +1,4 @@
-// The last steps, by their number: no step is kept twice, and one that never came is marked so.
+// The last steps, by their number: no step is kept twice, and a step that never came is marked.
 export const CAPACITY = 12000;
 export const MISSED = -1; // the label of a step that never came
 
@@ -11,7 +11,7 @@ export class Buffer {
     this.arrived = new Float64Array(CAPACITY); // milliseconds since 1970
     this.time = new Float64Array(CAPACITY); // seconds, as the source says; NaN without
     this.labels = []; // [state or null, why]
-    this.places = new Map();
+    this.indices = new Map(); // of labels, by their text
     this.clear();
   }
 
@@ -45,7 +45,7 @@ export class Buffer {
       const at = this.at(step);
       for (let c = 0; c < this.d; c++) this.values[at * this.d + c] = frame.values[i * frame.d + c];
       this.proba[at] = frame.proba[i];
-      this.label[at] = this.place(frame.runs[run]);
+      this.label[at] = this.indexOf(frame.runs[run]);
       this.arrived[at] = frame.n > 1 ? oldest + ((newest - oldest) * i) / (frame.n - 1) : newest;
       this.time[at] = frame.seconds ? frame.time + frame.seconds[i] : NaN;
       this.forward();
@@ -66,17 +66,17 @@ export class Buffer {
     this.first = Math.max(this.first, this.next - CAPACITY);
   }
 
-  place([, state, why]) {
+  indexOf([, state, why]) {
     const key = `${typeof state} ${state}\n${why}`;
-    if (!this.places.has(key)) {
-      this.places.set(key, this.labels.length);
+    if (!this.indices.has(key)) {
+      this.indices.set(key, this.labels.length);
       this.labels.push([state, why]);
     }
-    return this.places.get(key);
+    return this.indices.get(key);
   }
 
-  /** Stretches of one label within begin..end-1: [begin, end, label]. */
-  stretches(begin, end) {
+  /** Runs of one label within begin..end-1: [begin, end, label]. */
+  runs(begin, end) {
     const found = [];
     for (let step = Math.max(begin, this.first); step < Math.min(end, this.next); step++) {
       const label = this.label[this.at(step)];
@@ -87,7 +87,7 @@ export class Buffer {
     return found;
   }
 
-  /** Steps a second over the last few seconds: by the source's clock, or else as they arrived. */
+  /** Steps a second over the last 500 steps: by the source's clock, or else by arrival. */
   rate() {
     const end = this.next - 1;
     let begin = Math.max(this.first, this.next - 500);

@@ -1,12 +1,12 @@
-// A canvas in CSS pixels, sharp on every screen, and the geometry that all charts over time share.
-export const RIGHT = 12; // free at the right of every chart
+// A canvas in CSS pixels, sharp on every screen, and the margins that all charts over time share.
+export const RIGHT = 12; // the right margin of every chart
 
-/** Free at the left, for the names of channels. */
+/** The left margin, for the names of channels. */
 export function gutter() {
   return innerWidth < 640 ? 84 : 124;
 }
 
-// Asking an element for its size makes the browser lay the page out anew: it is told instead.
+// Reading an element's size forces a layout of the page, so an observer reports it instead.
 const sizes = new WeakMap();
 const resized = new ResizeObserver((entries) => {
   for (const { target, contentRect: box } of entries) sizes.set(target, [box.width, box.height]);
@@ -37,7 +37,7 @@ export function begin(canvas) {
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 
-/** A name that fits; a long one loses its middle, for names differ at the ends. */
+/** A name that fits; a long one loses its middle, because names differ at the ends. */
 export function fitted(context, name, width) {
   if (context.measureText(name).width <= width) return name;
   for (let keep = name.length - 1; keep > 2; keep--) {

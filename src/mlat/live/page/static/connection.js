@@ -1,15 +1,15 @@
-// The WebSocket to the server: comes back by itself, and goes on from the step that is missing.
+// The WebSocket to the server: reconnects by itself, and goes on from the first missing step.
 import { decode } from "./frame.js";
 
-const FIRST_WAIT = 250;
+const FIRST_WAIT = 250; // milliseconds
 const LONGEST_WAIT = 5000;
 
 /**
  * @param position () => {stream, next}: what has been seen, to go on from; or null
  * @param take (frame) => void
- * @param told (kind, text) => void: "live", "waiting" or "refused"
+ * @param onStatus (kind, text) => void: "live", "waiting" or "refused"
  */
-export function connect(position, take, told) {
+export function connect(position, take, onStatus) {
   let wait = FIRST_WAIT;
   let timer = null;
   let socket = null;
@@ -27,34 +27,34 @@ export function connect(position, take, told) {
       if (frame.kind === "hello") {
         greeted = true;
         wait = FIRST_WAIT;
-        told("live", "Live");
+        onStatus("live", "Live");
       }
       take(frame);
-      // Said once it is taken in: a page that cannot keep up is then sent less.
+      // Only after it is processed: a page that cannot keep up is then sent less.
       if (frame.kind === "steps" && socket.readyState === WebSocket.OPEN) {
         socket.send('{"ack":1}');
       }
     };
     socket.onclose = async () => {
       socket = null;
-      const again = wait * (0.75 + Math.random() / 2); // so that many pages do not come at once
+      const again = wait * (0.75 + Math.random() / 2); // so that many pages do not come back at once
       wait = Math.min(LONGEST_WAIT, 2 * wait);
       timer = setTimeout(open, again);
       const seconds = Math.max(1, Math.round(again / 1000));
-      told("waiting", `Connection lost; trying again in ${seconds} s`);
+      onStatus("waiting", `Connection lost; trying again in ${seconds} s`);
       if (!greeted) await explain();
     };
   }
 
-  /** A browser does not tell a page why its WebSocket was refused; the server does. */
+  /** A browser does not say why a WebSocket was refused; /healthz does. */
   async function explain() {
     try {
       const answer = await fetch("/healthz", { cache: "no-store" });
-      if (answer.status === 401) told("refused", "A token is needed: open this page as /?token=…");
+      if (answer.status === 401) onStatus("refused", "A token is needed: open this page as /?token=…");
       const { clients, max_clients: most } = await answer.json();
-      if (clients >= most) told("refused", `${most} pages are watching already; trying again`);
+      if (clients >= most) onStatus("refused", `${most} pages are watching already; trying again`);
     } catch {
-      // not there at all: what was told stands
+      // no server at all: the text stays
     }
   }
 

@@ -1,7 +1,7 @@
 // A frame: the length of a JSON header, the header, and 32-bit floats.
 const text = new TextDecoder();
 
-/** The header, with `values` (n, d), `proba` (n) and `time` (n, or null) as views of the frame. */
+/** The header, with `values` (n, d), `proba` (n) and `seconds` (n, or null) as views of the frame. */
 export function decode(data) {
   const length = new DataView(data).getUint32(0, true);
   const frame = JSON.parse(text.decode(new Uint8Array(data, 4, length)));

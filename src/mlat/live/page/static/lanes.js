@@ -1,193 +1,49 @@
-// The channels over time, by uPlot: one lane each in one canvas.
-import { FONT, RIGHT, fitted, gutter } from "./canvas.js";
-import { figure } from "./geometry.js";
+// The geometry of lanes: each channel has one, scaled to its usual values; the enlarged is higher.
+const ENLARGED = 6; // times the height of other lanes
 
-const SMALLEST = 11; // CSS pixels of a lane whose name can be read
-const X_AXIS = 26;
-const MOST_POINTS = 1600; // more of a line than pixels; beyond, the least and greatest of a few steps
-
-export class LaneChart {
+export class Lanes {
   /**
-   * @param choose (channel) => void, when a lane is clicked
-   * @param resized () => void: what is drawn beside has to move, too
+   * @param shown channels, top to bottom
+   * @param chosen the enlarged channel, or null
    */
-  constructor(element, choose, resized) {
-    this.element = element;
-    this.choose = choose;
-    this.plot = null;
-    new ResizeObserver(() => {
-      this.resize();
-      resized();
-    }).observe(element);
+  constructor(model, shown, chosen) {
+    this.model = model;
+    this.shown = shown;
+    this.chosen = shown.includes(chosen) ? chosen : null;
+    this.heights = shown.map((c) => (c === this.chosen && shown.length > 1 ? ENLARGED : 1));
+    this.total = this.heights.reduce((sum, height) => sum + height, 0);
+    let top = this.total;
+    this.centres = this.heights.map((height) => (top -= height) + height / 2);
   }
 
-  /** Begin anew: other lanes, or another look. */
-  set(lanes, inks) {
-    this.plot?.destroy();
-    this.lanes = lanes;
-    this.inks = inks;
-    this.view = { begin: 0, end: 1, width: 1, ticks: [] };
-    this.data = [[], ...lanes.shown.map(() => [])];
-    this.element.style.minHeight = `${lanes.total * SMALLEST + X_AXIS}px`;
-    this.plot = new uPlot(this.options(), this.data, this.element);
-    this.plot.over.addEventListener("click", (event) => {
-      const channel = lanes.at(this.plot.posToVal(event.offsetY, "y"));
-      if (channel !== null) this.choose(channel);
-    });
-    this.resize();
+  /** A value's height, from 0 (bottom) to `total`, limited to its lane and a little more. */
+  place(i, value) {
+    const c = this.shown[i];
+    // Usual values fill the lane; lines may reach a little into the next.
+    const z = (0.45 * (value - this.model.middle[c])) / this.model.half[c];
+    return this.centres[i] + this.heights[i] * Math.max(-0.6, Math.min(0.6, z));
   }
 
-  options() {
-    const { lanes, inks } = this;
-    const line = (c) => ({
-      stroke: c === lanes.chosen ? inks.accent : inks.ink,
-      width: c === lanes.chosen ? 1.75 : 1,
-      points: { show: false },
-      spanGaps: false,
-    });
-    const axis = { stroke: inks.soft, font: `11px ${FONT}`, ticks: { show: false } };
-    return {
-      width: 300,
-      height: 200,
-      legend: { show: false },
-      cursor: { show: true, x: true, y: false, points: { show: false }, drag: { x: false, y: false } },
-      padding: [2, RIGHT, 0, 0],
-      scales: {
-        x: { time: false, range: () => [this.view.begin, this.view.end] },
-        y: { range: () => [0, lanes.total] },
-      },
-      series: [{}, ...lanes.shown.map(line)],
-      axes: [
-        {
-          ...axis,
-          size: X_AXIS,
-          gap: 6,
-          grid: { stroke: inks.faint, width: 1 },
-          splits: () => this.view.ticks.map((tick) => tick.step),
-          values: () => this.view.ticks.map((tick) => tick.text),
-        },
-        {
-          ...axis,
-          stroke: inks.ink,
-          size: gutter(),
-          gap: 8,
-          grid: { show: false },
-          splits: () => lanes.centres,
-          values: (u) => this.names(u),
-        },
-      ],
-      hooks: { drawClear: [(u) => this.stripes(u)], draw: [(u) => this.edges(u)] },
-    };
+  /** The value at the edge of a lane: +1 above, -1 below the middle. */
+  edge(i, side) {
+    const c = this.shown[i];
+    return this.model.middle[c] + side * this.model.half[c];
   }
 
-  names(u) {
-    u.ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
-    const room = (gutter() - 14) * devicePixelRatio;
-    return this.lanes.shown.map((c) => fitted(u.ctx, this.lanes.model.channels[c], room));
+  /** Which channel lies at a height. */
+  at(y) {
+    const i = this.centres.findIndex((centre, k) => Math.abs(y - centre) <= this.heights[k] / 2);
+    return i < 0 ? null : this.shown[i];
   }
+}
 
-  /** Every other lane is tinted, and the window that was classified last is marked. */
-  stripes(u) {
-    const { ctx } = u;
-    const { left, width } = u.bbox;
-    ctx.save();
-    this.lanes.centres.forEach((centre, i) => {
-      if (i % 2) return;
-      const half = this.lanes.heights[i] / 2;
-      const top = u.valToPos(centre + half, "y", true);
-      ctx.fillStyle = this.inks.stripe;
-      ctx.fillRect(left, top, width, u.valToPos(centre - half, "y", true) - top);
-    });
-    ctx.fillStyle = this.inks.accent;
-    ctx.globalAlpha = 0.16;
-    const from = u.valToPos(this.view.last - this.view.width, "x", true);
-    const to = u.valToPos(this.view.last, "x", true);
-    ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
-    ctx.restore();
-  }
-
-  /** The usual range of the enlarged channel, in its own unit. */
-  edges(u) {
-    const i = this.lanes.shown.indexOf(this.lanes.chosen);
-    if (i < 0) return;
-    const { ctx } = u;
-    ctx.save();
-    ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
-    ctx.fillStyle = this.inks.soft;
-    ctx.strokeStyle = this.inks.line;
-    ctx.setLineDash([3, 4]);
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
-    for (const side of [1, -1]) {
-      const value = this.lanes.edge(i, side);
-      const y = u.valToPos(this.lanes.place(i, value), "y", true);
-      ctx.beginPath();
-      ctx.moveTo(u.bbox.left, y);
-      ctx.lineTo(u.bbox.left + u.bbox.width, y);
-      ctx.stroke();
-      ctx.fillText(figure(value), u.bbox.left - 8 * devicePixelRatio, y);
-    }
-    ctx.restore();
-  }
-
-  resize() {
-    if (!this.plot) return;
-    const { clientWidth: width, clientHeight: height } = this.element;
-    if (width && height) this.plot.setSize({ width, height });
-  }
-
-  /** Where the lanes are drawn, in CSS pixels from the top of a canvas beside (or beneath). */
-  box(canvas) {
-    const ratio = devicePixelRatio || 1;
-    const [here, there] = [this.element.getBoundingClientRect(), canvas.getBoundingClientRect()];
-    const offset = there.left >= here.right ? here.top - there.top : 0;
-    return { top: offset + this.plot.bbox.top / ratio, height: this.plot.bbox.height / ratio };
-  }
-
-  draw(buffer, view) {
-    this.view = view;
-    const begin = Math.max(buffer.first, Math.floor(view.begin));
-    const end = Math.min(buffer.next, Math.ceil(view.end));
-    const every = Math.max(1, Math.ceil((2 * (end - begin)) / MOST_POINTS));
-    if (every > 2) this.coarse(buffer, begin, end, every);
-    else this.fine(buffer, begin, end);
-    this.plot.batch(() => {
-      this.plot.setData(this.data, false);
-      this.plot.setScale("x", { min: view.begin, max: view.end });
-    });
-  }
-
-  fine(buffer, begin, end) {
-    const n = Math.max(0, end - begin);
-    for (const column of this.data) column.length = n;
-    for (let k = 0; k < n; k++) this.data[0][k] = begin + k;
-    this.lanes.shown.forEach((c, i) => {
-      const column = this.data[i + 1];
-      for (let k = 0; k < n; k++) {
-        const value = buffer.values[buffer.at(begin + k) * buffer.d + c];
-        column[k] = Number.isNaN(value) ? null : this.lanes.place(i, value);
-      }
-    });
-  }
-
-  /** The least and the greatest of every few steps, which look like the whole line. */
-  coarse(buffer, begin, end, every) {
-    const start = Math.ceil(begin / every) * every; // the same few steps, wherever the view begins
-    const n = 2 * Math.max(0, Math.floor((end - start) / every));
-    for (const column of this.data) column.length = n;
-    for (let k = 0; k < n; k++) this.data[0][k] = start + (k >> 1) * every + ((k & 1) * every) / 2;
-    this.lanes.shown.forEach((c, i) => {
-      const column = this.data[i + 1];
-      for (let k = 0; k < n; k += 2) {
-        let [low, high] = [Infinity, -Infinity];
-        for (let step = start + (k >> 1) * every, left = every; left; left--, step++) {
-          const value = buffer.values[buffer.at(step) * buffer.d + c];
-          if (value < low) low = value;
-          if (value > high) high = value;
-        }
-        column[k] = low === Infinity ? null : this.lanes.place(i, low);
-        column[k + 1] = low === Infinity ? null : this.lanes.place(i, high);
-      }
-    });
-  }
+/** Groups of channels whose names have the same beginning ("wrist x"), if there are several. */
+export function groups(channels) {
+  const found = new Map();
+  channels.forEach((name, c) => {
+    const stem = /^(.+)[ _.:/-][^ _.:/-]+$/.exec(name)?.[1];
+    if (stem) found.set(stem, [...(found.get(stem) ?? []), c]);
+  });
+  const several = [...found].filter(([, members]) => members.length > 1);
+  return several.length > 1 ? several : [];
 }

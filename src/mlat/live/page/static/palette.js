@@ -1,8 +1,8 @@
-// Colours and patterns of states. The colours were searched for so that any two of the eight differ
-// for normal sight and for protan, deutan and tritan sight, and stand out from the background.
+// Colours and patterns of states. The colours are chosen so that any two of the eight differ for
+// normal, protan, deutan and tritan sight, and stand out from the background.
 const LIGHT = ["#0072b2", "#b1902a", "#5e1931", "#33a590", "#8d3208", "#3c1381", "#a45f42", "#005877"];
 const DARK = ["#56b4e9", "#a4af13", "#dc6896", "#1e8e4a", "#fdd4ab", "#835dbd", "#eaa49a", "#68e2fe"];
-const PATTERNS = ["solid", "rising", "dots", "falling", "bars"]; // 8 and 5 share no divisor: 40 looks
+const PATTERNS = ["solid", "rising", "dots", "falling", "bars"]; // 8 and 5 have no common divisor: 40 pairs
 
 export const palette = { light: LIGHT, dark: DARK, patterns: PATTERNS };
 
@@ -13,7 +13,7 @@ export function isDark() {
   return chosen ? chosen === "dark" : system.matches;
 }
 
-/** The colours that the style sheet gives to what is drawn. */
+/** The colours of the style sheet, for what is drawn. */
 export function inks() {
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "soft", "faint", "line", "surface", "stripe", "accent", "unknown"];
@@ -43,7 +43,7 @@ function luminance(colour) {
 const SIZE = 8; // of the tile that is repeated, in CSS pixels
 const made = new Map();
 
-/** What to fill a shape of a state with. */
+/** The fill style for a shape of a state. */
 export function paint(context, fill, pattern, ink) {
   if (pattern === "solid") return fill;
   const ratio = devicePixelRatio || 1;
@@ -70,7 +70,7 @@ function tile(fill, pattern, ink, ratio) {
   c.beginPath();
   if (pattern === "dots") c.arc(4, 4, 1.4, 0, 7), c.fill();
   if (pattern === "bars") c.moveTo(4, 0), c.lineTo(4, 8);
-  // Each diagonal is drawn thrice, for it crosses the edges of the tile.
+  // Each diagonal is drawn three times, because it crosses the edges of the tile.
   for (const shift of [-8, 0, 8]) {
     if (pattern === "rising" || pattern === "cross") c.moveTo(shift, 8), c.lineTo(shift + 8, 0);
     if (pattern === "falling" || pattern === "cross") c.moveTo(shift, 0), c.lineTo(shift + 8, 8);

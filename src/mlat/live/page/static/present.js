@@ -1,26 +1,26 @@
-// The present state in words, and the counts.
+// The present state, the probabilities of all states, and the counts, as text and bars.
 import { begin } from "./canvas.js";
 import { look, paint } from "./palette.js";
 import { count, percent, reason, reasonShort, seconds, surely } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const QUIET = 1500; // milliseconds between two announcements: a listener is not to be flooded
-const MOST_SHARES = 4;
+const QUIET = 1500; // milliseconds between two announcements of a screen reader
+const MOST_BARS = 4;
 
 function say(id, text) {
   const element = $(id);
-  if (element.textContent !== text) element.textContent = text; // an unchanged text is not touched
+  if (element.textContent !== text) element.textContent = text; // writing the same text would force a layout
 }
 
 /** The state, how sure it is, and why there is none. */
 export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
-  say("sure", known ? surely(latest.proba) : "no state is told");
+  say("sure", known ? surely(latest.proba) : "no state is predicted");
   $("why").hidden = known;
   say("why", known ? "" : reason(latest.why, model.width));
   swatch(known ? look(codes(latest.state)) : { fill: inks.unknown, pattern: "cross", ink: inks.ink });
-  showShares(latest.shares, classes, codes);
+  showProbabilities(latest.probabilities, classes, codes);
 }
 
 function swatch({ fill, pattern, ink }) {
@@ -31,20 +31,20 @@ function swatch({ fill, pattern, ink }) {
   context.fill();
 }
 
-/** The most probable states as bars; always in the order of the model, so that none jumps about. */
-function showShares(shares, classes, codes) {
-  const list = $("shares");
-  const order = shares.map((share, i) => i).sort((a, b) => shares[b] - shares[a]);
-  const shown = classes.length <= MOST_SHARES ? classes.map((_, i) => i) : order.slice(0, MOST_SHARES);
+/** The most probable states as bars; a few states stay in the model's order, so that none jumps. */
+function showProbabilities(probabilities, classes, codes) {
+  const list = $("probabilities");
+  const order = probabilities.map((_, i) => i).sort((a, b) => probabilities[b] - probabilities[a]);
+  const shown = classes.length <= MOST_BARS ? classes.map((_, i) => i) : order.slice(0, MOST_BARS);
   while (list.children.length < shown.length) list.append(bar());
   while (list.children.length > shown.length) list.lastChild.remove();
   shown.forEach((i, k) => {
     const [name, track, figure] = list.children[k].children;
-    const share = shares[i] ?? null;
-    const texts = [String(classes[i]), percent(share)];
+    const proba = probabilities[i] ?? null;
+    const texts = [String(classes[i]), percent(proba)];
     if (name.textContent !== texts[0]) name.textContent = texts[0];
     if (figure.textContent !== texts[1]) figure.textContent = texts[1];
-    track.firstChild.style.width = `${100 * (share ?? 0)}%`;
+    track.firstChild.style.width = `${100 * (proba ?? 0)}%`;
     track.firstChild.style.background = look(codes(classes[i])).fill;
   });
 }
@@ -74,7 +74,7 @@ export function showCounts(now, rate, dropped) {
   showNotice(now.notice, now.refused);
 }
 
-const SHORTLY = 10000; // milliseconds for which something refused is told; it stays in the count
+const REFUSAL_SHOWN = 10000; // milliseconds; it stays in the count
 let noticed = "";
 let since = 0;
 
@@ -82,31 +82,31 @@ function showNotice(notice, refused) {
   const text = notice && notice.kind !== "connected" ? `Source ${notice.kind}: ${notice.text}` : "";
   const key = `${text} ${refused}`;
   if (key !== noticed) [noticed, since] = [key, performance.now()];
-  const over = notice?.kind === "refused" && performance.now() - since > SHORTLY;
+  const over = notice?.kind === "refused" && performance.now() - since > REFUSAL_SHOWN;
   $("notice").hidden = !text || over;
   say("notice", text);
 }
 
-/** Tells screen readers of a new state, but not of every flicker. */
+/** Announces a new state to screen readers, but not every short change. */
 export class Announcer {
   constructor() {
-    this.told = undefined;
+    this.announced = undefined;
     this.timer = null;
   }
 
   state(latest, width) {
     const text = latest.state === null ? `unknown. ${reason(latest.why, width)}` : String(latest.state);
     this.next = text;
-    if (text === this.told || this.timer) return;
+    if (text === this.announced || this.timer) return;
     this.say(text);
     this.timer = setTimeout(() => {
       this.timer = null;
-      if (this.next !== this.told) this.say(this.next);
+      if (this.next !== this.announced) this.say(this.next);
     }, QUIET);
   }
 
   say(text) {
-    this.told = text;
+    this.announced = text;
     $("announcer").textContent = `State: ${text}`;
   }
 }

@@ -10,7 +10,7 @@ function scale(view, width) {
   return { left, room, x: (step) => left + ((step - view.begin) / (view.end - view.begin)) * room };
 }
 
-/** @param codes (state) => number of its look */
+/** @param codes (state) => its number, which decides colour and pattern */
 export function drawRibbon(canvas, buffer, view, codes, inks) {
   const { context: c, width, height } = begin(canvas);
   const { left, room, x } = scale(view, width);
@@ -20,7 +20,7 @@ export function drawRibbon(canvas, buffer, view, codes, inks) {
   c.clip();
   c.fillStyle = inks.stripe;
   c.fillRect(left, 0, room, height);
-  for (const [from, to, label] of buffer.stretches(Math.floor(view.begin), Math.ceil(view.end))) {
+  for (const [from, to, label] of buffer.runs(Math.floor(view.begin), Math.ceil(view.end))) {
     const [x0, x1] = [x(from), x(to)];
     const { fill, pattern, ink, text } = shown(buffer, label, codes, inks);
     if (label !== MISSED) {
@@ -40,7 +40,7 @@ function shown(buffer, label, codes, inks) {
   return { fill: inks.unknown, pattern: "cross", ink: inks.ink, text };
 }
 
-/** The name of a stretch on a plate of its own colour, where there is room. */
+/** The name of a run in a box of its colour, where there is room. */
 function name(c, text, from, to, height, fill, ink) {
   c.font = `600 12px ${FONT}`;
   let fits = to - from < 26 ? "" : fitted(c, text, to - from - 14);
@@ -56,7 +56,7 @@ function name(c, text, from, to, height, fill, ink) {
   c.fillText(fits, middle, height / 2 + 0.5);
 }
 
-/** The probability as a line over a tinted area; there is none where the state is unknown. */
+/** The probability as a line over a tinted area; a gap where the state is unknown. */
 export function drawConfidence(canvas, buffer, view, inks) {
   const { context: c, width, height } = begin(canvas);
   const { left, room, x } = scale(view, width);

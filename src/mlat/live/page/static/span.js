@@ -1,4 +1,4 @@
-// How much of the past is shown, in steps, and what stands along the time axis.
+// How much of the past is shown, in steps, and the ticks of the time axis.
 export class Span {
   constructor(select, changed) {
     this.select = select;
@@ -13,7 +13,7 @@ export class Span {
   /** The steps to show up to `end`. */
   view(buffer, end, model) {
     const measured = model.rate ?? buffer.rate();
-    // The measured rate trembles; the axis follows it only when it is far off.
+    // The measured rate varies a little; the axis follows it only when it is far off.
     if (measured && !(Math.abs(measured / this.rate - 1) < 0.15)) this.rate = rounded(measured);
     const seconds = Number(this.select.value);
     const steps = this.rate ? Math.max(20, Math.round(seconds * this.rate)) : 500;

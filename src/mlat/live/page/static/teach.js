@@ -5,7 +5,7 @@ export function offerTeaching(model) {
   $("teaching").hidden = !model.teach;
 }
 
-/** A button for every state there is. */
+/** A button for every state. */
 export function showLessons(classes) {
   const place = $("lesson-states");
   const names = classes.map(String);
@@ -21,7 +21,7 @@ export function showLessons(classes) {
   );
 }
 
-/** What is taught is what arrives now, which a paused page does not show. */
+/** Teaching labels what arrives now, which a paused page does not show. */
 export function allowTeaching(allowed) {
   for (const element of $("lesson").elements) element.disabled = !allowed;
   if (!allowed) $("lesson-said").textContent = "Paused: go on to teach what arrives now.";
@@ -37,8 +37,8 @@ async function teach(state) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ state, n }),
     });
-    const told = await answer.json();
-    said = answer.ok ? `Taught: the last ${told.n} windows are ${told.state}.` : `Not taught: ${told.error}.`;
+    const lesson = await answer.json();
+    said = answer.ok ? `Taught: the last ${lesson.n} windows are ${lesson.state}.` : `Not taught: ${lesson.error}.`;
   } catch {
     said = "Not taught: the server is away.";
   }

@@ -16,7 +16,7 @@ export function setUpTheme(changed) {
     try {
       localStorage.setItem(KEY, choice);
     } catch {
-      // a browser that keeps nothing: it holds till the page is closed
+      // a browser that keeps nothing: the choice is lost with the page
     }
     apply(choice);
   };

@@ -1,4 +1,4 @@
-// What the page says in words.
+// Texts of the page: reasons, percentages, numbers.
 const SHORT = { filling: "filling", missing: "value missing", gap: "after a gap", far: "unlike training" };
 
 export function reasonShort(why) {
@@ -17,11 +17,11 @@ export function reason(why, width) {
   return why;
 }
 
-export function percent(share) {
-  return share === null || Number.isNaN(share) ? "–" : `${Math.round(100 * share)} %`;
+export function percent(proba) {
+  return proba === null || Number.isNaN(proba) ? "–" : `${Math.round(100 * proba)} %`;
 }
 
-/** How sure, in words that a listener can follow. */
+/** The probability with a word, for those who listen to the page. */
 export function surely(proba) {
   if (proba === null) return "";
   if (proba >= 0.9) return `${percent(proba)} sure`;
@@ -41,4 +41,9 @@ export function seconds(s) {
   return s < 10 ? `${s.toFixed(1)} s` : `${Math.round(s)} s`;
 }
 
-export { figure as figureOf } from "./geometry.js";
+/** To three digits. */
+export function figure(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e5 || size < 1e-3)) return value.toExponential(1);
+  return String(Number(value.toPrecision(3)));
+}

@@ -2,9 +2,9 @@
 import { FONT, begin } from "./canvas.js";
 import { look } from "./palette.js";
 
-const KEPT = 64; // reference windows that are kept
-const APART = 150; // milliseconds between two requests: the nearest changes with every step
-const MOST = 3; // references drawn at once
+const MOST_KEPT = 64; // reference windows
+const REQUEST_EVERY = 150; // milliseconds: the nearest reference changes with every step
+const MOST_DRAWN = 3; // references at once
 
 export class References {
   /** @param arrived () => void, when there is something new to draw */
@@ -15,19 +15,19 @@ export class References {
 
   clear() {
     this.kept = new Map();
-    this.drawn = null; // {rows, step, distance}: what was nearest, at which step
+    this.drawn = null; // {rows, step, distance}: which references were nearest, at which step
     this.busy = false;
     this.last = 0;
   }
 
   /**
-   * Ask for what is nearest now, unless it was just asked for. What is drawn stays till it is here,
-   * together with the live window that it was nearest to: the two always belong together.
+   * Fetch the references that are nearest now. Until they are here, the last ones stay drawn
+   * together with the live window that they were nearest to, so that the two belong together.
    */
   want({ neighbours, step, distance }) {
-    const wanted = { rows: neighbours.slice(0, MOST), step, distance };
+    const wanted = { rows: neighbours.slice(0, MOST_DRAWN), step, distance };
     if (wanted.rows.every((row) => this.kept.has(row))) this.drawn = wanted;
-    else if (!this.busy && performance.now() - this.last >= APART) this.fetch(wanted);
+    else if (!this.busy && performance.now() - this.last >= REQUEST_EVERY) this.fetch(wanted);
   }
 
   async fetch(wanted) {
@@ -40,11 +40,11 @@ export class References {
         const answer = await fetch(`/references/${row}`);
         kept.set(row, answer.ok ? await answer.json() : null);
       }
-      while (kept.size > KEPT) kept.delete(kept.keys().next().value);
+      while (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
       if (kept === this.kept) this.drawn = wanted;
       this.arrived();
     } catch {
-      // the server is away: what is drawn stays, and the next step asks again
+      // the server is away: what is drawn stays, and the next step tries again
     }
     this.busy = false;
   }
@@ -54,8 +54,8 @@ export class References {
   }
 }
 
-/** @param box where the lanes are drawn beside: {top, height} from the top of the canvas */
-export function drawAlike(canvas, buffer, end, model, lanes, box, windows, codes, inks) {
+/** @param box where the lanes beside are drawn: {top, height} from the top of the canvas */
+export function drawSimilar(canvas, buffer, end, model, lanes, box, windows, codes, inks) {
   const { context: c, width, height } = begin(canvas);
   const [left, right] = [6, 6];
   const y = (place) => box.top + (1 - place / lanes.total) * box.height;
@@ -71,7 +71,7 @@ export function drawAlike(canvas, buffer, end, model, lanes, box, windows, codes
     c.strokeStyle = look(codes(window.state)).fill;
     c.lineWidth = window === windows[0] ? 4 : 2;
     c.globalAlpha = window === windows[0] ? 0.75 : 0.45;
-    const lines = new Path2D(); // all lanes at once: one stroke costs less than many
+    const lines = new Path2D(); // all lanes in one path: one stroke costs less than many
     lanes.shown.forEach((channel, i) => {
       trace(lines, model.width, (k) => window.values[channel][k], (v) => y(lanes.place(i, v)), x);
     });

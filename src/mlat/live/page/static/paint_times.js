@@ -1,11 +1,11 @@
-// How long after its arrival at the server a step is drawn here, and how many pictures a second.
-const KEPT = 4096;
+// The latency from a step's arrival at the server to its drawing here, and the frame rate.
+const MOST_KEPT = 4096;
 
-export class Paints {
+export class PaintTimes {
   constructor(element) {
     this.element = element;
-    this.waiting = []; // arrivals of the steps that the next picture shows
-    this.latencies = []; // milliseconds, of every step
+    this.waiting = []; // arrival times of the steps that the next picture shows
+    this.latencies = []; // milliseconds, one for every step
     this.times = []; // when pictures were done
     this.shown = 0;
     this.channel = new MessageChannel();
@@ -13,13 +13,13 @@ export class Paints {
   }
 
   expect({ n, arrived: [oldest, newest] }) {
-    if (this.waiting.length + n > KEPT) return;
+    if (this.waiting.length + n > MOST_KEPT) return;
     for (let i = 0; i < n; i++) this.waiting.push(oldest + ((newest - oldest) * i) / Math.max(1, n - 1));
   }
 
-  /** Called where a picture was drawn: it is on its way to the screen once the browser comes back. */
-  painted(stands) {
-    if (stands) this.waiting = [];
+  /** Called after drawing; the message is delivered after the browser has painted the picture. */
+  painted(paused) {
+    if (paused) this.waiting = [];
     else if (this.waiting.length) this.channel.port2.postMessage(this.waiting.splice(0));
   }
 
@@ -27,14 +27,14 @@ export class Paints {
     const now = Date.now();
     for (const arrival of arrivals) this.latencies.push(now - arrival);
     this.times.push(performance.now());
-    if (this.latencies.length > 2 * KEPT) this.latencies.splice(0, KEPT);
-    if (this.times.length > 2 * KEPT) this.times.splice(0, KEPT);
+    if (this.latencies.length > 2 * MOST_KEPT) this.latencies.splice(0, MOST_KEPT);
+    if (this.times.length > 2 * MOST_KEPT) this.times.splice(0, MOST_KEPT);
     if (now - this.shown > 1000) this.show(now);
   }
 
   show(now) {
     this.shown = now;
-    if (!["localhost", "127.0.0.1", "[::1]"].includes(location.hostname)) return; // another clock
+    if (!["localhost", "127.0.0.1", "[::1]"].includes(location.hostname)) return; // the server has another clock
     const recent = this.latencies.slice(-400).sort((a, b) => a - b);
     const begin = performance.now() - 2000;
     const pictures = this.times.filter((time) => time >= begin).length / 2;

@@ -1,0 +1,245 @@
+"""What the server answers: the page's files, frames, references, lessons, health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from ...classifier.classifier import StreamClassifier
+from ...errors import InputError
+from .access import NO_STORE, Guard
+from .hub import Hub, Subscription, encode_frame
+from .metrics import CONTENT_TYPE
+from .model_view import describe, reference
+
+# Labels the last n windows with a state; an InputError that it raises is shown on the page.
+Teach = Callable[[Any, int], Awaitable[Any] | Any]
+
+MAX_TAUGHT = 256  # windows at once
+TOO_BIG, POLICY = 1009, 1008  # closing codes of RFC 6455
+
+
+class Routes:
+    """The application of one hub.
+
+    Parameters
+    ----------
+    hub : Hub
+    clf : fitted StreamClassifier
+    teach : callable or None
+    max_clients : int
+    """
+
+    def __init__(
+        self, hub: Hub, clf: StreamClassifier, teach: Teach | None, max_clients: int
+    ) -> None:
+        self._hub, self._clf, self._teach, self._max_clients = hub, clf, teach, max_clients
+        self._model = {**describe(clf), "teach": teach is not None}
+
+    def app(self, *, local: bool, token: str | None, port: int) -> Guard:
+        routes = [
+            Route("/", self.file),
+            Route("/page/{name}", self.file),
+            Route("/favicon.ico", self.icon),  # which browsers request before they have the page
+            Route("/healthz", self.healthz),
+            Route("/metrics", self.metrics),
+            Route("/references/{row:int}", self.reference),
+            Route("/teach", self.teach, methods=["POST"]),
+            WebSocketRoute("/frames", self.frames),
+        ]
+        app = Starlette(routes=routes, exception_handlers={404: self.missing})
+        return Guard(app, local=local, token=token, port=port, refused=self.refused)
+
+    def refused(self, reason: str) -> None:
+        self._hub.counts.refused[reason] += 1
+
+    def _refuse(self, status: int, reason: str, text: str) -> Response:
+        self.refused(reason)
+        return JSONResponse({"error": text}, status, NO_STORE)
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        return self._refuse(404, "no such page", "there is nothing here; the page is at /")
+
+    async def file(self, request: Request) -> Response:
+        file = page_files().get(request.path_params.get("name", "index.html"))
+        if file is None:
+            return self._refuse(404, "no such page", "there is no such file")
+        headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers={**headers, "Content-Type": file.kind})
+
+    async def icon(self, request: Request) -> Response:
+        file = page_files()["icon.svg"]
+        return Response(file.content, headers={"Content-Type": file.kind})
+
+    async def healthz(self, request: Request) -> Response:
+        health = {**self._hub.health(), "max_clients": self._max_clients}
+        return JSONResponse(health, 200 if health["ok"] else 503, NO_STORE)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._hub.prometheus(), headers={**NO_STORE, "Content-Type": CONTENT_TYPE})
+
+    async def reference(self, request: Request) -> Response:
+        found = reference(self._clf, self._hub.session, request.path_params["row"])
+        if found is None:
+            return self._refuse(404, "no such reference", "there is no reference of that row")
+        return JSONResponse(found, headers=NO_STORE)
+
+    async def teach(self, request: Request) -> Response:
+        if self._teach is None:
+            return self._refuse(404, "teach", "teaching is not offered here")
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return self._refuse(415, "bad request", "send JSON: Content-Type: application/json")
+        try:
+            state, n = self._lesson(json.loads(await request.body()))
+            taught = self._teach(state, n)
+            if inspect.isawaitable(taught):
+                await taught
+        except InputError as error:
+            return self._refuse(400, "bad request", str(error))
+        except ValueError:
+            return self._refuse(400, "bad request", "the body is not JSON")
+        self._hub.counts.taught += n
+        return JSONResponse({"state": state, "n": n})
+
+    def _lesson(self, body: Any) -> tuple[Any, int]:
+        """The state and the number of windows of a request to teach."""
+        if not isinstance(body, dict) or not {"state"} <= set(body) <= {"state", "n"}:
+            raise InputError('send {"state": …, "n": …}')
+        state, n = body["state"], body.get("n", 1)
+        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_TAUGHT:
+            raise InputError(f"n must be a whole number from 1 to {MAX_TAUGHT}")
+        if self._clf.classes_.dtype.kind in "iu":
+            try:
+                return int(str(state)), n
+            except ValueError:
+                raise InputError("the states of this model are whole numbers") from None
+        if not isinstance(state, str) or not state.strip() or len(state) > 100:
+            raise InputError("state must be a name of at most 100 letters")
+        return state.strip(), n
+
+    async def frames(self, socket: WebSocket) -> None:
+        """Hello, then frames as the page acknowledges them, until either side ends it.
+
+        A page acknowledges every frame after it has processed it. While too many are not
+        acknowledged it is sent no more: TCP alone would let minutes of frames wait in buffers
+        before a slow page is noticed.
+        """
+        if self._hub.clients >= self._max_clients:
+            self.refused("too many clients")
+            text = f"{self._max_clients} pages are watching already; close one\n"
+            await socket.send_denial_response(PlainTextResponse(text, 503))
+            return
+        await socket.accept()
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(ready.set)
+
+        hub = self._hub
+        since = socket.query_params.get("since", "")
+        subscription = hub.subscribe(
+            since=int(since) if since.isdecimal() and len(since) < 16 else None,
+            stream=socket.query_params.get("stream"),
+            wake=wake,
+        )
+        hello = {"kind": "hello", "stream": hub.stream, "rate": hub.rate, "now": hub.status()}
+        try:
+            hello_frame = encode_frame({**self._model, **hello})
+            sending = asyncio.create_task(_send(socket, subscription, ready, hello_frame))
+            receiving = asyncio.create_task(self._receive(socket, subscription))
+            done, left = await asyncio.wait((sending, receiving), return_when="FIRST_COMPLETED")
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*done, *left, return_exceptions=True)
+        finally:
+            subscription.close()
+
+    async def _receive(self, socket: WebSocket, subscription: Subscription) -> None:
+        while True:
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                if message.get("code") == TOO_BIG:
+                    self.refused("too long")
+                return
+            frames = _acknowledged(message.get("text"))
+            if frames is None:
+                self.refused("bad message")
+                await socket.close(POLICY, "send the number of frames taken in")
+                return
+            subscription.acknowledge(frames)
+
+
+async def _send(
+    socket: WebSocket, subscription: Subscription, ready: asyncio.Event, hello: bytes
+) -> None:
+    await socket.send_bytes(hello)
+    reported = 0
+    while True:
+        ready.clear()
+        frame = subscription.take()
+        if frame is None:
+            await ready.wait()
+            continue
+        if subscription.dropped > reported:
+            reported = subscription.dropped
+            await socket.send_bytes(encode_frame({"kind": "dropped", "frames": reported}))
+        await socket.send_bytes(frame)
+
+
+def _acknowledged(text: str | None) -> int | None:
+    """How many more frames a page has processed; None if the message is anything else."""
+    try:
+        frames = json.loads(text or "")["ack"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return frames if type(frames) is int and 0 < frames <= 1_000_000 else None
+
+
+# --- the page's files, read once from the installed package; no other file is ever served
+
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file, its content type, and a tag that changes with it."""
+
+    content: bytes
+    kind: str
+    tag: str
+
+
+@cache
+def page_files() -> dict[str, PageFile]:
+    """All files of the page by name."""
+    found = {}
+    for entry in files(__package__).joinpath("static").iterdir():
+        ending = entry.name.rpartition(".")[2]
+        if entry.is_file() and ending in _KINDS:
+            content = entry.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            found[entry.name] = PageFile(content, _KINDS[ending], tag)
+    return found

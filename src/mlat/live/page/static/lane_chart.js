@@ -1,0 +1,193 @@
+// The chart of the channels over time, by uPlot: one lane each in one canvas.
+import { FONT, RIGHT, fitted, gutter } from "./canvas.js";
+import { figure } from "./words.js";
+
+const SMALLEST = 11; // CSS pixels of a lane whose name can be read
+const X_AXIS = 26;
+const MOST_POINTS = 1600; // of a line; for more steps, minimum and maximum of every few are drawn
+
+export class LaneChart {
+  /**
+   * @param choose (channel) => void, when a lane is clicked
+   * @param resized () => void, to draw again what stands beside
+   */
+  constructor(element, choose, resized) {
+    this.element = element;
+    this.choose = choose;
+    this.plot = null;
+    new ResizeObserver(() => {
+      this.resize();
+      resized();
+    }).observe(element);
+  }
+
+  /** Make a new chart, for other lanes or another theme. */
+  set(lanes, inks) {
+    this.plot?.destroy();
+    this.lanes = lanes;
+    this.inks = inks;
+    this.view = { begin: 0, end: 1, width: 1, ticks: [] };
+    this.data = [[], ...lanes.shown.map(() => [])];
+    this.element.style.minHeight = `${lanes.total * SMALLEST + X_AXIS}px`;
+    this.plot = new uPlot(this.options(), this.data, this.element);
+    this.plot.over.addEventListener("click", (event) => {
+      const channel = lanes.at(this.plot.posToVal(event.offsetY, "y"));
+      if (channel !== null) this.choose(channel);
+    });
+    this.resize();
+  }
+
+  options() {
+    const { lanes, inks } = this;
+    const line = (c) => ({
+      stroke: c === lanes.chosen ? inks.accent : inks.ink,
+      width: c === lanes.chosen ? 1.75 : 1,
+      points: { show: false },
+      spanGaps: false,
+    });
+    const axis = { stroke: inks.soft, font: `11px ${FONT}`, ticks: { show: false } };
+    return {
+      width: 300,
+      height: 200,
+      legend: { show: false },
+      cursor: { show: true, x: true, y: false, points: { show: false }, drag: { x: false, y: false } },
+      padding: [2, RIGHT, 0, 0],
+      scales: {
+        x: { time: false, range: () => [this.view.begin, this.view.end] },
+        y: { range: () => [0, lanes.total] },
+      },
+      series: [{}, ...lanes.shown.map(line)],
+      axes: [
+        {
+          ...axis,
+          size: X_AXIS,
+          gap: 6,
+          grid: { stroke: inks.faint, width: 1 },
+          splits: () => this.view.ticks.map((tick) => tick.step),
+          values: () => this.view.ticks.map((tick) => tick.text),
+        },
+        {
+          ...axis,
+          stroke: inks.ink,
+          size: gutter(),
+          gap: 8,
+          grid: { show: false },
+          splits: () => lanes.centres,
+          values: (u) => this.names(u),
+        },
+      ],
+      hooks: { drawClear: [(u) => this.stripes(u)], draw: [(u) => this.edges(u)] },
+    };
+  }
+
+  names(u) {
+    u.ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
+    const room = (gutter() - 14) * devicePixelRatio;
+    return this.lanes.shown.map((c) => fitted(u.ctx, this.lanes.model.channels[c], room));
+  }
+
+  /** Every other lane is tinted, and the window that was classified last is marked. */
+  stripes(u) {
+    const { ctx } = u;
+    const { left, width } = u.bbox;
+    ctx.save();
+    this.lanes.centres.forEach((centre, i) => {
+      if (i % 2) return;
+      const half = this.lanes.heights[i] / 2;
+      const top = u.valToPos(centre + half, "y", true);
+      ctx.fillStyle = this.inks.stripe;
+      ctx.fillRect(left, top, width, u.valToPos(centre - half, "y", true) - top);
+    });
+    ctx.fillStyle = this.inks.accent;
+    ctx.globalAlpha = 0.16;
+    const from = u.valToPos(this.view.last - this.view.width, "x", true);
+    const to = u.valToPos(this.view.last, "x", true);
+    ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
+    ctx.restore();
+  }
+
+  /** The usual range of the enlarged channel, in its own unit. */
+  edges(u) {
+    const i = this.lanes.shown.indexOf(this.lanes.chosen);
+    if (i < 0) return;
+    const { ctx } = u;
+    ctx.save();
+    ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
+    ctx.fillStyle = this.inks.soft;
+    ctx.strokeStyle = this.inks.line;
+    ctx.setLineDash([3, 4]);
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    for (const side of [1, -1]) {
+      const value = this.lanes.edge(i, side);
+      const y = u.valToPos(this.lanes.place(i, value), "y", true);
+      ctx.beginPath();
+      ctx.moveTo(u.bbox.left, y);
+      ctx.lineTo(u.bbox.left + u.bbox.width, y);
+      ctx.stroke();
+      ctx.fillText(figure(value), u.bbox.left - 8 * devicePixelRatio, y);
+    }
+    ctx.restore();
+  }
+
+  resize() {
+    if (!this.plot) return;
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (width && height) this.plot.setSize({ width, height });
+  }
+
+  /** Where the lanes are drawn, in CSS pixels from the top of a canvas beside (or beneath). */
+  box(canvas) {
+    const ratio = devicePixelRatio || 1;
+    const [here, there] = [this.element.getBoundingClientRect(), canvas.getBoundingClientRect()];
+    const offset = there.left >= here.right ? here.top - there.top : 0;
+    return { top: offset + this.plot.bbox.top / ratio, height: this.plot.bbox.height / ratio };
+  }
+
+  draw(buffer, view) {
+    this.view = view;
+    const begin = Math.max(buffer.first, Math.floor(view.begin));
+    const end = Math.min(buffer.next, Math.ceil(view.end));
+    const every = Math.max(1, Math.ceil((2 * (end - begin)) / MOST_POINTS));
+    if (every > 2) this.coarse(buffer, begin, end, every);
+    else this.fine(buffer, begin, end);
+    this.plot.batch(() => {
+      this.plot.setData(this.data, false);
+      this.plot.setScale("x", { min: view.begin, max: view.end });
+    });
+  }
+
+  fine(buffer, begin, end) {
+    const n = Math.max(0, end - begin);
+    for (const column of this.data) column.length = n;
+    for (let k = 0; k < n; k++) this.data[0][k] = begin + k;
+    this.lanes.shown.forEach((c, i) => {
+      const column = this.data[i + 1];
+      for (let k = 0; k < n; k++) {
+        const value = buffer.values[buffer.at(begin + k) * buffer.d + c];
+        column[k] = Number.isNaN(value) ? null : this.lanes.place(i, value);
+      }
+    });
+  }
+
+  /** Minimum and maximum of every few steps, which look like the whole line. */
+  coarse(buffer, begin, end, every) {
+    const start = Math.ceil(begin / every) * every; // the groups do not depend on where the view begins
+    const n = 2 * Math.max(0, Math.floor((end - start) / every));
+    for (const column of this.data) column.length = n;
+    for (let k = 0; k < n; k++) this.data[0][k] = start + (k >> 1) * every + ((k & 1) * every) / 2;
+    this.lanes.shown.forEach((c, i) => {
+      const column = this.data[i + 1];
+      for (let k = 0; k < n; k += 2) {
+        let [low, high] = [Infinity, -Infinity];
+        for (let step = start + (k >> 1) * every, left = every; left; left--, step++) {
+          const value = buffer.values[buffer.at(step) * buffer.d + c];
+          if (value < low) low = value;
+          if (value > high) high = value;
+        }
+        column[k] = low === Infinity ? null : this.lanes.place(i, low);
+        column[k + 1] = low === Infinity ? null : this.lanes.place(i, high);
+      }
+    });
+  }
+}
