@@ -12,6 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from live_clients import ended, frames, next_steps, publish, refusals, run, serving, until
 from mlat import InputError
+from mlat.errors import DiskError
 from mlat.live import Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub, decode_frame
 from mlat.live.page.routes import page_files
@@ -118,6 +119,19 @@ def test_teaching_calls_and_answers():
             assert bad.status_code == 400
             assert (await client.get("/teach")).status_code == 405
             assert len(taught) == 2
+
+    run(test())
+
+
+def test_trouble_that_is_not_the_input_is_said_and_not_a_server_error():
+    def teach(state, n):
+        raise DiskError("the disk is full; free some space")
+
+    async def test():
+        async with serving(teach=teach) as (_hub, _server, client):
+            answer = await client.post("/teach", json={"state": "walking"})
+            assert answer.status_code == 503
+            assert "the disk is full" in answer.text
 
     run(test())
 

@@ -20,7 +20,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from ...classifier.classifier import StreamClassifier
-from ...errors import InputError
+from ...errors import InputError, MlatError
 from .access import NO_STORE, Guard
 from .hub import Hub, Subscription, encode_frame
 from .metrics import CONTENT_TYPE
@@ -112,6 +112,8 @@ class Routes:
                 await taught
         except InputError as error:
             return self._refuse(400, "bad request", str(error))
+        except MlatError as error:  # such as a full disk: the session ends, and the page says why
+            return self._refuse(503, "teach", str(error))
         except ValueError:
             return self._refuse(400, "bad request", "the body is not JSON")
         self._hub.counts.taught += n
