@@ -20,7 +20,7 @@ from stream_strategies import stream_parts, unhurried
 
 
 def test_examples():
-    assert doctest.testmod(mlat.stream).failed == 0
+    assert doctest.testmod(mlat.stream.stream).failed == 0
     run_examples(DOCS / "streams.md")
 
 
@@ -355,7 +355,7 @@ def test_max_gap_is_the_largest_step_allowed():
         ({"time": ["2020", "2021", "2022"]}, "numbers or datetimes, not <U4"),
         ({"time": [DAYS[0], DAYS[1].replace(tzinfo=UTC), DAYS[2]]}, "some has none"),
         ({"time": [1, 2]}, r"one entry per step \(3\)"),
-        ({"max_gap": 1.0}, "needs `time`"),
+        ({"max_gap": 1.0}, r"needs the time of the steps \(time\)"),
         ({"time": [1, 2, 3], "max_gap": 0}, "max_gap must be positive"),
         ({"time": [1, 2, 3], "max_gap": np.nan}, "max_gap must be positive"),
         ({"time": [1, 2, 3], "max_gap": "2"}, "max_gap must be a number"),

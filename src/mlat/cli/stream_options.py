@@ -77,20 +77,16 @@ def read(
     channels: list[str] | None,
     unlabelled: list[str] | None,
 ) -> Stream:
-    """The stream in a file, with remedies that name options instead of Python's arguments."""
-    try:
-        return read_stream(
-            file,
-            label=label,
-            recording=recording,
-            time=time,
-            channels=channels,
-            unlabelled=unlabelled or None,
-            max_gap=max_gap,
-        )
-    except InputError as error:
-        line = str(error).replace("channels=[…]", "--channels a,b,c").replace("`time`", "--time")
-        raise InputError(line.replace("`label`", "--label")) from None
+    """The stream in a file; empty options count as not given."""
+    return read_stream(
+        file,
+        label=label,
+        recording=recording,
+        time=time,
+        channels=channels,
+        unlabelled=unlabelled or None,
+        max_gap=max_gap,
+    )
 
 
 def read_for_model(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...stream.read import column_source, read_stream
+from ...stream.read import open_table, read_stream
 from ..core.steps import Steps
 from .source import Arrival, Closing, Event, Notice
 
@@ -143,7 +143,7 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
     InputError
         In one line: no such file, a channel that it lacks, a value that is not a number.
     """
-    columns = [str(name) for name in column_source(path).columns]
+    columns = [str(name) for name in open_table(path).columns]
     roles = [name for name in ("seq", time) if name in columns and name not in channels]
     try:
         # As numbers, not as a stream's time: a live source may well send steps out of order.
