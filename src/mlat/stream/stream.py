@@ -327,9 +327,7 @@ def _as_max_gap(max_gap: float | None, time: NDArray[Any] | None) -> float | Non
     if not max_gap > 0:
         raise InputError(f"max_gap must be positive, not {max_gap!r}")
     if time is None:
-        raise InputError(
-            "max_gap is a length of time, so it needs the time of the steps (time)"
-        )
+        raise InputError("max_gap is a length of time, so it needs the time of the steps (time)")
     return float(max_gap)
 
 
