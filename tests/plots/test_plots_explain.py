@@ -11,7 +11,7 @@ from doc_examples import DOCS, run_examples
 from mlat.explain.explanation import explain
 from mlat.explain.usage import usage
 from mlat.plots import explain_prediction, plot_confusion, plot_timeline, plot_usage, save_figure
-from mlat.plots.figure import FAINT, in_figures, shorten, state_colours, used_lags
+from mlat.plots.figure import FAINT, format_number, shorten, state_colours, used_lags
 from mlat.synthetic import rotating_states
 
 WIDTH = 6
@@ -282,7 +282,7 @@ def test_long_names_lose_their_middle():
 
 
 def test_figures_and_lags():
-    said = [in_figures(x) for x in (0.12345, 0.83, 999.4, 3241.7, 1.5e7)]
+    said = [format_number(x) for x in (0.12345, 0.83, 999.4, 3241.7, 1.5e7)]
     assert said == ["0.123", "0.830", "999", "3242", "1.50e+07"]
     assert used_lags(np.array([1.0, 0, 0])) == 3
     assert used_lags(np.r_[1.0, np.zeros(20)]) == 8
