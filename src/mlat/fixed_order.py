@@ -47,15 +47,16 @@ class Convolution:
     """:func:`mlat.metric.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
 
     Short windows are convolved by plain sums, long ones by the fast Fourier transform. Each window
-    is transformed on its own, so that its rounding does not depend on the others.
+    is transformed on its own, so that its rounding does not depend on the others. ``by_sums`` says
+    which of the two is used.
     """
 
     def __init__(self, taps: Floats, width: int) -> None:
         self.width, (self.n_taps, self.n_filters, _) = width, taps.shape
         self.length = width + self.n_taps - 1
         self._size = _fft.next_fast_len(self.length, real=True)
-        self._by_sums = width * self.n_taps <= LONG * self._size
-        if self._by_sums:
+        self.by_sums = width * self.n_taps <= LONG * self._size
+        if self.by_sums:
             self._taps = _padded(taps.transpose(0, 2, 1))
         else:
             spectrum = _fft.rfft(taps, self._size, axis=0).transpose(0, 2, 1)
@@ -63,7 +64,7 @@ class Convolution:
 
     def __call__(self, X: Floats) -> Floats:
         windows = np.ascontiguousarray(X, dtype=np.float64)
-        if self._by_sums:
+        if self.by_sums:
             Z = np.zeros((len(windows), self.length, self._taps.shape[2]))
             _convolve(windows, self._taps, Z)
             return Z[:, :, : self.n_filters].reshape(len(windows), self.length * self.n_filters)
