@@ -10,8 +10,8 @@ from plot_checks import draws, test, texts
 
 def test_confusions_are_drawn_by_share_and_count(clf, tmp_path):
     true = ["a", "a", "a", "a", "b", "b", "", "c"]
-    told = ["a", "a", "a", "b", "b", "b", "b", ""]
-    ax = plot_confusion(told, true).axes[0]
+    predicted = ["a", "a", "a", "b", "b", "b", "b", ""]
+    ax = plot_confusion(predicted, true).axes[0]
     assert np.array_equal(ax.images[0].get_array(), [[0.75, 0.25, 0], [0, 1, 0], [0, 0, 0]])
     assert texts(ax.texts) == ["75%\n3", "25%\n1", "100%\n2"]
     assert ax.get_title(loc="left") == "83.3% right: 5 of 6 steps\n1 were given no state"

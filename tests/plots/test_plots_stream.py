@@ -17,10 +17,10 @@ def test_a_stream_has_a_line_per_channel_and_a_ribbon_per_prediction():
     stream = mlat.Stream(
         np.random.default_rng(0).normal(size=(6, 3)), ["a", "a", "", "b", "b", "b"]
     )
-    figure = plot_stream(stream, predicted={"told": ["", "b", "b", "b", "a", "a"]})
+    figure = plot_stream(stream, predicted={"predicted": ["", "b", "b", "b", "a", "a"]})
     ax = figure.axes[0]
     assert len(ax.lines) == 3
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["x0", "x1", "x2", "state", "told"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["x0", "x1", "x2", "state", "predicted"]
     a, b = state_colours(2)
     none = to_rgb(FAINT)
     assert np.allclose(ribbon(ax, 0), [a, a, none, b, b, b], atol=1 / 255)
@@ -50,4 +50,4 @@ def test_a_stream_with_missing_values_recordings_and_many_channels():
 def test_names_and_numbers_cannot_share_colours():
     stream = mlat.Stream(np.zeros((2, 1)), ["a", "b"])
     with pytest.raises(mlat.InputError, match="names and others numbers"):
-        plot_stream(stream, predicted={"told": [1, 2]})
+        plot_stream(stream, predicted={"predicted": [1, 2]})

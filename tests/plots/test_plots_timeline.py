@@ -11,7 +11,7 @@ from plot_checks import draws, texts
 
 
 def spans(ax):
-    """The stretches of a ribbon as (bottom, first step, last step, colour), in order."""
+    """The intervals of a ribbon as (bottom, first step, last step, colour), in order."""
     found = []
     for ribbon in ax.collections:
         for path in ribbon.get_paths():
@@ -22,8 +22,8 @@ def spans(ax):
 
 def test_a_timeline_has_ribbons_of_runs_and_marks_mistakes(tmp_path):
     true = ["a"] * 4 + ["b"] * 4
-    told = ["", "a", "a", "a", "a", "b", "b", ""]
-    figure = plot_timeline(true, told, confidence=[np.nan, 1, 1, 0.5, 0.5, 1, 1, np.nan])
+    predicted = ["", "a", "a", "a", "a", "b", "b", ""]
+    figure = plot_timeline(true, predicted, confidence=[np.nan, 1, 1, 0.5, 0.5, 1, 1, np.nan])
     ax = figure.axes[0]
     assert texts(ax.get_yticklabels()) == ["true", "predicted", "mistakes", "confidence"]
     a, b = (tuple(colour) for colour in state_colours(2))
@@ -65,10 +65,10 @@ def test_a_timeline_of_nothing_and_of_unknown_states(tmp_path):
 def test_a_long_timeline_is_drawn_by_runs_and_loses_no_mistake(tmp_path):
     n = 2_000_000
     true = np.repeat(np.arange(20) % 3, n // 20)
-    told = true.copy()
-    told[1_234_567] = (told[1_234_567] + 1) % 3  # one step in two million
+    predicted = true.copy()
+    predicted[1_234_567] = (predicted[1_234_567] + 1) % 3  # one step in two million
     stream = mlat.Stream(np.zeros((n, 1)), true, recordings=np.arange(n) // 500_000)
-    figure = plot_timeline(stream, told, confidence=np.ones(n))
+    figure = plot_timeline(stream, predicted, confidence=np.ones(n))
     ax = figure.axes[0]
     assert len(spans(ax)) == 20 + 22
     values, edges, baseline = ax.patches[0].get_data()
@@ -80,10 +80,10 @@ def test_a_long_timeline_is_drawn_by_runs_and_loses_no_mistake(tmp_path):
 
 
 def test_a_restless_timeline_shows_what_prevails():
-    told = np.zeros(100_000, int)
-    told[::3] = 1
-    told[50_000:] = 1 - told[50_000:]
-    drawn = spans(plot_timeline(None, told).axes[0])
+    predicted = np.zeros(100_000, int)
+    predicted[::3] = 1
+    predicted[50_000:] = 1 - predicted[50_000:]
+    drawn = spans(plot_timeline(None, predicted).axes[0])
     assert len(drawn) < 2000
     a, b = (tuple(colour) for colour in state_colours(2))
     assert {colour for _, start, stop, colour in drawn if stop < 49_000} == {a}

@@ -142,7 +142,7 @@ def test_shapes_and_types_of_values():
     assert Stream(pl.DataFrame({"a": [1.0]}, schema={"a": pl.Float32})).values.dtype == np.float32
 
 
-def test_a_frame_names_the_channels_unless_told():
+def test_a_frame_names_the_channels_unless_names_are_given():
     frame = pd.DataFrame({"left": [1.0], "right": [2.0]})
     assert Stream(frame).channels == ("left", "right")
     assert Stream(frame, channels=["a", "b"]).channels == ("a", "b")
