@@ -64,10 +64,14 @@ _MAPS = {
     "difference": _Map("difference of {}", lambda values, stats: stats[:, _DIFFERENCE], before=1),
     "low_pass": _Map("mean of {}", lambda values, stats: stats[:, _MEAN], running=True),
     "running_magnitude": _Map(
-        "log magnitude of {}", lambda values, stats: np.log(stats[:, _MAGNITUDE] + FLOOR), True
+        "log magnitude of {}",
+        lambda values, stats: np.log(stats[:, _MAGNITUDE] + FLOOR),
+        running=True,
     ),
     "running_deviation": _Map(
-        "log deviation of {}", lambda values, stats: np.log(stats[:, _DEVIATION] + FLOOR), True
+        "log deviation of {}",
+        lambda values, stats: np.log(stats[:, _DEVIATION] + FLOOR),
+        running=True,
     ),
     "running_difference": _Map(
         "log difference of {}",
