@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from mlat.disk import atomic_write
+from mlat.disk import FolderLock, atomic_write, disk_errors
 from mlat.errors import DiskError, InputError
 
 
@@ -86,3 +86,20 @@ def test_places_that_cannot_be_written_to(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "open", forbid)  # the superuser may write anywhere
     refuse(tmp_path / "model", "Permission denied", DiskError)
+
+
+def test_a_folder_is_locked_for_one_user_until_it_is_released(tmp_path):
+    first = FolderLock(tmp_path, "session")
+    with pytest.raises(DiskError, match="is in use by another session"):
+        FolderLock(tmp_path, "session")
+    first.release()
+    first.release()
+    FolderLock(tmp_path, "session").release()
+
+
+def test_an_error_of_the_disk_names_the_place(tmp_path):
+    with pytest.raises(DiskError, match=r"none/lock cannot be read or written \(No such file"):
+        FolderLock(tmp_path / "none")
+    message = r"here cannot be read or written \(full\); free some"
+    with pytest.raises(DiskError, match=message), disk_errors(tmp_path / "here", "free some space"):
+        raise OSError("full")

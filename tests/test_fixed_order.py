@@ -49,7 +49,7 @@ def test_long_taps_go_by_the_fourier_transform():
     rng = np.random.default_rng(0)
     taps, X = rng.normal(size=(60, 2, 3)), rng.normal(size=(4, 50, 3))
     convolution = Convolution(taps, 50)
-    assert not convolution._by_sums
+    assert not convolution.by_sums
     expected = toeplitz.convolve(taps, X).reshape(4, -1)
     np.testing.assert_allclose(convolution(X), expected, atol=1e-12 * np.abs(expected).max())
 
@@ -57,7 +57,7 @@ def test_long_taps_go_by_the_fourier_transform():
 @pytest.mark.parametrize(
     "metric", [mlat.MLAT(max_iter=1), mlat.MLAT(solver="admm", max_iter=1), mlat.LMNN(max_iter=1)]
 )
-def test_metrics_embed_a_window_alike_whatever_it_comes_with(metric):
+def test_metrics_embed_a_window_the_same_alone_and_among_others(metric):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5, 3)), np.repeat([0, 1], 30)
     together = metric.fit(X, y).transform(X)

@@ -1,15 +1,15 @@
 """MLAT: metric learning for k nearest neighbours in streaming time series."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .classifier import StreamClassifier
-from .errors import InputError
-from .features import Lift
-from .metric import LMNN, MLAT, toeplitz
-from .stream import Runs, Stream, Windows, sliding_windows
-
 if TYPE_CHECKING:
+    from .classifier import StreamClassifier
     from .classifier.model_file import load
+    from .errors import InputError
+    from .features import Lift
+    from .metric import LMNN, MLAT, toeplitz
+    from .stream import Runs, Stream, Windows, sliding_windows
     from .stream.read import read_stream
     from .stream.write import write_states
 
@@ -31,22 +31,32 @@ __all__ = [
     "write_states",
 ]
 
-# What reads and writes files needs Arrow and safetensors, which are imported on use.
-_ON_USE = {
+# Names are imported on use: numba, scikit-learn and Arrow each take long to import.
+_MODULE_OF = {
+    "LMNN": "metric",
+    "MLAT": "metric",
+    "InputError": "errors",
+    "Lift": "features",
+    "Runs": "stream",
+    "Stream": "stream",
+    "StreamClassifier": "classifier",
+    "Windows": "stream",
     "load": "classifier.model_file",
     "read_stream": "stream.read",
+    "sliding_windows": "stream",
+    "toeplitz": "metric",
     "write_states": "stream.write",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ON_USE:
-        raise AttributeError(f"module 'mlat' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{_ON_USE[name]}", __name__), name)
-    globals()[name] = value
-    return value
+    if name in _MODULE_OF:
+        value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _MODULE_OF.values():
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,9 @@
-"""Array types, and checks of the numbers that people pass as parameters."""
+"""Array types, and checks of numeric parameters."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,46 @@ SMALLEST = float(np.nextafter(0, 1))  # a lower bound for what must be above 0
 
 
 def is_whole(value: Any) -> bool:
-    """A whole number, of Python or numpy, and not a boolean."""
+    """Whether this is a whole number of Python or numpy, and not a boolean."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """A real number, of Python or numpy, and not a boolean."""
+    """Whether this is a real number of Python or numpy, and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+@overload
 def check_whole(
-    value: Any, name: str, low: int = 1, *, optional: bool = False, or_else: str = ""
+    value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = ""
+) -> int: ...
+@overload
+def check_whole(
+    value: Any, name: str, low: int = 1, *, optional: bool, or_else: str = "", unit: str = ""
+) -> int | None: ...
+def check_whole(
+    value: Any,
+    name: str,
+    low: int = 1,
+    *,
+    optional: bool = False,
+    or_else: str = "",
+    unit: str = "",
 ) -> int | None:
     """Return a whole number of at least ``low``.
 
     Parameters
     ----------
+    value : object
+    name : str
+        The parameter's name, for the message.
+    low : int
     optional : bool
         None is allowed, and returned.
     or_else : str
         What else is allowed, for the message.
+    unit : str
+        What is counted, for the message.
 
     Raises
     ------
@@ -46,7 +66,8 @@ def check_whole(
     if optional and value is None:
         return None
     if not is_whole(value) or value < low:
-        raise InputError(f"{name} must be a whole number of at least {low}{or_else}, not {value!r}")
+        kind = f"of {unit}, at least {low}" if unit else f"of at least {low}"
+        raise InputError(f"{name} must be a whole number {kind}{or_else}, not {value!r}")
     return int(value)
 
 

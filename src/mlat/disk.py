@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, locks, and waiting until the disk has it."""
+"""Files on disk: atomic writes, flushing to the device, and locks."""
 
 from __future__ import annotations
 
@@ -19,17 +19,24 @@ except ImportError:  # pragma: no cover - not on every system
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path to write to, which becomes ``path`` if the block succeeds.
+    """Yield a temporary path to write to, which replaces ``path`` if the block succeeds.
 
-    The temporary file lies in the same folder and ends like ``path``. If the block raises, it is
-    removed, and what stood at ``path`` before stays as it was.
+    The temporary file is in the same folder and has the same suffix. If the block raises, it is
+    removed, and the old file at ``path`` stays as it was.
+
+    Raises
+    ------
+    InputError
+        If ``path`` is a folder or no regular file, or its folder does not exist.
+    DiskError
+        If no file can be made there.
 
     Examples
     --------
     >>> with atomic_write("model.txt") as temporary:  # doctest: +SKIP
     ...     temporary.write_text("all of it")
     """
-    # Where a link points to, so that the link stays a link.
+    # The target of a link is replaced, so that the link stays a link.
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise InputError(f"{path} is a folder; name a file in it to write to")
@@ -39,7 +46,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"{path} cannot be written: there is no folder {target.parent}; make it")
     temporary = target.parent / f".{secrets.token_hex(6)}{''.join(target.suffixes[-2:])}"
     try:
-        # Made by hand, not by tempfile, so that the file has the permissions any other would.
+        # Not by tempfile, whose files have other permissions than ordinary new files.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
         raise DiskError(
@@ -49,7 +56,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             shutil.copymode(target, temporary)
         yield temporary
-        _flush(temporary, os.O_RDWR)  # a crash after the renaming must not find an empty file
+        _flush(temporary, os.O_RDWR)  # or a crash after the renaming could leave an empty file
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
@@ -59,8 +66,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def flush_to_disk(file: int) -> None:
-    """Wait until the disk has what was written to an open file."""
-    if hasattr(fcntl, "F_FULLFSYNC"):  # pragma: no cover - where fsync stops at the drive's cache
+    """Wait until everything that was written to an open file is on the device."""
+    if hasattr(fcntl, "F_FULLFSYNC"):  # pragma: no cover - fsync stops at the drive's cache
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     elif hasattr(os, "fdatasync"):
         os.fdatasync(file)
@@ -69,7 +76,7 @@ def flush_to_disk(file: int) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder."""
+    """Wait until the file names of a folder are on the device."""
     with suppress(OSError):  # not every system lets a folder be opened
         _flush(folder, os.O_RDONLY)
 
@@ -83,12 +90,12 @@ def _flush(path: Path, flags: int) -> None:
 
 
 def lock(file: int, in_use: str) -> None:
-    """Lock an open file for this process. The lock ends with the process, however that ends.
+    """Lock an open file for this process. The lock ends when the process ends, in any way.
 
     Parameters
     ----------
     in_use : str
-        The message of the error where another process has the lock.
+        The error message if another process has the lock.
 
     Raises
     ------
@@ -103,13 +110,13 @@ def lock(file: int, in_use: str) -> None:
 
 
 class FolderLock:
-    """Holds a folder for one process, by a file ``lock`` in it.
+    """Reserves a folder for one process, by a file ``lock`` in it.
 
     Parameters
     ----------
     folder : path
     user : str
-        What holds it, for the message of the error.
+        What holds it, for the error message.
 
     Raises
     ------
@@ -130,6 +137,7 @@ class FolderLock:
             raise
 
     def release(self) -> None:
+        """Give the folder free. May be called again."""
         # The file stays: deleting it would let two processes lock two files of one name.
         if self._file >= 0:
             os.close(self._file)
@@ -138,7 +146,7 @@ class FolderLock:
 
 @contextmanager
 def disk_errors(place: Path, then: str = "check the disk and the rights") -> Iterator[None]:
-    """Turn an ``OSError`` of the block into a `DiskError` that names the place and what to do."""
+    """Turn an ``OSError`` of the block into a `DiskError` with the place and the remedy."""
     try:
         yield
     except OSError as error:

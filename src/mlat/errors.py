@@ -1,4 +1,4 @@
-"""What can go wrong, by kind. Every message is one line: what is wrong, where, and what to do.
+"""Errors by kind. Every message is one line: what is wrong, where, and what to do.
 
 The command line prints that line and exits with status 2.
 """
@@ -34,7 +34,7 @@ class MissingPackageError(MlatError, ImportError):
 
 
 def require_package(package: str, extra: str, what: str, *, title: str | None = None) -> Any:
-    """Import a package of an extra on use.
+    """Import a package that an extra installs.
 
     Parameters
     ----------

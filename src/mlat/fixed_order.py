@@ -1,9 +1,8 @@
-"""Products of matrices whose rows do not depend on each other, to the last bit.
+"""Matrix products with a fixed order of summation: a row's result does not depend on other rows.
 
-A matrix product by BLAS rounds a row in another way when it stands alone than among others. Here
-every entry is summed in one fixed order, each product and each sum rounded for itself; so the
-result is the same however the rows are cut into chunks, on however many threads, and whatever the
-compiler does with the loops: it may not change what a rounding rounds.
+In a matrix product by BLAS the rounding of a row depends on how many rows there are. Here every
+entry is summed in one fixed order, with every product and every sum rounded. So the result is the
+same bit by bit for any cut of the rows into chunks and any number of threads.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from scipy import fft as _fft
 
 from .checks import Floats
 
-LANES = 8  # columns are padded to a multiple of this: no processor handles more at once
-# Steps times taps by length, from which the Fourier transform of 27 channels is faster than sums
-# (measured: 21 µs against 55 at 7, 113 against 45 at 17).
+LANES = 8  # columns are padded to a multiple of this, the widest vector of a processor
+# Above this ratio of width * taps to the length of the result, the Fourier transform is faster
+# than sums (measured with 27 channels: 21 µs by sums against 55 at 7, 113 against 45 at 17).
 LONG = 15
 
 
@@ -35,7 +34,7 @@ class Product:
 
 
 class Linear:
-    """``L x`` for a fixed L of shape (r, w*d) and windows (n, w, d), laid out flat: (n, r)."""
+    """``L x`` for a fixed L of shape (r, w*d) and windows x, (n, w, d): shape (n, r)."""
 
     def __init__(self, L: Floats) -> None:
         self._product = Product(L.T)
@@ -47,16 +46,17 @@ class Linear:
 class Convolution:
     """:func:`mlat.metric.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
 
-    For short windows the plain sums; for long ones by the fast Fourier transform, of one window at
-    a time, so that it is always the same transform.
+    Short windows are convolved by plain sums, long ones by the fast Fourier transform. Each window
+    is transformed on its own, so that its rounding does not depend on the others. ``by_sums`` says
+    which of the two is used.
     """
 
     def __init__(self, taps: Floats, width: int) -> None:
         self.width, (self.n_taps, self.n_filters, _) = width, taps.shape
         self.length = width + self.n_taps - 1
         self._size = _fft.next_fast_len(self.length, real=True)
-        self._by_sums = width * self.n_taps <= LONG * self._size
-        if self._by_sums:
+        self.by_sums = width * self.n_taps <= LONG * self._size
+        if self.by_sums:
             self._taps = _padded(taps.transpose(0, 2, 1))
         else:
             spectrum = _fft.rfft(taps, self._size, axis=0).transpose(0, 2, 1)
@@ -64,7 +64,7 @@ class Convolution:
 
     def __call__(self, X: Floats) -> Floats:
         windows = np.ascontiguousarray(X, dtype=np.float64)
-        if self._by_sums:
+        if self.by_sums:
             Z = np.zeros((len(windows), self.length, self._taps.shape[2]))
             _convolve(windows, self._taps, Z)
             return Z[:, :, : self.n_filters].reshape(len(windows), self.length * self.n_filters)
@@ -79,12 +79,12 @@ class Convolution:
 
 
 def _padded(B: Floats) -> Floats:
-    """With columns of zeros up to a whole number of lanes."""
+    """Add columns of zeros up to a multiple of ``LANES``."""
     extra = -B.shape[-1] % LANES
     return np.ascontiguousarray(np.pad(B, [(0, 0)] * (B.ndim - 1) + [(0, extra)]))
 
 
-# No fastmath in what follows, which would allow sums in another order and fused products.
+# The kernels have no fastmath, which would allow another order of sums and fused products.
 
 
 @njit(cache=True, nogil=True)
@@ -93,7 +93,7 @@ def _product(X, B, out):  # type: ignore[no-untyped-def]
     r = B.shape[1]
     for i in range(n):
         k = 0
-        # Four at a time, still one after the other: fewer loads and stores.
+        # Four products per load and store, still summed one after the other.
         while k + 4 <= size:
             a, b, c, e = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
             for j in range(r):

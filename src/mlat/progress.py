@@ -1,6 +1,7 @@
-"""Word from long work to whoever wants to show it, without the mathematics knowing of screens.
+"""Progress reports from long computations.
 
-A solver reports; a command that shows a bar listens. Nobody listening costs nothing.
+A solver calls :func:`report`. A command that shows a progress bar wraps the solver in
+:func:`listen`. Without a listener a report costs next to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Report:
-    """Step ``step`` of at most ``total`` of a task, with its figures."""
+    """Step ``step`` of at most ``total`` steps of a task, with figures such as the loss."""
 
     task: str
     step: int
@@ -27,7 +28,7 @@ _listener: ContextVar[Callable[[Report], Any] | None] = ContextVar("listener", d
 
 @contextmanager
 def listen(listener: Callable[[Report], Any]) -> Iterator[None]:
-    """Send every report made inside the ``with`` block to ``listener``."""
+    """Send every report of the ``with`` block to ``listener``."""
     token = _listener.set(listener)
     try:
         yield
@@ -36,6 +37,7 @@ def listen(listener: Callable[[Report], Any]) -> Iterator[None]:
 
 
 def report(task: str, step: int, total: int, figures: dict[str, float]) -> None:
+    """Report a step to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
         listener(Report(task, step, total, figures))

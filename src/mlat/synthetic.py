@@ -1,9 +1,9 @@
 """A synthetic stream whose states differ only in their temporal dependence.
 
-Think of a person walking forwards or backwards: any single image is the same, only their order
-tells. A point runs around a circle, at a speed and in a direction that are the state; a fixed
-mixture of its two coordinates is seen by all channels, under a slow drift and noise that are the
-same in every state. One step on its own has the same distribution in every state.
+It is like a film of a person who walks forwards or backwards: a single image does not show which,
+only the order of images does. A point moves on a circle; its speed and direction are the state. All
+channels see a fixed mixture of its two coordinates, with slow drift and noise that are the same in
+every state. A single step has the same distribution in every state.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .checks import Floats
 from .stream.stream import Stream
 
 # Turns per step. Forwards and backwards differ in sign alone, slow and fast in size alone.
@@ -29,7 +30,7 @@ def rotating_states(
     random_state: int = 0,
     mixture_state: int = 0,
 ) -> Stream:
-    """A stream of rotations of different speed and direction, seen through drift and noise.
+    """A stream of rotations with different speed and direction, with drift and noise.
 
     Parameters
     ----------
@@ -42,10 +43,10 @@ def rotating_states(
     noise : float
         Standard deviation of the white noise.
     random_state : int
-        Seed of everything that happens in time.
+        Seed of the course of the stream: angles, drift and noise.
     mixture_state : int
-        Seed of how the channels see the rotation and the drift; keep it to record the same
-        sensors again with another ``random_state``.
+        Seed of how the channels mix rotation and drift. Keep it, and change ``random_state``, for
+        another recording of the same sensors.
 
     Returns
     -------
@@ -76,11 +77,11 @@ def rotating_states(
 
 def _autoregression(
     rng: np.random.Generator, n_steps: int, n_channels: int, memory: float
-) -> np.ndarray:
+) -> Floats:
     """Stationary first-order autoregressions of unit variance, (n_steps, n_channels)."""
     from scipy.signal import lfilter
 
     shocks = rng.normal(size=(n_steps, n_channels)) * np.sqrt(1 - memory**2)
     shocks[0] /= np.sqrt(1 - memory**2)
-    result: np.ndarray = lfilter([1.0], [1.0, -memory], shocks, axis=0)
+    result: Floats = lfilter([1.0], [1.0, -memory], shocks, axis=0)
     return result

@@ -186,7 +186,7 @@ def test_fit_reads_recordings_time_and_unlabelled(tmp_path):
         ),
         (["--label", "state", "--width", "900"], "choose a width of at most 60"),
         (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),
-        (["--label", "state", "--max-gap", "3"], "needs --time"),
+        (["--label", "state", "--max-gap", "3"], "needs the time of the steps (time)"),
         (["--label", "sensor 1"], "column 'state'"),
     ],
 )
@@ -200,7 +200,7 @@ def test_fit_names_the_line_and_an_option_as_remedy(in_folder):
     line = refused("fit", "s.csv", "--label", "state", "-o", "x.mlat")
     assert "s.csv, line 3" in line
     assert "'note'" in line
-    assert "--channels a,b,c" in line
+    assert "name the columns to use (channels)" in line
 
 
 def test_fit_refuses_a_column_without_states(in_folder):

@@ -12,7 +12,7 @@ ALL = Lift(tuple(MAPS), 15)
 
 
 def make_stream(seed=0, broken=True):
-    """Two states in turn, with an unlabelled stretch, a lost value and a second recording."""
+    """Two states in turn, with an unlabelled segment, a lost value and a second recording."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(300, 3)) * [1.0, 5.0, 0.1] + [0.0, 100.0, -3.0]
     states = np.repeat(["a", "b", "a", "", "b", "a"], 50).astype("<U1")
@@ -41,7 +41,7 @@ def test_each_run_is_lifted_for_itself(stream):
 
 
 def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
-    """Whole stretches are lifted across a switch, runs are not: a reference knows one state."""
+    """Segments are lifted across a change of state, runs are not: a reference knows one state."""
     lifted = lift_runs(stream, ALL)
     features = lifted.features()
     live, runs = features.plain(stream), features.lifted(lifted.values)
@@ -82,7 +82,7 @@ def test_whitening_is_learned_from_the_same_steps(stream):
 
 
 def test_codes_need_not_be_without_holes(stream):
-    """Whitening from steps of which a state has none: the others are still told apart."""
+    """Whitening from steps of which a state has none: the others are still separated."""
     lifted = lift_runs(make_stream_of_three(), Lift())
     of_b_and_c = lifted.codes > 0
     mixing = lifted.features(of_b_and_c, whiten=True).mixing
@@ -128,7 +128,7 @@ def test_the_references_are_what_the_metric_was_learned_on(stream, step, whiten)
 
 
 def test_the_references_find_themselves(stream):
-    """A window of a run that begins where a stretch does is its own reference, at distance 0."""
+    """A window of a run that begins where a segment does is its own reference, at distance 0."""
     clf = StreamClassifier(width=8, metric="euclidean", lift=ALL, whiten=True).fit(stream)
     distances, rows = clf.kneighbors(stream)
     for start in (21, 250):  # after the lost value, and the second recording

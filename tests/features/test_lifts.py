@@ -72,7 +72,7 @@ def test_pushing_changes_neither_the_state_nor_the_chunk():
     np.testing.assert_array_equal(lift.push(state, chunk)[1], first)  # so it can be tried twice
 
 
-def test_every_unbroken_stretch_is_lifted_for_itself():
+def test_every_segment_is_lifted_on_its_own():
     values = steps(3, 120)
     values[40, 1] = np.nan
     time = np.arange(120) + np.where(np.arange(120) >= 70, 30, 0)

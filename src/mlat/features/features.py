@@ -1,7 +1,8 @@
-"""From the channels of a stream to what a metric sees at each step.
+"""Features: what a metric sees of each step of a stream.
 
-Channels are scaled, lifted (:mod:`mlat.features.lifts`), scaled again, and perhaps whitened
-(:mod:`mlat.features.whitening`): one fixed causal map, learned from the labelled steps.
+Channels are scaled, lifted (:mod:`mlat.features.lifts`), scaled again and, if wanted, whitened
+(:mod:`mlat.features.whitening`). :func:`lift_runs` lifts labelled runs, :meth:`Lifted.features`
+learns scaling and whitening from them, and :class:`Features` is the causal map that results.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..checks import Bools, Floats, Ints
 from ..fixed_order import Product
 from ..stream.stream import Stream
 from ..stream.windows import Windows
 from .lifts import Lift
 from .whitening import whitening
 
-STILL = 1e-10  # a lifted channel that deviates by less does so by rounding: channels are near 1
+# A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
+CONSTANT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +33,12 @@ class Scaling:
 
     @classmethod
     def of(cls, steps: Floats, least: float = 0.0) -> Scaling:
-        """To mean 0 and variance 1 over the steps (n, d); ``least`` is what deviates at all."""
+        """To mean 0 and variance 1 over the steps (n, d); up to ``least`` a column is constant."""
         mean = steps.mean(axis=0)
         deviation = steps.std(axis=0)
-        # A channel that never moves says nothing: centred it is 0, whatever it is divided by.
-        flat = deviation <= np.maximum(1e-12 * np.abs(steps).max(axis=0), least)
-        return cls(mean, np.where(flat, 1.0, deviation))
+        # A constant column is centred only. Its deviation is a rounding error.
+        constant = deviation <= np.maximum(1e-12 * np.abs(steps).max(axis=0), least)
+        return cls(mean, np.where(constant, 1.0, deviation))
 
     @classmethod
     def none(cls, n_columns: int) -> Scaling:
@@ -48,7 +50,7 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What is done to each step before windows are compared.
+    """The map from channels to features, of each step.
 
     Attributes
     ----------
@@ -58,7 +60,7 @@ class Features:
     lifted : Scaling
         Of the d' lifted channels.
     mixing : array of shape (d', d'), optional
-        The whitening; None for none.
+        The whitening, or None.
     """
 
     channels: Scaling
@@ -72,11 +74,11 @@ class Features:
 
     def plain(self, stream: Stream) -> Floats:
         """The lifted and scaled channels, shape (T, d'); NaN where a value is missing."""
-        scaled = Stream._of_checked(**{**stream.__dict__, "values": self.channels(stream.values)})
+        scaled = stream.with_values(self.channels(stream.values))
         return self.lifted(self.lift.transform(scaled))
 
     def of_runs(self, windows: Windows) -> Floats:
-        """The same for the runs that labelled windows lie in, each lifted for itself."""
+        """As ``plain``, for the runs that windows lie in. Each run is lifted on its own."""
         plain = np.full((len(windows.values), self.n_features), np.nan)
         for _, rows in windows.by_run():
             start, stop = windows.start[rows].min(), windows.start[rows].max() + windows.width
@@ -85,7 +87,7 @@ class Features:
         return plain
 
     def mix(self, plain: Floats) -> Floats:
-        """Whitened, if it was asked for; a step rounds alike whatever steps it comes with."""
+        """Whiten, if there is a whitening. A step's rounding does not depend on other steps."""
         return plain if self._product is None else self._product(plain)
 
     @cached_property
@@ -93,38 +95,40 @@ class Features:
         return None if self.mixing is None else Product(self.mixing)
 
     def __call__(self, stream: Stream) -> Floats:
-        """What a metric sees, shape (T, d')."""
+        """The features of each step, shape (T, d')."""
         return self.mix(self.plain(stream))
 
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
-    """The runs of a labelled stream under a lift, before anything else is learned from them.
+    """The lifted runs of a labelled stream, from which scaling and whitening are learned.
 
     Attributes
     ----------
     values : array of shape (T, d')
-        NaN outside runs. Each run is lifted for itself: a reference knows nothing of the state
-        before it, as a window does not reach across a switch.
+        NaN outside runs. Each run is lifted on its own, so that a reference does not depend on
+        the state before it, just as a window does not cross a change of state.
     codes : array of shape (T,)
         Each step's state; -1 outside runs.
+    channels : Scaling
+    lift : Lift
     """
 
     values: Floats
-    codes: NDArray[np.int64]
+    codes: Ints
     channels: Scaling
     lift: Lift
 
     def features(
-        self, steps: NDArray[np.bool_] | None = None, *, scale: bool = True, whiten: bool = False
+        self, steps: Bools | None = None, *, scale: bool = True, whiten: bool = False
     ) -> Features:
-        """Learn the scaling and the whitening from some of the steps, by default from all."""
+        """Learn scaling and whitening from the steps of a mask (T,); default from all steps."""
         inside = self.codes >= 0 if steps is None else steps & (self.codes >= 0)
         learned = self.values[inside]
         d = self.values.shape[1]
-        # Untouched channels are at their scale already, or were meant to keep their own.
+        # Channels that are not lifted are scaled already, or must keep their own scale.
         is_plain = tuple(self.lift.maps) == ("identity",)
-        scaling = Scaling.none(d) if is_plain or not scale else Scaling.of(learned, STILL)
+        scaling = Scaling.none(d) if is_plain or not scale else Scaling.of(learned, CONSTANT)
         mixing = None
         if whiten:
             codes = np.unique(self.codes[inside], return_inverse=True)[1]
@@ -133,7 +137,7 @@ class Lifted:
 
 
 def lift_runs(stream: Stream, lift: Lift, *, scale: bool = True) -> Lifted:
-    """The runs of a labelled stream, scaled and lifted."""
+    """Scale the channels of a labelled stream, and lift its runs."""
     steps = stream.labelled & ~stream.missing
     channels = (
         Scaling.of(stream.values[steps].astype(np.float64))

@@ -1,54 +1,98 @@
-"""Lifts: fixed causal maps of a channel, which bring out what a distance would not see.
+"""Lifts: fixed causal maps of single channels, which add features that a distance can use.
 
-A signal that swings around zero, as EMG does, has the same mean whatever the muscle does; its
-magnitude tells. A lift looks at the present and the past of one channel, never at the future, and
-treats every step alike: what was time-invariant stays so. It is reset where a recording begins and
-after a gap. Some lifts reach further back than a window does; ``reach`` says how far.
+A signal that swings around zero, such as EMG, has the same mean whatever the muscle does, but its
+magnitude changes. A lift uses the present and the past of one channel, never the future, and treats
+all steps in the same way. It starts again where a recording begins and after a gap. Some maps look
+back over the last ``reach`` steps, which may be more than a window.
 
-Channels are expected at mean 0 and variance 1, as :class:`~mlat.StreamClassifier` scales them.
+Channels are expected to have mean 0 and variance 1, as :class:`~mlat.StreamClassifier` scales them.
+
+To add a map, add a line to ``_MAPS``. If it needs a running statistic that is not there yet, add
+that to :func:`running_statistics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from ..checks import Floats
+from ..checks import Floats, Ints, check_whole
 from ..errors import InputError
 from ..stream.stream import Stream
 
-# Added to magnitudes before the logarithm, in deviations of the channel: what is smaller is rest.
+# Added to magnitudes before the logarithm, in units of the channel's deviation.
 FLOOR = 1e-3
-ROUNDING = 1e-15  # of the sums, for each step that they are over
-STEP_FLOOR = 1e-2  # for single steps, whose magnitude passes through 0 with every swing
+STEP_FLOOR = 1e-2  # for single steps: their magnitude passes through 0 with every swing
+ROUNDING = 1e-15  # relative error of the running sums, per step that they sum
 
-RUNNING = ("low_pass", "running_magnitude", "running_deviation", "running_difference")
-MAPS: Mapping[str, str] = {
-    "identity": "{}",
-    "rectified": "|{}|",
-    "log_magnitude": "log |{}|",
-    "difference": "difference of {}",
-    "low_pass": "mean of {}",
-    "running_magnitude": "log magnitude of {}",
-    "running_deviation": "log deviation of {}",
-    "running_difference": "log difference of {}",
+# The running statistics, in the order of :func:`running_statistics`.
+_MEAN, _MAGNITUDE, _DEVIATION, _DIFFERENCES, _DIFFERENCE = range(5)
+
+
+@dataclass(frozen=True)
+class _Map:
+    """A map of one channel.
+
+    Attributes
+    ----------
+    title : str
+        The name of the lifted channel, with {} for the channel's name.
+    function : callable
+        Values (t, d) and running statistics (t, 5, d) to lifted values (t, d).
+    running : bool
+        Whether it looks at the last ``reach`` steps, and not at the present step only.
+    before : int
+        How many steps it needs before those that it looks at.
+    """
+
+    title: str
+    function: Callable[[Floats, Floats], Floats]
+    running: bool = False
+    before: int = 0
+
+
+_MAPS = {
+    "identity": _Map("{}", lambda values, stats: values),
+    "rectified": _Map("|{}|", lambda values, stats: np.abs(values)),
+    "log_magnitude": _Map("log |{}|", lambda values, stats: np.log(np.abs(values) + STEP_FLOOR)),
+    "difference": _Map("difference of {}", lambda values, stats: stats[:, _DIFFERENCE], before=1),
+    "low_pass": _Map("mean of {}", lambda values, stats: stats[:, _MEAN], running=True),
+    "running_magnitude": _Map(
+        "log magnitude of {}",
+        lambda values, stats: np.log(stats[:, _MAGNITUDE] + FLOOR),
+        running=True,
+    ),
+    "running_deviation": _Map(
+        "log deviation of {}",
+        lambda values, stats: np.log(stats[:, _DEVIATION] + FLOOR),
+        running=True,
+    ),
+    "running_difference": _Map(
+        "log difference of {}",
+        lambda values, stats: np.log(stats[:, _DIFFERENCES] + FLOOR),
+        running=True,
+        before=1,
+    ),
 }
+MAPS = {name: m.title for name, m in _MAPS.items()}
+MAP_OF = {name: m.function for name, m in _MAPS.items()}
+RUNNING = tuple(name for name, m in _MAPS.items() if m.running)
 
 
 @dataclass(frozen=True, eq=False)
 class LiftState:
-    """All that a lift remembers of a stream: the last steps and their sums.
+    """What a lift keeps of a stream between chunks: the last steps and their sums.
 
     Attributes
     ----------
     ring : array of shape (reach + 1, d)
-        The last steps; step n lies at place ``n % (reach + 1)``.
+        Ring buffer of the last steps; step n is in row ``n % (reach + 1)``.
     sums : array of shape (4, d)
         Of the last ``reach`` values, their squares, magnitudes and squared differences.
     count : int
@@ -61,20 +105,19 @@ class LiftState:
 
 
 class Lift(BaseEstimator):  # type: ignore[misc]
-    """Some of the maps, of all channels or of some.
+    """One or more maps of all channels, or of some of them.
 
     Parameters
     ----------
     maps : sequence of str, or mapping of str to channels
-        What to make of the channels: ``"identity"``, ``"rectified"`` (magnitude),
-        ``"log_magnitude"``, ``"difference"`` (to the step before), ``"low_pass"`` (mean of the
-        last ``reach`` steps), and three running energies over the last ``reach`` steps, as
-        logarithms: ``"running_magnitude"`` (mean magnitude), ``"running_deviation"`` (deviation
-        from their own mean) and ``"running_difference"`` (size of the differences). A mapping
-        names the channels of each map by index; None means all.
+        ``"identity"``, ``"rectified"`` (magnitude), ``"log_magnitude"``, ``"difference"`` (from
+        the step before), ``"low_pass"`` (mean of the last ``reach`` steps), and the logarithms of
+        three running energies over the last ``reach`` steps: ``"running_magnitude"`` (mean
+        magnitude), ``"running_deviation"`` (deviation from their mean) and
+        ``"running_difference"`` (size of the differences). A mapping gives the channels of each
+        map by index; None means all.
     reach : int, default=50
-        How many steps back the running maps look. At the beginning of a recording they look at
-        the steps there are.
+        How many steps the running maps look at; fewer at the beginning of a recording.
 
     Attributes
     ----------
@@ -108,17 +151,14 @@ class Lift(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; there is nothing to learn."""
-        self._chosen(None if X is None else _as_steps(getattr(X, "values", X), True).shape[1])
+        values = None if X is None else _as_steps(getattr(X, "values", X), allow_missing=True)
+        self._chosen(None if values is None else values.shape[1])
         return self
 
     @property
     def memory(self) -> int:
-        names = set(self.maps)
-        memory = int("difference" in names)
-        if names & set(RUNNING):
-            # A difference reaches one step beyond the steps it is averaged over.
-            memory = max(memory, self.reach - 1 + ("running_difference" in names))
-        return memory
+        chosen = [_MAPS[name] for name, _ in self._chosen(None)]
+        return max(m.before + (self.reach - 1 if m.running else 0) for m in chosen)
 
     def transform(self, X: Stream | ArrayLike) -> Floats:
         """The lifted channels, shape (T, d').
@@ -126,8 +166,8 @@ class Lift(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : Stream, or array of shape (T, d)
-            An array is one unbroken recording. In a stream every stretch without a gap or a
-            missing value is lifted for itself, and a step with a missing value gives NaN.
+            An array is one recording without gaps. Each segment of a stream is lifted on its own,
+            and a step with a missing value gives NaN.
         """
         if not isinstance(X, Stream):
             values = _as_steps(X)
@@ -138,17 +178,17 @@ class Lift(BaseEstimator):  # type: ignore[misc]
         return out
 
     def start(self, n_channels: int) -> LiftState:
-        """What is remembered before the first step."""
+        """The state before the first step."""
         self._chosen(n_channels)
-        size = self.memory_size
-        return LiftState(np.zeros((size, n_channels)), np.zeros((4, n_channels)), 0)
+        return LiftState(np.zeros((self.memory_size, n_channels)), np.zeros((4, n_channels)), 0)
 
     @property
     def memory_size(self) -> int:
+        """How many steps the ring buffer of a state holds."""
         return self.reach + 1 if set(self.maps) & set(RUNNING) else 2
 
     def push(self, state: LiftState, chunk: ArrayLike) -> tuple[LiftState, Floats]:
-        """Lift the next steps, shape (t, d); however a stream is cut, the result is the same."""
+        """Lift the next steps (t, d). The result does not depend on how a stream is cut."""
         values = _as_steps(chunk)
         n_steps, n_channels = values.shape
         if state.ring.shape != (self.memory_size, n_channels):
@@ -167,8 +207,8 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     def n_features(self, n_channels: int) -> int:
         return sum(len(channels) for _, channels in self._chosen(n_channels))
 
-    def channels(self, n_channels: int) -> NDArray[np.int64]:
-        """Which channel each lifted channel is of, shape (d',)."""
+    def channels(self, n_channels: int) -> Ints:
+        """The channel that each lifted channel comes from, shape (d',)."""
         return np.concatenate([channels for _, channels in self._chosen(n_channels)])
 
     def names(self, channels: Sequence[str]) -> tuple[str, ...]:
@@ -179,16 +219,15 @@ class Lift(BaseEstimator):  # type: ignore[misc]
             for i in chosen
         )
 
-    def _chosen(self, n_channels: int | None) -> list[tuple[str, NDArray[np.int64]]]:
-        # A set has no order of its own, so neither would the lifted channels.
+    def _chosen(self, n_channels: int | None) -> list[tuple[str, Ints]]:
+        """The maps and their channels, checked; without ``n_channels`` only the maps are."""
+        # A set is refused: it has no order, so neither would the lifted channels.
         if not isinstance(self.maps, Mapping | list | tuple) or not len(self.maps):
             raise InputError(f"maps must list some of {', '.join(MAPS)}, not {self.maps!r}")
         for name in self.maps:
             if not isinstance(name, str) or name not in MAPS:
                 raise InputError(f"maps must name some of {', '.join(MAPS)}, not {name!r}")
-        whole = isinstance(self.reach, int | np.integer) and not isinstance(self.reach, bool)
-        if not whole or self.reach < 1:
-            raise InputError(f"reach must be a whole number of at least 1, not {self.reach!r}")
+        check_whole(self.reach, "reach")
         chosen = []
         for name in self.maps:
             of = self.maps[name] if isinstance(self.maps, Mapping) else None
@@ -204,37 +243,35 @@ class Lift(BaseEstimator):  # type: ignore[misc]
         return chosen
 
 
-def _as_steps(values: Any, missing: bool = False) -> Floats:
+def _as_steps(values: Any, *, allow_missing: bool = False) -> Floats:
     steps = np.ascontiguousarray(values, dtype=np.float64)
     if np.ndim(values) != 2:
         raise InputError(f"steps must have shape (t, d), not {np.shape(values)}")
-    if not missing and np.isnan(steps).any():
-        raise InputError("steps miss values, which a Stream allows; or start anew after them")
+    if not allow_missing and np.isnan(steps).any():
+        raise InputError("steps miss values, which only a Stream may; or start again after them")
     return steps
 
 
-def _as_channels(given: Any, name: str) -> NDArray[np.int64]:
+def _as_channels(given: Any, name: str) -> Ints:
     channels = np.asarray(given)
     if channels.ndim != 1 or (len(channels) and channels.dtype.kind not in "iu"):
         raise InputError(f"{name} must name its channels by index, as [0, 2], not {given!r}")
     return channels.astype(np.int64)
 
 
-MAP_OF: Mapping[str, Any] = {
-    "identity": lambda values, stats: values,
-    "rectified": lambda values, stats: np.abs(values),
-    "log_magnitude": lambda values, stats: np.log(np.abs(values) + STEP_FLOOR),
-    "difference": lambda values, stats: stats[:, 4],
-    "low_pass": lambda values, stats: stats[:, 0],
-    "running_magnitude": lambda values, stats: np.log(stats[:, 1] + FLOOR),
-    "running_deviation": lambda values, stats: np.log(stats[:, 2] + FLOOR),
-    "running_difference": lambda values, stats: np.log(stats[:, 3] + FLOOR),
-}
-
-
 @njit(cache=True, nogil=True)
 def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-untyped-def]
-    """Running mean, mean magnitude, deviation, size of differences, and the last difference."""
+    """Running mean, mean magnitude, deviation, size of differences, and the last difference.
+
+    Parameters
+    ----------
+    values : array of shape (t, d)
+        The next steps.
+    ring, sums, count
+        As in :class:`LiftState`; ``ring`` and ``sums`` are updated.
+    stats : array of shape (t, 5, d)
+        Filled with the statistics after each step.
+    """
     size = len(ring)
     reach = size - 1
     for t in range(len(values)):
@@ -265,7 +302,7 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
             stats[t, 1, j] = max(sums[2, j] / steps, 0.0)
             square = sums[1, j] / steps
             variance = square - mean * mean
-            # Less than the sums can be wrong by: a channel that stands still deviates by nothing.
+            # Below the rounding error of the sums the channel is constant: its deviation is 0.
             still = variance <= ROUNDING * size * square
             stats[t, 2, j] = 0.0 if still else np.sqrt(variance)
             stats[t, 3, j] = np.sqrt(max(sums[3, j] / steps, 0.0))
@@ -274,7 +311,7 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True)
 def _anchor(ring, sums):  # type: ignore[no-untyped-def]
-    """The sums anew, from the last steps: what is added and taken away for ever drifts."""
+    """Compute the sums again from the last steps: rounding errors of updates would add up."""
     sums[:] = 0.0
     for place in range(1, len(ring)):
         for j in range(ring.shape[1]):

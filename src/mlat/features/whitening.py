@@ -1,33 +1,30 @@
-"""Whitening: a metric from how the steps of one state vary (relevant component analysis).
+"""Whitening: a metric from the covariance within states (relevant component analysis).
 
-What varies much within a state says little about the state. Relevant component analysis
-(Bar-Hillel et al. 2005) weighs differences by the inverse of the covariance C within states,
-``M = C⁻¹``. Here the power is a choice: ``M = C^-power``, between the Euclidean distance (0) and
-theirs (1). Half way is the more robust where C is known from few runs, because a direction that
-happens to be still in them is not blown up as far.
+A direction that varies much within a state says little about the state. Relevant component
+analysis (Bar-Hillel et al. 2005) uses the metric ``M = C⁻¹``, with C the covariance within states.
+Here it is ``M = C^-power``: power 0 is the Euclidean distance, 1 is relevant component analysis.
+A power of 0.5 is more robust if C is estimated from few runs: a direction that happens to vary
+little in them gets less weight than with power 1.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 
 POWER = 0.5
 SHRINKAGE = 0.1
 
 
-def within_covariance(X: Floats, codes: NDArray[np.int64]) -> Floats:
+def within_covariance(X: Floats, codes: Ints) -> Floats:
     """The covariance of steps (n, d) around the mean of their state."""
     centred = X - _means(X, codes)[codes]
     covariance: Floats = centred.T @ centred / len(X)
     return covariance
 
 
-def whitening(
-    X: Floats, codes: NDArray[np.int64], power: float = POWER, shrinkage: float = SHRINKAGE
-) -> Floats:
+def whitening(X: Floats, codes: Ints, power: float = POWER, shrinkage: float = SHRINKAGE) -> Floats:
     """W, symmetric, with ``W² = C^-power``: Euclidean distance on ``X @ W`` is that metric.
 
     Parameters
@@ -36,7 +33,8 @@ def whitening(
     codes : array of shape (n,)
         The state of each step, as an index from 0; every index occurs.
     shrinkage : float
-        The share of the mean variance in C, so that C can be inverted however few steps there are.
+        From 0 to 1: C is mixed with this fraction of the identity times the mean variance, so that
+        it can be inverted even if there are few steps.
     """
     C = within_covariance(X, codes)
     level = np.trace(C) / len(C)
@@ -47,7 +45,7 @@ def whitening(
     return W
 
 
-def _means(X: Floats, codes: NDArray[np.int64]) -> Floats:
+def _means(X: Floats, codes: Ints) -> Floats:
     n_states = int(codes.max()) + 1
     totals = np.zeros((n_states, X.shape[1]))
     np.add.at(totals, codes, X)

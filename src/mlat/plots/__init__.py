@@ -1,7 +1,7 @@
-"""Pictures of streams, of what a metric learned and of why a model tells what it tells.
+"""Pictures of streams, of what a metric learned, and of why a model predicts a state.
 
-Every function returns a ``matplotlib.figure.Figure`` of its own, made without pyplot: nothing
-global changes, no window opens, and no display is needed.
+Every function returns a ``matplotlib.figure.Figure`` that is made without pyplot: no global state
+changes, no window opens, and no display is needed.
 """
 
 from .blocks import plot_blocks, plot_lags

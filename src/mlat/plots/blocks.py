@@ -1,4 +1,4 @@
-"""What a metric learned, lag by lag."""
+"""The blocks of a metric, by lag."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from matplotlib.ticker import MaxNLocator
 from ..checks import Floats
 from ..errors import InputError
 from ..explain.learned import blocks_of, lag_norms
-from .figure import INK, axes_for, bare
+from .figure import BLUE, INK, axes_for, bare
 
-MAX_NAMES = 16  # channels whose names still fit beside a heatmap
+MAX_NAMES = 16  # channels whose names fit beside a heatmap
 
 
 def plot_blocks(
     metric: Any, *, channels: Sequence[str] | None = None, max_blocks: int = 6
 ) -> Figure:
-    """The blocks by lag as heatmaps on one scale, above the size of each block against its lag.
+    """The blocks by lag as heatmaps on one scale, and below them the size of each block.
 
     Parameters
     ----------
@@ -30,7 +30,12 @@ def plot_blocks(
         For LMNN, whose metric has no blocks, those of the nearest block-Toeplitz metric.
     channels : sequence of d names, optional
     max_blocks : int, default=6
-        Draw so many heatmaps, of lags from 0 to w - 1.
+        How many heatmaps to draw, of lags from 0 to w - 1.
+
+    Raises
+    ------
+    InputError
+        If the number of names is not d.
     """
     blocks = blocks_of(metric)
     width, d, _ = blocks.shape
@@ -40,7 +45,7 @@ def plot_blocks(
     figure = Figure(figsize=(max(7.0, 1.2 + 1.9 * len(lags)), 5.2), layout="constrained")
     grid = figure.add_gridspec(2, len(lags), height_ratios=[1.15, 1])
     limit = float(np.abs(blocks[lags]).max()) or 1.0
-    # Lag 0 is always the largest; on a linear scale the others would all be white.
+    # Lag 0 is always the largest; on a linear scale all others would look white.
     scale = FuncNorm((_signed_root, _signed_square), vmin=-limit, vmax=limit)
     maps = []
     for column, lag in enumerate(lags):
@@ -50,7 +55,7 @@ def plot_blocks(
         _name_channels(ax, channels if column == 0 else None, d)
         maps.append(ax)
     bar = figure.colorbar(image, ax=maps, shrink=0.8, aspect=14, pad=0.01)
-    ticks = [share * limit for share in (-1.0, -0.25, 0.0, 0.25, 1.0)]
+    ticks = [level * limit for level in (-1.0, -0.25, 0.0, 0.25, 1.0)]
     bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks], fontsize=8)
     bar.set_label("weight (square-root scale)", fontsize=8, color=INK)
     bar.outline.set_visible(False)
@@ -66,7 +71,7 @@ def plot_blocks(
     return figure
 
 
-def plot_lags(metric: Any, *, ax: Axes | None = None, colour: str = "#0072b2") -> Figure:
+def plot_lags(metric: Any, *, ax: Axes | None = None, colour: str = BLUE) -> Figure:
     """The size of each lag's block, ``‖A(m)‖``, against the lag m.
 
     Parameters

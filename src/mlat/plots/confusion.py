@@ -1,4 +1,4 @@
-"""Which states are taken for which."""
+"""The confusion matrix as a picture."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import Floats
 from ..classifier.classifier import StreamClassifier
 from ..explain.confusions import Confusions, count_confusions
 from ..stream.stream import Stream
-from .figure import FAINT, INK, axes_for, bare, shorten
+from .figure import BLUE, FAINT, INK, axes_for, bare, shorten
 
-MAX_COUNTS = 12  # states up to which a cell has room for its count
-MAX_SHARES = 20  # and for its share
+MAX_COUNTS = 12  # up to so many states a cell has room for its count
+MAX_FRACTIONS = 20  # and up to so many for its fraction
 MAX_NAMES = 40
 # From white to the blue of the other pictures.
-_BLUES = LinearSegmentedColormap.from_list("blues", ["#ffffff", "#9cc4de", "#0072b2"])
+_BLUES = LinearSegmentedColormap.from_list("blues", ["#ffffff", "#9cc4de", BLUE])
 
 
 def plot_confusion(
@@ -29,21 +30,26 @@ def plot_confusion(
     known: ArrayLike = (),
     ax: Axes | None = None,
 ) -> Figure:
-    """How often each true state (row) was taken for each (column).
+    """How often each true state (row) was predicted as each state (column).
 
-    Colours and percentages are shares of a row, so that a rare state is seen as well as a
-    frequent one; in small cells only the colours remain.
+    Colours and percentages are fractions of a row, so that rare states are as visible as frequent
+    ones. Small cells have no text.
 
     Parameters
     ----------
     clf_or_states : fitted StreamClassifier, or array of shape (T,)
-        What predicts, or the states that were predicted.
+        A model that predicts, or the predicted states.
     stream : Stream, or array of shape (T,)
-        The stream with its true states, or these alone. Without any there is nothing to compare.
+        The stream with its true states, or the true states alone.
     known : array, optional
-        States that are drawn even if no step is in them; a classifier names its own.
+        States that are drawn even if no step has them; with a classifier, its states.
     ax : Axes, optional
         Where to draw; default a new figure.
+
+    Raises
+    ------
+    InputError
+        If no step has a true state.
     """
     predicted: Any = clf_or_states
     if isinstance(clf_or_states, StreamClassifier):
@@ -53,16 +59,16 @@ def plot_confusion(
     side = min(max(3.2, 0.75 * size), 10.0)
     figure, ax = axes_for(ax, (side + 1.6, side + 1.2))
     totals = found.counts.sum(axis=1, keepdims=True)
-    shares = np.divide(found.counts, totals, out=np.zeros((size, size)), where=totals > 0)
-    # By the square root, or rare confusions would be as white as none.
-    ax.imshow(shares, cmap=_BLUES, norm=PowerNorm(0.5, 0, 1))
+    fractions = np.divide(found.counts, totals, out=np.zeros((size, size)), where=totals > 0)
+    # On a square-root scale: on a linear one rare confusions would look white.
+    ax.imshow(fractions, cmap=_BLUES, norm=PowerNorm(0.5, 0, 1))
     _draw_grid(ax, size)
-    if size <= MAX_SHARES:
-        _write_figures(ax, found, shares)
+    if size <= MAX_FRACTIONS:
+        _write_numbers(ax, found, fractions)
     _name_states(ax, found.states)
     ax.set_xlabel("predicted")
     ax.set_ylabel("true")
-    ax.set_title(_in_words(found), loc="left", fontsize=10, color=INK)
+    ax.set_title(_summary(found), loc="left", fontsize=10, color=INK)
     return figure
 
 
@@ -74,19 +80,19 @@ def _draw_grid(ax: Axes, size: int) -> None:
     bare(ax, "top", "right", "bottom", "left")
 
 
-def _write_figures(ax: Axes, found: Confusions, shares: NDArray[np.float64]) -> None:
-    counted = len(shares) <= MAX_COUNTS
+def _write_numbers(ax: Axes, found: Confusions, fractions: Floats) -> None:
+    counted = len(fractions) <= MAX_COUNTS
     for row, column in np.argwhere(found.counts > 0):
-        share, count = shares[row, column], found.counts[row, column]
+        fraction, count = fractions[row, column], found.counts[row, column]
         ax.text(
             column,
             row,
-            f"{share:.0%}\n{count}" if counted else f"{share:.0%}",
+            f"{fraction:.0%}\n{count}" if counted else f"{fraction:.0%}",
             ha="center",
             va="center",
             fontsize=8 if counted else 7,
             linespacing=1.35,
-            color="white" if share > 0.55 else INK,
+            color="white" if fraction > 0.55 else INK,
         )
 
 
@@ -97,15 +103,15 @@ def _name_states(ax: Axes, states: NDArray[Any]) -> None:
         ax.set_yticks([])
         return
     names = [shorten(str(state)) for state in states]
-    letters = 9 if size <= MAX_COUNTS else 7
+    fontsize = 9 if size <= MAX_COUNTS else 7
     # Names wider than their column would run into each other.
-    aslant = max(len(name) for name in names) > 9 or size > MAX_COUNTS
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    ax.set_xticks(range(size), names, fontsize=letters, **(turned if aslant else {}))
-    ax.set_yticks(range(size), names, fontsize=letters)
+    is_long = max(len(name) for name in names) > 9 or size > MAX_COUNTS
+    slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(size), names, fontsize=fontsize, **(slant if is_long else {}))
+    ax.set_yticks(range(size), names, fontsize=fontsize)
 
 
-def _in_words(found: Confusions) -> str:
+def _summary(found: Confusions) -> str:
     if not found.n_judged:
         return f"None of {found.n_unjudged} steps was given a state"
     text = f"{found.accuracy:.1%} right: {found.n_right} of {found.n_judged} steps"

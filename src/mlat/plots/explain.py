@@ -1,4 +1,4 @@
-"""Why one step got its state: the nearest windows over it, and what carried the distance."""
+"""Why a step got its state: its window over the nearest references, and the parts of distances."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecFromSubplotSpec
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -15,11 +16,20 @@ from ..checks import Floats
 from ..classifier.classifier import StreamClassifier
 from ..explain.explanation import Explanation, Towards, explain
 from ..stream.stream import Stream
-from .figure import FAINT, INK, bare, in_figures, shorten, state_colours, used_lags
+from .figure import (
+    INK,
+    bare,
+    draw_boundaries,
+    format_number,
+    frame_bars,
+    shorten,
+    state_colours,
+    used_lags,
+)
 
-MAX_CHANNELS = 5  # with their lines
-MAX_FEATURES = 10  # with bars of their own
-MAX_BARS = 40  # lags that are still drawn as bars
+MAX_CHANNELS = 5  # drawn as lines
+MAX_FEATURES = 10  # drawn as bars
+MAX_BARS = 40  # lags that are drawn as bars; more are drawn as a line
 
 
 def explain_prediction(
@@ -31,11 +41,11 @@ def explain_prediction(
     against: Any = None,
     max_channels: int = MAX_CHANNELS,
 ) -> Figure:
-    """The window that ends at ``step``, under the nearest references of two states, and why.
+    """The window that ends at ``step``, the nearest references of two states, and their distances.
 
-    Above, each column holds one state's nearest references against the window (black), channel by
-    channel; beneath are the parts of the squared distance to the nearest of each, by feature and
-    by lag.
+    Above, each column shows the window (black) over the nearest references of one state, channel
+    by channel. Below are the parts of the squared distance to the nearest reference of each state,
+    by feature and by lag.
 
     Parameters
     ----------
@@ -46,10 +56,15 @@ def explain_prediction(
     n_neighbors : int, default=3
         References drawn of each state.
     against : str or int, optional
-        The state to hold the predicted one against. Default the true state if another was
-        predicted and the model knows it, otherwise the nearest of the others.
+        The state to compare the predicted one with. Default: the true state if it was not
+        predicted and the model knows it, otherwise the nearest of the other states.
     max_channels : int, default=5
-        Draw so many channels, those in which the two distances differ most.
+        How many channels to draw: those in which the two distances differ most.
+
+    Raises
+    ------
+    InputError
+        If no complete window ends at the step, or a state is not known.
     """
     found = explain(clf, stream, step, n_neighbors=n_neighbors, against=against)
     return draw_explanation(found, clf, stream, max_channels=max_channels)
@@ -58,13 +73,13 @@ def explain_prediction(
 def draw_explanation(
     found: Explanation, clf: StreamClassifier, stream: Stream, *, max_channels: int = MAX_CHANNELS
 ) -> Figure:
-    """The picture of an explanation that was found before."""
+    """The picture of an explanation; parameters as for `explain_prediction`."""
     by_channel = found.margin.by_channel(found.channels, clf.n_channels_)
     order = np.argsort(-np.abs(by_channel), kind="stable")[:max_channels]
     n_bars = min(len(found.features), MAX_FEATURES)
     heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
-    figure = Figure(figsize=(10, sum(heights) + 1.5), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.05, w_pad=0.08, hspace=0.02)  # type: ignore[union-attr, call-arg]
+    layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
+    figure = Figure(figsize=(10, sum(heights) + 1.5), layout=layout)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(len(order), 2)
     sides = ((found.own, _own_title(found)), (found.other, f"nearest {found.other.state}"))
@@ -87,8 +102,8 @@ def draw_explanation(
 
 
 def _own_title(found: Explanation) -> str:
-    told = found.own.state == found.predicted
-    return f"nearest {found.own.state}" + (" (predicted)" if told else "")
+    is_predicted = found.own.state == found.predicted
+    return f"nearest {found.own.state}" + (" (predicted)" if is_predicted else "")
 
 
 def _draw_windows(
@@ -122,34 +137,33 @@ def _draw_windows(
                     marker=_marker(steps),
                 )
             ax.plot(steps, query[:, channel], color=INK, linewidth=1.2, marker=_marker(steps))
-            for switch in found.switches:
-                ax.axvline(switch - 0.5, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
-            _dress_window(ax, row == len(order) - 1, column == 0, clf.channels_[channel])
+            draw_boundaries(ax, [switch - 0.5 for switch in found.switches])
+            _frame_window(ax, row == len(order) - 1, column == 0, clf.channels_[channel])
             if row == 0:
-                ax.set_title(f"{text}: {_listed(towards.distances)}", fontsize=9, color=INK)
+                ax.set_title(f"{text}: {_distances_text(towards.distances)}", fontsize=9, color=INK)
             if column == 0:
                 left.append(ax)
     figure.align_ylabels(left)
 
 
-def _listed(distances: Floats) -> str:
-    others = ", ".join(in_figures(distance) for distance in distances[1:])
-    return f"distance {in_figures(distances[0])}" + (f" (then {others})" if others else "")
+def _distances_text(distances: Floats) -> str:
+    others = ", ".join(format_number(distance) for distance in distances[1:])
+    return f"distance {format_number(distances[0])}" + (f" (then {others})" if others else "")
 
 
 def _marker(steps: NDArray[Any]) -> str:
-    """A line of one point is not seen."""
+    """A line of a single point needs a marker to be visible."""
     return "o" if len(steps) == 1 else ""
 
 
-def _dress_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) -> None:
+def _frame_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) -> None:
     bare(ax)
     ax.tick_params(labelsize=7, labelbottom=is_last, labelleft=is_first_column)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=2))
     ax.ticklabel_format(axis="x", style="plain", useOffset=False)
     if is_first_column:
-        # Flat beside the axes: many names are longer than a row is high.
+        # Horizontal, beside the axes: many names are longer than a row is high.
         ax.set_ylabel(shorten(channel), rotation=0, ha="right", va="center", fontsize=8, color=INK)
     if is_last:
         ax.set_xlabel("step", fontsize=8)
@@ -161,16 +175,14 @@ def _draw_features(ax: Axes, found: Explanation, pair: list[tuple[Towards, Any]]
     places = np.arange(len(shown))[::-1].astype(float)
     for (towards, colour), shift in zip(pair, (0.19, -0.19), strict=True):
         ax.barh(places + shift, towards.parts.by_feature[shown], height=0.36, color=colour)
-    ax.axvline(0, color=INK, linewidth=0.6)
     ax.set_yticks(places, [shorten(found.features[i]) for i in shown], fontsize=8)
     ax.tick_params(axis="y", length=0)
-    ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
-    _dress_parts(ax, "which features carry the squared distance", "left")
+    frame_bars(ax, "which features carry the squared distance", horizontal=True)
     text = "part of the squared distance"
     rest = order[MAX_FEATURES:]
     if len(rest):
-        # As words: the bars of many together would dwarf those of one.
-        sums = " and ".join(in_figures(t.parts.by_feature[rest].sum()) for t, _ in pair)
+        # As text: a bar for many features together would dwarf those of single ones.
+        sums = " and ".join(format_number(t.parts.by_feature[rest].sum()) for t, _ in pair)
         text += f"\n{len(rest)} others, which differ less, have {sums} together"
     ax.set_xlabel(text, fontsize=8)
 
@@ -181,16 +193,14 @@ def _draw_lags(ax: Axes, pair: list[tuple[Towards, Any]]) -> None:
         parts = towards.parts.by_lag[:n_lags]
         lags = np.arange(len(parts))
         if len(lags) <= MAX_BARS:
-            ax.bar(lags + shift, parts, width=0.36, color=colour, label=_in_all(towards))
+            ax.bar(lags + shift, parts, width=0.36, color=colour, label=_total_text(towards))
         else:
-            ax.plot(lags, parts, color=colour, label=_in_all(towards))
-    ax.axhline(0, color=INK, linewidth=0.6)
+            ax.plot(lags, parts, color=colour, label=_total_text(towards))
     ax.set_xlim(-0.6, max(n_lags, 4) - 0.4)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.yaxis.grid(True, color=FAINT, linewidth=0.5)
-    _dress_parts(ax, "which lags carry it", "bottom")
+    frame_bars(ax, "which lags carry it", horizontal=False)
     ax.set_xlabel("lag (steps between two moments)", fontsize=8)
-    # Above the axes, where no bar can be.
+    # Above the axes, where there is no bar.
     ax.legend(
         frameon=False,
         fontsize=8,
@@ -202,12 +212,5 @@ def _draw_lags(ax: Axes, pair: list[tuple[Towards, Any]]) -> None:
     )
 
 
-def _in_all(towards: Towards) -> str:
-    return f"to the nearest {towards.state}, {in_figures(towards.parts.total)} in all"
-
-
-def _dress_parts(ax: Axes, text: str, free_side: str) -> None:
-    ax.set_axisbelow(True)
-    ax.tick_params(labelsize=8)
-    bare(ax, "top", "right", free_side)
-    ax.set_title(text, fontsize=9, color=INK, loc="left")
+def _total_text(towards: Towards) -> str:
+    return f"to the nearest {towards.state}, {format_number(towards.parts.total)} in all"

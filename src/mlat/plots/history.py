@@ -1,4 +1,4 @@
-"""How a solver came to its result."""
+"""The history of a solver: loss and stopping criteria by iteration."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..errors import InputError
-from .figure import INK, bare
-
-_LOSS, _PRIMAL, _DUAL = "#0072b2", "#d55e00", "#009e73"
+from .figure import BLUE, GREEN, INK, ORANGE, bare
 
 
 def plot_history(metric: Any) -> Figure:
-    """The loss by iteration, and beside it what the solver stops by.
+    """The loss by iteration, and beside it the stopping criterion of the solver.
 
     For the solver ``admm`` these are the primal and the dual residual with their tolerances
     (dashed), for the others the norm of the gradient.
@@ -23,6 +21,11 @@ def plot_history(metric: Any) -> Figure:
     Parameters
     ----------
     metric : fitted MLAT or LMNN
+
+    Raises
+    ------
+    InputError
+        If the metric is not fitted.
     """
     history = getattr(metric, "history_", None)
     if history is None:
@@ -36,18 +39,18 @@ def plot_history(metric: Any) -> Figure:
         return figure
     series = {name: np.array([record[name] for record in history]) for name in history[0]}
     iteration = series["iteration"]
-    left.plot(iteration, series["objective"], color=_LOSS)
+    left.plot(iteration, series["objective"], color=BLUE)
     left.set_ylim(0, None)
     _label(left, "loss by iteration")
     if "primal" in series:
-        for name, colour in (("primal", _PRIMAL), ("dual", _DUAL)):
+        for name, colour in (("primal", ORANGE), ("dual", GREEN)):
             line, tolerance = series[name], series[f"{name}_tolerance"]
             _log(right, iteration, line, colour, f"{name} residual")
             _log(right, iteration, tolerance, colour, f"{name} tolerance", linestyle="--")
         right.legend(frameon=False, fontsize=8)
         _label(right, "residuals and their tolerances")
     else:
-        _log(right, iteration, series["gradient"], _PRIMAL, "gradient")
+        _log(right, iteration, series["gradient"], ORANGE, "gradient")
         _label(right, "norm of the gradient")
     solver = getattr(metric, "solver", "")
     name = type(metric).__name__ + (f", solver {solver}" if solver else "")
@@ -56,7 +59,7 @@ def plot_history(metric: Any) -> Figure:
 
 
 def _log(ax: Axes, x: Any, y: Any, colour: str, name: str, linestyle: str = "-") -> None:
-    # A residual of exactly 0 has no logarithm: it is left out of the line.
+    # A residual of exactly 0 has no logarithm and is not drawn.
     ax.plot(x, np.where(y > 0, y, np.nan), color=colour, label=name, linestyle=linestyle)
     if (y > 0).any():
         ax.set_yscale("log")

@@ -1,4 +1,4 @@
-"""One picture that explains the method: what came in, what came out, what was learned."""
+"""One picture that explains the method: the stream, the predictions, and what was learned."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike
 
 from ..stream.stream import Stream
 from .blocks import plot_lags
-from .figure import FAINT, INK, bare, state_colours
+from .figure import BLUE, FAINT, INK, bare, state_colours
 from .stream import plot_stream
 
-_BAR, _BEST = "#b8c4cc", "#0072b2"
+_BAR = "#b8c4cc"
 
 
 def plot_overview(
@@ -26,7 +27,7 @@ def plot_overview(
     *,
     max_channels: int = 4,
 ) -> Figure:
-    """The stream with true and predicted states; beneath it why, how well, and what was learned.
+    """The stream with true and predicted states; below it single steps, accuracies and lags.
 
     Parameters
     ----------
@@ -39,16 +40,16 @@ def plot_overview(
     metric : fitted MLAT or LMNN
     max_channels : int, default=4
     """
-    figure = Figure(figsize=(12, 7.4), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08, hspace=0.04, wspace=0.04)  # type: ignore[union-attr, call-arg]
+    layout = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08, hspace=0.04, wspace=0.04)
+    figure = Figure(figsize=(12, 7.4), layout=layout)
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     above = halves[0].add_subplot()
     plot_stream(stream, predicted=predicted, max_channels=max_channels, ax=above)
     _title(above, "A sensor stream, its states, and the states that were recognised", y=1.1)
-    alike, accuracy, lags = halves[1].subplots(1, 3, width_ratios=[1, 1.35, 1.35])
-    _draw_single_steps(alike, stream)
+    single, accuracy, lags = halves[1].subplots(1, 3, width_ratios=[1, 1.35, 1.35])
+    _draw_single_steps(single, stream)
     _draw_accuracies(accuracy, accuracies, 1 / max(len(stream.classes), 1))
-    plot_lags(metric, ax=lags, colour=_BEST)
+    plot_lags(metric, ax=lags, colour=BLUE)
     lags.text(
         0.97,
         0.95,
@@ -64,7 +65,7 @@ def plot_overview(
 
 
 def _draw_single_steps(ax: Axes, stream: Stream) -> None:
-    """Two channels against each other: states that overlap here need their order in time."""
+    """Two channels against each other: where states overlap, single steps cannot separate them."""
     colours = state_colours(len(stream.classes))
     known = np.flatnonzero(stream.labelled & ~stream.missing)
     other = min(1, stream.n_channels - 1)
@@ -80,7 +81,7 @@ def _draw_single_steps(ax: Axes, stream: Stream) -> None:
 
 def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -> None:
     places = np.arange(len(accuracies))[::-1]
-    colours = [_BAR] * (len(accuracies) - 1) + [_BEST]
+    colours = [_BAR] * (len(accuracies) - 1) + [BLUE]
     ax.barh(places, [100 * a for a in accuracies.values()], color=colours, height=0.68)
     for place, (name, value) in zip(places, accuracies.items(), strict=True):
         best = name == list(accuracies)[-1]

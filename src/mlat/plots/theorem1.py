@@ -1,4 +1,4 @@
-"""Theorem 1 as a picture: the covariance of overlapping windows becomes block Toeplitz."""
+"""Theorem 1 as a picture: the covariance of a run's windows approaches block Toeplitz."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ def plot_theorem1(
     Parameters
     ----------
     stream : Stream
-        The longest run of each state is used, its first so many steps for each length.
+        The longest run of each state is used, cut to each length.
     width : int
         Steps per window.
     n_lengths : int, default=12
         Lengths per run, evenly spaced on a logarithmic scale.
     ax : Axes, optional
         Where to draw; default a new figure.
+
+    Raises
+    ------
+    InputError
+        If no run is longer than twice the width.
     """
     runs = stream.runs
     shortest = 2 * width

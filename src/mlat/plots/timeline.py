@@ -9,17 +9,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats, Ints
+from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
-from .figure import FAINT, INK, axes_for, bare, state_colours
-from .stream import state_legend
+from .figure import (
+    FAINT,
+    INK,
+    axes_for,
+    bare,
+    draw_boundaries,
+    recording_starts,
+    state_colours,
+    state_legend,
+    states_in,
+)
 
 WRONG = "#b3202c"
-MAX_SHAPES = 4000  # stretches, or steps, that are still drawn one by one
-N_BINS = 1200  # where there are more; about a pixel each
-LEAST = 0.15  # height of the smallest mark: a single mistake among thousands must still be seen
+MAX_SHAPES = 4000  # intervals, or steps, that are drawn one by one
+N_BINS = 1200  # if there are more; about a pixel each
+LEAST = 0.15  # height of the smallest bar: a single mistake among thousands must be visible
 MAX_BOUNDARIES = 60
 
 
@@ -30,44 +39,45 @@ def plot_timeline(
     confidence: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """A ribbon of true states above one of predicted states, with the mistakes marked beneath.
+    """A ribbon of true states, one of predicted states, and the mistakes below them.
 
     Parameters
     ----------
     states_true : Stream, array of shape (T,) or None
-        A stream also tells where its recordings begin. Where no step has a state, only the
-        predicted ones are drawn.
+        With a stream the beginnings of its recordings are drawn, too. If no step has a state, only
+        the predicted states are drawn.
     states_predicted : array of shape (T,)
     confidence : array of shape (T,), optional
         Numbers from 0 to 1, such as the largest of ``predict_proba``; NaN where there is none.
     ax : Axes, optional
         Where to draw; default a new figure.
     """
-    told = as_states(states_predicted, len(np.atleast_1d(states_predicted)))
-    n_steps = len(told)
+    predicted = as_states(states_predicted, len(np.atleast_1d(states_predicted)))
+    n_steps = len(predicted)
     true = states_true.states if isinstance(states_true, Stream) else states_true
-    ribbons = {"predicted": told}
+    ribbons = {"predicted": predicted}
     if true is not None:
         true = as_states(true, n_steps)
         if (true != no_state(true)).any():
             ribbons = {"true": true, **ribbons}
-    stretches = {name: _stretches(states) for name, states in ribbons.items()}
-    classes = _classes([states for _, states in stretches.values()])
+    intervals = {name: _intervals(states) for name, states in ribbons.items()}
+    classes = states_in(states for _, states in intervals.values())
     rows = [*ribbons, *(["mistakes"] if "true" in ribbons else [])]
     rows += [] if confidence is None else ["confidence"]
     figure, ax = axes_for(ax, (11, 1.3 + 0.5 * len(rows)))
     bottoms = {name: -1.25 * i for i, name in enumerate(rows)}
-    for name, (start, states) in stretches.items():
+    for name, (start, states) in intervals.items():
         _draw_ribbon(ax, start, _codes(states, classes), len(classes), n_steps, bottoms[name])
     if "mistakes" in bottoms:
-        wrong, judged = _wrong(ribbons["true"], told)
+        wrong, judged = _wrong(ribbons["true"], predicted)
         _draw_mistakes(ax, wrong, bottoms["mistakes"])
         text = f"{wrong.sum()} of {judged} judged steps are wrong"
         ax.set_title(text, loc="right", fontsize=10, color=INK)
     if confidence is not None:
         _draw_confidence(ax, confidence, n_steps, bottoms["confidence"])
     if isinstance(states_true, Stream):
-        _draw_boundaries(ax, states_true)
+        starts = recording_starts(states_true)
+        draw_boundaries(ax, starts.tolist() if len(starts) <= MAX_BOUNDARIES else ())
     ax.set_xlim(0, max(n_steps, 1))
     ax.set_ylim(min(bottoms.values()) - 0.15, 1.1)
     ax.set_yticks([bottom + 0.5 for bottom in bottoms.values()], rows)
@@ -79,21 +89,10 @@ def plot_timeline(
     return figure
 
 
-def _stretches(states: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """Where the state changes, and to what: all that a ribbon is made of."""
+def _intervals(states: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """The steps at which the state changes, and the state from there on."""
     start = np.flatnonzero(np.append(True, states[1:] != states[:-1])[: len(states)])
     return start, states[start]
-
-
-def _classes(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    found = []
-    for states in parts:
-        some = np.unique(states)
-        found.append(some[some != no_state(some)])
-    found = [states for states in found if len(states)]
-    if len({states.dtype.kind for states in found}) > 1:
-        raise InputError("some states are names and others numbers; predict with the same kind")
-    return np.unique(np.concatenate(found)) if found else np.array([])
 
 
 def _codes(states: NDArray[Any], classes: NDArray[Any]) -> Ints:
@@ -118,7 +117,7 @@ def _draw_ribbon(
 
 
 def _coarse(start: Ints, codes: Ints, n_classes: int, n_steps: int) -> tuple[Ints, Ints]:
-    """Of more stretches than a screen has pixels, the most frequent state of every pixel."""
+    """The most frequent state of every bin, for more intervals than a screen has pixels."""
     edges = np.linspace(0, n_steps, N_BINS + 1).astype(np.int64)
     by_step = np.repeat(codes, np.diff(start, append=n_steps)) + 1
     cell = _bin_of_steps(edges) * (n_classes + 1) + by_step
@@ -130,15 +129,15 @@ def _bin_of_steps(edges: Ints) -> Ints:
     return np.repeat(np.arange(len(edges) - 1), np.diff(edges))
 
 
-def _wrong(true: NDArray[Any], told: NDArray[Any]) -> tuple[NDArray[np.bool_], int]:
-    judged = (true != no_state(true)) & (told != no_state(told))
+def _wrong(true: NDArray[Any], predicted: NDArray[Any]) -> tuple[Bools, int]:
+    judged = (true != no_state(true)) & (predicted != no_state(predicted))
     wrong = judged.copy()
-    wrong[judged] = true[judged] != told[judged]
+    wrong[judged] = true[judged] != predicted[judged]
     return wrong, int(judged.sum())
 
 
 def _binned(values: NDArray[Any]) -> tuple[Ints, Floats]:
-    """Edges of bins and the mean in each; NaN entries do not count, and NaN where no other is."""
+    """Edges of bins and the mean of each, without NaN entries; NaN for a bin without others."""
     n_bins = len(values) if len(values) <= MAX_SHAPES else N_BINS
     edges = np.linspace(0, len(values), n_bins + 1).astype(np.int64)
     place = _bin_of_steps(edges)
@@ -148,11 +147,11 @@ def _binned(values: NDArray[Any]) -> tuple[Ints, Floats]:
     return edges, np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
 
 
-def _draw_mistakes(ax: Axes, wrong: NDArray[np.bool_], bottom: float) -> None:
+def _draw_mistakes(ax: Axes, wrong: Bools, bottom: float) -> None:
     ax.axhline(bottom, color=FAINT, linewidth=0.6)
     if wrong.any():
-        edges, share = _binned(wrong.astype(np.float64))
-        height = np.where(share > 0, LEAST + (1 - LEAST) * share, 0.0)
+        edges, fraction = _binned(wrong.astype(np.float64))
+        height = np.where(fraction > 0, LEAST + (1 - LEAST) * fraction, 0.0)
         ax.stairs(bottom + height, edges, baseline=bottom, fill=True, color=WRONG, linewidth=0)
 
 
@@ -169,11 +168,3 @@ def _draw_confidence(ax: Axes, confidence: ArrayLike, n_steps: int, bottom: floa
         edges, mean = _binned(values)
         ax.stairs(bottom + mean, edges, baseline=bottom, fill=True, color=INK, alpha=0.2)
         ax.stairs(bottom + mean, edges, baseline=None, color=INK, linewidth=0.8)
-
-
-def _draw_boundaries(ax: Axes, stream: Stream) -> None:
-    if stream.recordings is None:
-        return
-    begins = np.flatnonzero(stream.recordings[1:] != stream.recordings[:-1]) + 1
-    for boundary in begins.tolist() if len(begins) <= MAX_BOUNDARIES else ():
-        ax.axvline(boundary, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))

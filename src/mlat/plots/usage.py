@@ -1,4 +1,4 @@
-"""Which channels and lags a model goes by."""
+"""Which features and lags separate the states in a model."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from ..checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
 from ..explain.usage import Usage, usage
-from .figure import FAINT, INK, bare, shorten, used_lags
+from .figure import FAINT, INK, bare, frame_bars, shorten, used_lags
 
 MAX_FEATURES = 20
-_FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the map of colours
+_FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the colour map
 
 
 def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
-    """What tells the states apart: features by lags, and the sums of each.
+    """Which features at which lags separate the states, and the sums by feature and by lag.
 
-    The figures are those of :func:`mlat.explain.usage.usage`: what each feature at each lag adds to
-    the nearest reference of another state being farther than the nearest of the own one, in shares
-    of the squared distance to the former. Red adds, blue takes away.
+    The numbers are those of :func:`mlat.explain.usage.usage`. The squared distance to the nearest
+    reference of another state minus that to the nearest of the own state is divided among features
+    and lags, as fractions of the former. Red adds to the difference, blue subtracts.
 
     Parameters
     ----------
     clf : fitted StreamClassifier
     max_features : int, default=20
-        Draw so many, the most used ones.
+        How many features to draw, the most used ones.
     """
     used = usage(clf)
     parts = used.shares.by_lag_and_feature.T
@@ -59,40 +60,30 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     return figure
 
 
-def _draw_lags(ax: Axes, shares: np.ndarray) -> None:
-    ax.bar(np.arange(len(shares)), shares, width=0.7, color=_colours(shares))
-    ax.axhline(0, color=INK, linewidth=0.6)
+def _draw_lags(ax: Axes, fractions: Floats) -> None:
+    ax.bar(np.arange(len(fractions)), fractions, width=0.7, color=_colours(fractions))
     ax.set_xlabel("lag (steps between two moments)", fontsize=9)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=3))
     ax.yaxis.set_major_formatter(FuncFormatter(_percent))
-    ax.yaxis.grid(True, color=FAINT, linewidth=0.5)
-    ax.set_axisbelow(True)
-    ax.tick_params(labelsize=8)
-    ax.set_title("all features together", fontsize=9, color=INK, loc="left")
-    bare(ax, "top", "right", "bottom")
+    frame_bars(ax, "all features together", horizontal=False)
 
 
-def _draw_features(ax: Axes, used: Usage, shown: np.ndarray) -> None:
-    shares = used.shares.by_feature[shown]
-    ax.barh(np.arange(len(shown)), shares, height=0.7, color=_colours(shares))
-    ax.axvline(0, color=INK, linewidth=0.6)
+def _draw_features(ax: Axes, used: Usage, shown: Ints) -> None:
+    fractions = used.shares.by_feature[shown]
+    ax.barh(np.arange(len(shown)), fractions, height=0.7, color=_colours(fractions))
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
     ax.xaxis.set_major_formatter(FuncFormatter(_percent))
-    ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
-    ax.set_axisbelow(True)
     ax.tick_params(axis="y", length=0, labelleft=False)
-    ax.tick_params(labelsize=8)
-    ax.set_title("all lags together", fontsize=9, color=INK, loc="left")
-    bare(ax, "top", "right", "left")
+    frame_bars(ax, "all lags together", horizontal=True)
 
 
-def _colours(shares: np.ndarray) -> list[str]:
-    return [_FOR if share > 0 else _AGAINST for share in shares]
+def _colours(fractions: Floats) -> list[str]:
+    return [_FOR if fraction > 0 else _AGAINST for fraction in fractions]
 
 
-def _percent(share: float, _: int) -> str:
-    return f"{100 * share:.3g}%"
+def _percent(fraction: float, _: int) -> str:
+    return f"{100 * fraction:.3g}%"
 
 
 def _write_note(ax: Axes, used: Usage, hidden: int) -> None:

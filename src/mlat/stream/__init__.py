@@ -1,4 +1,9 @@
-"""Streams and their windows: what comes in, Phase I, and tables and files in and out."""
+"""Streams and their windows: Phase I of the paper, and tables and files in and out.
+
+The way of the data: ``read`` opens a file, a frame or an array as a table, ``conversion`` makes
+arrays of its columns, ``stream`` cuts the steps into segments and runs, and ``windows`` slides over
+the runs. ``write`` writes predicted states.
+"""
 
 from .stream import Runs, Stream, no_state
 from .windows import Windows, sliding_windows

@@ -1,23 +1,28 @@
-"""What people pass as values, states and recordings, made into the arrays a stream holds."""
+"""Conversion of what users pass (values, channels, states, recordings, time) to arrays.
+
+Lists, numpy arrays, pandas and polars columns are taken; neither pandas nor polars is imported.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import Ints
 from ..errors import InputError
 
-# A step without a state, and a prediction that cannot be made, are the same thing: no state.
+# "No state" marks a step without a state, and one for which no prediction can be made.
 # Named states write it as the empty text, numbered states as -1 (scikit-learn's convention).
 NO_STATE_NAME = ""
 NO_STATE_NUMBER = -1
 
 
 class StepError(InputError):
-    """Bad input at known steps, which the reader of a file turns into lines of that file."""
+    """Bad input at known steps; for a file, the reader turns steps into line numbers."""
 
     def __init__(self, message: str, *steps: int) -> None:
         super().__init__(message)
@@ -30,12 +35,15 @@ def no_state(states: NDArray[Any]) -> Any:
 
 
 def no_states(n_steps: int, *, as_text: bool = True) -> NDArray[Any]:
-    """States of shape (n_steps,) that leave every step unlabelled."""
+    """States of shape (n_steps,) in which every step is unlabelled."""
     return np.full(n_steps, NO_STATE_NAME if as_text else NO_STATE_NUMBER)
 
 
+# ------------------------------------------------------------------ values and channels
+
+
 def is_frame(values: Any) -> bool:
-    """Whether ``values`` is a pandas or polars frame, told by its looks: neither is imported."""
+    """Whether ``values`` is a pandas or polars frame, by its attributes."""
     return (
         hasattr(values, "columns")
         and hasattr(values, "__array__")
@@ -46,9 +54,9 @@ def is_frame(values: Any) -> bool:
 def as_values(
     values: Any, channels: Sequence[str] | None = None
 ) -> tuple[NDArray[np.floating[Any]], tuple[str, ...]]:
-    """Floats of shape (T, d), not copied where they already are, and the names of the d channels.
+    """Floats of shape (T, d), and the names of the d channels. An array of floats is not copied.
 
-    A frame names its own channels unless ``channels`` does.
+    The columns of a frame name its channels, unless ``channels`` does.
     """
     if is_frame(values):
         columns = list(values.columns)
@@ -62,22 +70,22 @@ def as_values(
     if array.dtype.kind == "O":
         return stack_columns(list(array.T), names), names
     if array.dtype.kind not in "iufb":
-        raise InputError(f"values must be numbers, not {array.dtype}; give texts as `states`")
+        raise InputError(f"values must be numbers, not {array.dtype}; give texts as states")
     return (array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)), names
 
 
 def as_matrix(values: Any) -> NDArray[Any]:
-    """Anything as an array of shape (steps, columns), of whatever type it is."""
+    """Anything as an array of shape (steps, columns), of any type."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
         array = np.asarray(values)
         if array.dtype.kind == "U" and not hasattr(values, "dtype"):
-            array = np.asarray(values, dtype=object)  # to tell the text among the numbers
+            array = np.asarray(values, dtype=object)  # keeps numbers apart from texts
     except ValueError:
-        raise _uneven_rows(values) from None
+        raise _ragged_rows(values) from None
     if array.ndim == 1 and array.dtype.kind == "O" and any(map(_is_row, array)):
-        raise _uneven_rows(array)
+        raise _ragged_rows(array)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
@@ -105,7 +113,7 @@ def _as_floats(column: Any, name: Any, remedy: str) -> NDArray[np.floating[Any]]
     floats = np.empty(len(array))
     for step, value in enumerate(array.tolist()):
         try:
-            if isinstance(value, str | bytes):  # float() would read "1.5"
+            if isinstance(value, str | bytes):  # float() would accept "1.5"
                 raise TypeError
             floats[step] = np.nan if is_absent(value) else float(value)
         except (TypeError, ValueError):
@@ -120,7 +128,7 @@ def _is_row(entry: Any) -> bool:
     return hasattr(entry, "__len__") and not isinstance(entry, str | bytes)
 
 
-def _uneven_rows(rows: Any) -> InputError:
+def _ragged_rows(rows: Any) -> InputError:
     sizes = [len(row) if _is_row(row) else 1 for row in rows]
     step = next((step for step, size in enumerate(sizes) if size != sizes[0]), None)
     if step is None:
@@ -153,12 +161,15 @@ def distinct(names: Sequence[Any], what: str) -> None:
             )
 
 
+# ------------------------------------------------------------------ states and recordings
+
+
 def one_per_step(entries: Any, n_steps: int, what: str) -> NDArray[Any]:
     """Any entries as an array of shape (n_steps,)."""
     if isinstance(entries, np.ma.MaskedArray):
         mask, entries = np.ma.getmaskarray(entries), entries.data.astype(object)
         entries[mask] = None
-    # From a list numpy would make one type of all, and the text "nan" of a NaN among texts.
+    # From a list numpy would make entries of one type, and of a NaN among texts the text "nan".
     array = np.asarray(entries, dtype=None if hasattr(entries, "dtype") else object)
     if array.shape != (n_steps,):
         raise InputError(f"{what} must have one entry per step ({n_steps}), not {array.shape}")
@@ -166,14 +177,14 @@ def one_per_step(entries: Any, n_steps: int, what: str) -> NDArray[Any]:
 
 
 def is_absent(entry: Any) -> bool:
-    """Whether an entry is None, NaN, NaT or pandas' NA (which refuses to be compared)."""
+    """Whether an entry is None, NaN, NaT or pandas' NA (which cannot be compared)."""
     return entry is None or type(entry).__name__ == "NAType" or bool(entry != entry)
 
 
-def encode(entries: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct entries, and for each step the index of its own among them.
+def encode(entries: NDArray[Any]) -> tuple[list[Any], Ints]:
+    """The distinct entries, and for each step the index of its entry among them.
 
-    Whatever is decided about entries is then decided once for each distinct one.
+    Entries can then be checked and converted once for each distinct one.
     """
     if entries.dtype.kind in "iufb":
         values, codes = np.unique(entries, return_inverse=True)
@@ -199,7 +210,7 @@ def as_states(states: ArrayLike, n_steps: int) -> NDArray[Any]:
     return decode_states(*encode(array))
 
 
-def decode_states(entries: Sequence[Any], codes: NDArray[np.int64]) -> NDArray[Any]:
+def decode_states(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
     """States of shape (T,) from the distinct entries and each step's index among them."""
 
     def first_step(which: list[int]) -> int:
@@ -217,21 +228,21 @@ def decode_states(entries: Sequence[Any], codes: NDArray[np.int64]) -> NDArray[A
             step,
         )
     if texts and others:
-        early, late = sorted((first_step(texts), first_step(others)))
+        first, second = sorted((first_step(texts), first_step(others)))
         raise StepError(
-            f"states mix texts and numbers: {entries[codes[early]]!r} at step {early}, "
-            f"{entries[codes[late]]!r} at step {late}; "
+            f"states mix texts and numbers: {entries[codes[first]]!r} at step {first}, "
+            f"{entries[codes[second]]!r} at step {second}; "
             "write them all as texts or all as whole numbers",
-            early,
-            late,
+            first,
+            second,
         )
     if not others:
         named = set(texts)
         names = [e if i in named else NO_STATE_NAME for i, e in enumerate(entries)]
         return np.array(names or [NO_STATE_NAME], dtype="U")[codes]
-    uneven = [i for i in others if not float(entries[i]).is_integer() or abs(entries[i]) >= 2**63]
-    if uneven:
-        step = first_step(uneven)
+    broken = [i for i in others if not float(entries[i]).is_integer() or abs(entries[i]) >= 2**63]
+    if broken:
+        step = first_step(broken)
         raise StepError(
             f"state {entries[codes[step]]} at step {step} is not a whole number (of 64 bits); "
             "name the states, or number them 0, 1, 2, …",
@@ -253,7 +264,7 @@ def as_recordings(recordings: ArrayLike, n_steps: int) -> NDArray[Any]:
     return array
 
 
-def decode_recordings(entries: Sequence[Any], codes: NDArray[np.int64]) -> NDArray[Any]:
+def decode_recordings(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
     """Recordings of shape (T,) from the distinct entries and each step's index among them."""
     absent = np.isin(codes, [i for i, entry in enumerate(entries) if is_absent(entry)])
     if absent.any():
@@ -266,3 +277,60 @@ def decode_recordings(entries: Sequence[Any], codes: NDArray[np.int64]) -> NDArr
 
 def _no_recording(step: int) -> StepError:
     return StepError(f"the recording is missing at step {step}; name it for every step", step)
+
+
+# ------------------------------------------------------------------ time
+
+
+def as_time(times: Any, n_steps: int) -> NDArray[Any]:
+    """Time of shape (n_steps,), none of it missing.
+
+    Numbers become int64 or floats, durations timedelta64, dates datetime64 (UTC if they have a
+    time zone).
+    """
+    dtype = getattr(times, "dtype", None)
+    if getattr(dtype, "tz", None) is not None:  # pandas would convert it to objects, which is slow
+        times = np.asarray(times, dtype=f"datetime64[{getattr(dtype, 'unit', 'ns')}]")
+    array = one_per_step(times, n_steps, "time")
+    if array.dtype.kind == "O":
+        array = _time_from_objects(array)
+    if array.dtype.kind not in "iufMm":
+        raise InputError(
+            f"time must be numbers or datetimes, not {array.dtype}; "
+            "numpy.array(time, dtype='datetime64[ms]') reads texts like 2024-05-31T12:00:00.5"
+        )
+    absent = np.isnat(array) if array.dtype.kind in "Mm" else ~np.isfinite(array)
+    if absent.any():
+        raise _no_time(int(np.argmax(absent)))
+    if array.dtype.kind in "Mm" and np.datetime_data(array.dtype)[0] in ("Y", "M"):
+        # Years and months have no fixed length in seconds.
+        array = array.astype("datetime64[D]")
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
+
+
+def _no_time(step: int) -> StepError:
+    return StepError(f"time is missing at step {step}; fill it in, or leave the time out", step)
+
+
+def _time_from_objects(objects: NDArray[Any]) -> NDArray[Any]:
+    times = objects.tolist()
+    if not times:
+        return np.empty(0)
+    absent = [step for step, stamp in enumerate(times) if is_absent(stamp)]
+    if absent:
+        raise _no_time(absent[0])
+    if all(isinstance(stamp, time) for stamp in times):  # of the day, without a date
+        times = [datetime.combine(date.min, stamp) - datetime.min for stamp in times]
+    if all(isinstance(stamp, timedelta) for stamp in times):
+        return np.array(times, dtype="timedelta64[us]")
+    if all(isinstance(stamp, date) for stamp in times):
+        if len({getattr(stamp, "tzinfo", None) is None for stamp in times}) > 1:
+            raise InputError("some of the time has a time zone and some has none; choose one")
+        return np.array([_in_utc(stamp) for stamp in times], dtype="datetime64[us]")
+    return np.array(times)
+
+
+def _in_utc(stamp: date) -> date:
+    if isinstance(stamp, datetime) and stamp.tzinfo is not None:
+        return stamp.astimezone(UTC).replace(tzinfo=None)
+    return stamp

@@ -1,4 +1,4 @@
-"""Which kind of file a name stands for."""
+"""The format of a file, from its name."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class FileFormat:
-    """``delimiter`` is None for Parquet; ``compression`` is that of the file as a whole."""
+    """``delimiter`` is None for Parquet; ``compression`` is that of the whole file."""
 
     delimiter: str | None
     compression: str | None = None
 
 
 def file_format(path: Path) -> FileFormat:
-    """The format by the end of the name, in either case."""
+    """The format, from the end of the name in upper or lower case.
+
+    Raises
+    ------
+    InputError
+        If the end is not known.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     suffix = "".join(suffixes[-2:-1] if compressed else suffixes[-1:])

@@ -1,11 +1,15 @@
-"""Streams from files and frames."""
+"""Streams from files, frames and arrays.
+
+Whatever is given becomes a :class:`Table`, which reads columns by name. :func:`read_stream` decides
+what each column is for, reads the columns that are needed and makes a stream of them.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from ..checks import Ints
 from ..errors import InputError
 from .conversion import (
     StepError,
@@ -28,136 +33,10 @@ from .conversion import (
 )
 from .file_format import file_format
 from .stream import Stream
-from .text_table import TextTable
-
-# -------------------------------------------------------------------- column_source
-# Where columns come from: a Parquet file, an Arrow table, a pandas or polars frame, an array.
-
-
-class ColumnSource(Protocol):
-    """Columns by name, which are read only when it is known what for."""
-
-    @property
-    def columns(self) -> Sequence[Any]:
-        """The names, in order."""
-
-    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
-        """The named columns, as Arrow columns or as whatever numpy makes an array of."""
-
-    def where(self, steps: Sequence[int]) -> str:
-        """The place of some steps, to begin an error with."""
-
-
-def column_source(source: Any) -> ColumnSource:
-    """The source that fits what was given."""
-    if isinstance(source, str | os.PathLike):
-        return _open_file(Path(source))
-    if isinstance(source, pa.Table):
-        return ArrowTable(source, "the table")
-    if hasattr(source, "collect") and not hasattr(source, "__array__"):
-        raise InputError("a lazy frame has no values yet; give frame.collect()")
-    if is_frame(source):
-        return Frame(source)
-    if isinstance(source, np.ndarray | Sequence):
-        return Array(source)
-    raise InputError(
-        f"a stream cannot be read from {type(source).__name__}; give the path of a CSV, TSV or "
-        "Parquet file, a pandas or polars frame, or an array"
-    )
-
-
-def _open_file(path: Path) -> ColumnSource:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
-    if not path.exists():
-        raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
-    form = file_format(path)
-    if form.delimiter is not None:
-        return TextTable(path, form)
-    try:
-        return ArrowTable(pyarrow.parquet.ParquetFile(path), str(path))
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}); "
-            "if it is text, name it .csv or .tsv"
-        ) from None
-
-
-class ArrowTable:
-    """A Parquet file, or a table in memory."""
-
-    def __init__(self, table: Any, name: str) -> None:
-        self._table = table
-        self._name = name
-        schema = (
-            table.schema_arrow if isinstance(table, pyarrow.parquet.ParquetFile) else table.schema
-        )
-        self._types = {field.name: field.type for field in schema}
-        self.columns = list(schema.names)
-        distinct(self.columns, f"columns of {name}")
-
-    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
-        for name in channels:
-            kind = self._types[name]
-            if not (_is_number(kind) or pa.types.is_null(kind)):
-                raise InputError(
-                    f"{self._name}, column {name!r} holds {kind}, not numbers; "
-                    "exclude the column with channels=[…]"
-                )
-        wanted = [name for name in (*channels, label, recording, time) if name is not None]
-        table = self._table
-        if isinstance(table, pyarrow.parquet.ParquetFile):
-            table = table.read(columns=wanted)
-        if not table.num_rows:
-            raise InputError(f"{self._name} has columns but no steps")
-        return {name: table.column(name) for name in wanted}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return f"{self._name}: "
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
-
-
-class Frame:
-    """A pandas or polars frame. pandas' index is not a column."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.columns = list(frame.columns)
-        distinct(self.columns, "columns of the frame")
-
-    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
-        wanted = [name for name in (*channels, label, recording, time) if name is not None]
-        return {name: self._frame[name] for name in wanted}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
-
-
-class Array:
-    """An array of shape (T, columns), whose columns are named by their numbers."""
-
-    def __init__(self, rows: Any) -> None:
-        self._array = as_matrix(rows)
-        self.columns = range(self._array.shape[1])
-
-    def read(self, channels: Any, label: Any, recording: Any, time: Any) -> dict[Any, Any]:
-        wanted = [name for name in (*channels, label, recording, time) if name is not None]
-        return {name: self._array[:, name] for name in wanted}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
-
+from .text_table import NAME_COLUMNS, TextTable
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
-# Arrow makes objects, not floats, of these.
+# Arrow converts these to objects, not to floats.
 _NEED_CAST = (pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
@@ -187,7 +66,7 @@ def read_stream(
     time : column name, optional
         The column of time: numbers or dates.
     channels : sequence of column names, optional
-        The columns of values. Default all that are left, which must then hold numbers.
+        The columns of values. Default: all other columns, which must then hold numbers.
     unlabelled : value or list of values, optional
         Entries of the label column that mean "no state".
     max_gap : number, optional
@@ -197,6 +76,13 @@ def read_stream(
     -------
     Stream
         An empty field, ``nan`` or ``NA`` in a channel is NaN.
+
+    Raises
+    ------
+    InputError
+        The message names the place: file, line and column, or step and channel.
+    DiskError
+        If the file cannot be opened or read.
 
     Notes
     -----
@@ -210,22 +96,24 @@ def read_stream(
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
     if label is None and unlabelled is not None:
-        raise InputError("unlabelled names entries of the label column, so it needs `label`")
-    table = column_source(source)
-    if isinstance(table, Array):
-        label, recording, time = (_from_the_end(c, table) for c in (label, recording, time))
-        channels = None if channels is None else [_from_the_end(c, table) for c in channels]
+        raise InputError(
+            "unlabelled names entries of the label column; say which column that is (label)"
+        )
+    table = open_table(source)
+    if isinstance(table, ArrayTable):
+        label, recording, time = (_count_from_start(c, table) for c in (label, recording, time))
+        channels = None if channels is None else [_count_from_start(c, table) for c in channels]
     by_role = {"label": label, "recording": recording, "time": time}
     roles = {role: column for role, column in by_role.items() if column is not None}
     for role, column in roles.items():
-        _find(column, role, table)
+        _check_column(column, role, table)
     names = _value_columns(channels, roles, table)
     try:
-        columns = table.read(names, label, recording, time)
+        columns = table.read(names, roles)
         values = stack_columns(
             [_as_numpy(columns[name]) for name in names],
             names,
-            remedy="correct it, or exclude the column with channels=[…]",
+            remedy=f"correct it, or {NAME_COLUMNS}",
         )
         is_text = isinstance(table, TextTable)
         return Stream(
@@ -233,20 +121,23 @@ def read_stream(
             None if label is None else _states(columns[label], unlabelled, is_text),
             recordings=None if recording is None else _recordings(columns[recording], is_text),
             time=None if time is None else _as_numpy(columns[time]),
-            channels=[f"x{n}" for n in names] if isinstance(table, Array) else names,
+            channels=[f"x{n}" for n in names] if isinstance(table, ArrayTable) else names,
             max_gap=max_gap,
         )
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
 
 
-def _from_the_end(column: Any, table: ColumnSource) -> Any:
+# ------------------------------------------------------------------ which column is what
+
+
+def _count_from_start(column: Any, table: Table) -> Any:
     n = len(table.columns)
     return column + n if isinstance(column, int | np.integer) and -n <= column < 0 else column
 
 
-def _find(column: Any, role: str, table: ColumnSource) -> None:
-    """Raise InputError unless the column is there."""
+def _check_column(column: Any, role: str, table: Table) -> None:
+    """Raise InputError if the table has no such column."""
     if not isinstance(column, tuple) and np.ndim(column):
         raise InputError(f"{role} must be the name of a column, not a {type(column).__name__}")
     if column in table.columns:
@@ -266,9 +157,9 @@ def _find(column: Any, role: str, table: ColumnSource) -> None:
 
 
 def _value_columns(
-    channels: Sequence[Any] | None, roles: dict[str, Any], table: ColumnSource
+    channels: Sequence[Any] | None, roles: dict[str, Any], table: Table
 ) -> list[Any]:
-    """The columns of values, none of which may tell the state, the recording or the time."""
+    """The columns of values; a column with another role cannot be one of them."""
     taken: dict[Any, str] = {}
     for role, column in roles.items():
         if column in taken:
@@ -277,21 +168,20 @@ def _value_columns(
             )
         taken[column] = role
     if channels is None:
-        left = [column for column in table.columns if column not in taken]
-        if not left:
+        rest = [column for column in table.columns if column not in taken]
+        if not rest:
             raise InputError(f"{table.where([])}no column is left for the values")
-        if "" in left:
+        if "" in rest:
             unnamed = list(table.columns).index("") + 1
             raise InputError(
-                f"{table.where([])}column {unnamed} has no name; name it, or choose the columns of "
-                "values with channels=[…]"
+                f"{table.where([])}column {unnamed} has no name; give it one, or {NAME_COLUMNS}"
             )
-        return left
+        return rest
     chosen = [channels] if isinstance(channels, str) else list(channels)
     if not chosen:
         raise InputError("channels is empty; name at least one column of values")
     for i, column in enumerate(chosen):
-        _find(column, "channels", table)
+        _check_column(column, "channels", table)
         if column in taken:
             raise InputError(f"column {column!r} is the {taken[column]} and cannot be a channel")
         if column in chosen[:i]:
@@ -299,11 +189,14 @@ def _value_columns(
     return chosen
 
 
+# ------------------------------------------------------------------ what is in the columns
+
+
 def _as_numpy(column: Any) -> Any:
     """An Arrow column as an array, with NaN or NaT for null; anything else as it is."""
     if not isinstance(column, pa.ChunkedArray):
         return column
-    if pa.types.is_time(column.type):  # the clock without its date; numpy has only spans of time
+    if pa.types.is_time(column.type):  # of the day; numpy has durations only
         ticks = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
         return ticks.cast(pa.int64()).cast(pa.duration(column.type.unit)).to_numpy()
     if any(is_kind(column.type) for is_kind in _NEED_CAST):
@@ -311,21 +204,21 @@ def _as_numpy(column: Any) -> Any:
     return column.to_numpy()
 
 
-def _encoded(column: Any, is_text: bool) -> tuple[list[Any], NDArray[np.int64]]:
+def _encoded(column: Any, is_text: bool) -> tuple[list[Any], Ints]:
     """The distinct entries of a column, None for null, and each step's index among them.
 
-    ``is_text`` says that numbers, too, were read as texts.
+    ``is_text`` means that numbers were read as texts, too.
     """
     if not isinstance(column, pa.ChunkedArray):
         return encode(one_per_step(column, len(column), "label"))
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunk = column.unify_dictionaries().combine_chunks()
-    if isinstance(chunk, pa.ChunkedArray):  # some versions keep an empty or single chunk apart
+    if isinstance(chunk, pa.ChunkedArray):  # some versions do not combine an empty or single chunk
         chunk = chunk.chunk(0)
     entries = chunk.dictionary.to_pylist()
     if is_text:
-        entries = [_number_of(entry.strip()) for entry in entries]
+        entries = [_as_number(entry.strip()) for entry in entries]
     codes = chunk.indices.fill_null(len(entries)).to_numpy(zero_copy_only=False)
     return [*entries, None], codes.astype(np.int64)
 
@@ -333,10 +226,10 @@ def _encoded(column: Any, is_text: bool) -> tuple[list[Any], NDArray[np.int64]]:
 def _states(column: Any, unlabelled: Any, is_text: bool) -> NDArray[Any]:
     entries, codes = _encoded(column, is_text)
     if unlabelled is not None:
-        listed = not isinstance(unlabelled, str) and np.ndim(unlabelled) > 0
-        nothing = list(unlabelled) if listed else [unlabelled]
-        written = {str(value) for value in nothing}
-        entries = [None if e in nothing or str(e) in written else e for e in entries]
+        is_list = not isinstance(unlabelled, str) and np.ndim(unlabelled) > 0
+        values = list(unlabelled) if is_list else [unlabelled]
+        texts = {str(value) for value in values}
+        entries = [None if e in values or str(e) in texts else e for e in entries]
     return decode_states(entries, codes)
 
 
@@ -346,8 +239,136 @@ def _recordings(column: Any, is_text: bool) -> Any:
     return decode_recordings(*_encoded(column, is_text))
 
 
-def _number_of(text: str) -> int | float | str:
-    """The number, where the text is one."""
+def _as_number(text: str) -> int | float | str:
+    """The number that a text is; other texts unchanged."""
     if not _NUMBER.fullmatch(text):
         return text
     return float(text) if "." in text else int(text)
+
+
+# ------------------------------------------------------------------ tables
+
+
+class Table(Protocol):
+    """Columns by name, read only when it is known what they are for."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The names, in order."""
+
+    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
+        """The columns of channels and of roles, as Arrow columns or as numpy can convert them.
+
+        Roles are ``label``, ``recording`` and ``time``, where there are such columns.
+        """
+
+    def where(self, steps: Sequence[int]) -> str:
+        """The place of some steps, as the beginning of an error message."""
+
+
+def open_table(source: Any) -> Table:
+    """The table of a file, a frame or an array.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or of no known kind.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _open_file(Path(source))
+    if isinstance(source, pa.Table):
+        return ArrowTable(source, "the table")
+    if hasattr(source, "collect") and not hasattr(source, "__array__"):
+        raise InputError("a lazy frame has no values yet; give frame.collect()")
+    if is_frame(source):
+        return FrameTable(source)
+    if isinstance(source, np.ndarray | Sequence):
+        return ArrayTable(source)
+    raise InputError(
+        f"a stream cannot be read from {type(source).__name__}; give the path of a CSV, TSV or "
+        "Parquet file, a pandas or polars frame, or an array"
+    )
+
+
+def _open_file(path: Path) -> Table:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    if not path.exists():
+        raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
+    form = file_format(path)
+    if form.delimiter is not None:
+        return TextTable(path, form)
+    try:
+        return ArrowTable(pyarrow.parquet.ParquetFile(path), str(path))
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}); "
+            "if it is text, name it .csv or .tsv"
+        ) from None
+
+
+class ArrowTable:
+    """A Parquet file, or an Arrow table in memory."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self._table = table
+        self._name = name
+        self._is_file = isinstance(table, pyarrow.parquet.ParquetFile)
+        schema = table.schema_arrow if self._is_file else table.schema
+        self._types = {field.name: field.type for field in schema}
+        self.columns = list(schema.names)
+        distinct(self.columns, f"columns of {name}")
+
+    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
+        for name in channels:
+            kind = self._types[name]
+            if not (_is_number(kind) or pa.types.is_null(kind)):
+                raise InputError(
+                    f"{self._name}, column {name!r} holds {kind}, not numbers; {NAME_COLUMNS}"
+                )
+        wanted = [*channels, *roles.values()]
+        table = self._table.read(columns=wanted) if self._is_file else self._table
+        if not table.num_rows:
+            raise InputError(f"{self._name} has columns but no steps")
+        return {name: table.column(name) for name in wanted}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return f"{self._name}: "
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+class FrameTable:
+    """A pandas or polars frame. The index of pandas is not a column."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.columns = list(frame.columns)
+        distinct(self.columns, "columns of the frame")
+
+    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
+        return {name: self._frame[name] for name in (*channels, *roles.values())}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return ""
+
+
+class ArrayTable:
+    """An array of shape (T, columns), whose columns are named by their numbers."""
+
+    def __init__(self, rows: Any) -> None:
+        self._array = as_matrix(rows)
+        self.columns = range(self._array.shape[1])
+
+    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
+        return {name: self._array[:, name] for name in (*channels, *roles.values())}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return ""

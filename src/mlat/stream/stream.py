@@ -1,4 +1,9 @@
-"""A labelled, multivariate sensor stream and the runs it falls into."""
+"""A labelled, multivariate sensor stream, and how it is cut into segments and runs.
+
+A segment is a maximal series of steps without a recording boundary, a time gap or a missing value.
+A run is the part of a segment that is in one state. Windows lie inside runs
+(:mod:`mlat.stream.windows`).
+"""
 
 from __future__ import annotations
 
@@ -10,23 +15,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..checks import Bools, Floats, Ints, is_real
 from ..errors import InputError
-from .conversion import StepError, as_recordings, as_states, as_values, no_state, no_states
-from .gaps import as_time, find_gaps
+from .conversion import (
+    StepError,
+    as_recordings,
+    as_states,
+    as_time,
+    as_values,
+    no_state,
+    no_states,
+)
 
 __all__ = ["Runs", "Stream", "no_state"]
+
+# A step that comes later than this many usual steps after the one before it follows a gap: one
+# lost sample makes the distance 2, ordinary clock jitter stays below 1.5.
+GAP_FACTOR = 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Maximal stretches ``[start, stop)`` of consecutive steps, in the order of the stream.
+    """Maximal intervals ``[start, stop)`` of consecutive steps, in the order of the stream.
 
-    ``code`` indexes ``Stream.classes``; it is -1 for an unlabelled stretch.
+    ``code`` indexes ``Stream.classes``. It is -1 where no state is known.
     """
 
-    start: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    code: NDArray[np.int64]
+    start: Ints
+    stop: Ints
+    code: Ints
 
     def __len__(self) -> int:
         return len(self.start)
@@ -35,7 +52,7 @@ class Runs:
         return zip(self.start.tolist(), self.stop.tolist(), self.code.tolist(), strict=True)
 
     @property
-    def length(self) -> NDArray[np.int64]:
+    def length(self) -> Ints:
         return self.stop - self.start
 
 
@@ -49,24 +66,29 @@ class Stream:
         An array of floats is kept as it is, not copied: do not change it afterwards.
     states : array of shape (T,), optional
         The state of each step, as text or as whole numbers. ``""``, ``None`` or NaN among texts,
-        and -1, ``None`` or NaN among numbers, mark an unlabelled step. Without ``states`` no step
-        is labelled.
+        and -1, ``None`` or NaN among numbers, mark an unlabelled step. Default: no step is
+        labelled.
     recordings : array of shape (T,), optional
-        Which recording a step belongs to. Steps of different recordings never share a window;
-        wherever the value changes a recording begins.
+        Which recording a step belongs to. A recording begins wherever the value changes. Steps of
+        different recordings never share a window.
     time : array of shape (T,), optional
         Numbers or datetimes that increase within each recording.
     channels : sequence of d names, optional
-        Default the columns of a frame, else ``x0 … x{d-1}``.
+        Default: the columns of a frame, else ``x0 … x{d-1}``.
     max_gap : number, optional
-        The largest time between consecutive steps that is not a gap; seconds where ``time`` is a
-        datetime. Default 1.5 times the median step.
+        The largest time between consecutive steps that is not a gap, in seconds where ``time``
+        holds datetimes. Default: 1.5 times the median step inside recordings.
 
     Attributes
     ----------
     max_gap : float or None
-        The largest time between consecutive steps that is not a gap, given or found; None
+        The bound that is used: infinite where there is no step to take the median of, None
         without time.
+
+    Raises
+    ------
+    InputError
+        If the input does not fit together. The message names the step.
 
     Examples
     --------
@@ -81,7 +103,7 @@ class Stream:
     time: NDArray[Any] | None
     channels: tuple[str, ...]
     max_gap: float | None
-    _gap_before: NDArray[np.bool_]  # True at each step that does not follow the one before it
+    _gap_before: Bools  # True at each step that does not follow the one before it
 
     def __init__(
         self,
@@ -102,12 +124,12 @@ class Stream:
         self.max_gap = _as_max_gap(max_gap, self.time)
         self._gap_before = _changes(self.recordings, n_steps)
         if self.time is not None:
-            jumps, self.max_gap = find_gaps(self._gap_before, self.time, self.max_gap)
-            self._gap_before |= jumps
+            gaps, self.max_gap = _time_gaps(self._gap_before, self.time, self.max_gap)
+            self._gap_before |= gaps
 
     @classmethod
     def _of_checked(cls, **attributes: Any) -> Stream:
-        """A stream of arrays that other streams have checked, with the gaps these have found."""
+        """A stream of arrays that were checked before, with the gaps that were found then."""
         stream = cls.__new__(cls)
         stream.__dict__.update(attributes)
         return stream
@@ -126,7 +148,7 @@ class Stream:
     def __getitem__(self, steps: slice) -> Stream:
         """A contiguous part of the stream; its arrays are views.
 
-        Gaps stay where the whole stream has them: a part does not find a usual step of its own.
+        It keeps the gaps of the whole stream: they are not searched for again.
         """
         if not isinstance(steps, slice) or steps.step not in (None, 1):
             raise TypeError("a stream is sliced as stream[start:stop], without a stride")
@@ -140,12 +162,21 @@ class Stream:
             _gap_before=self._gap_before[steps],
         )
 
+    def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
+        """The same steps with other values (T, d), which miss what these values miss."""
+        return self._of_checked(**{**self.__dict__, "values": values})
+
     @classmethod
     def join(cls, streams: Iterable[Stream]) -> Stream:
         """Streams one after the other, each the start of a new recording.
 
-        Every part keeps its own gaps. Time itself is kept only if every part has it, and in the
-        same form; ``max_gap`` only if all parts have the same.
+        Every part keeps its own gaps. Time is kept only if every part has it in the same form, and
+        ``max_gap`` only if it is the same in all parts.
+
+        Raises
+        ------
+        InputError
+            If there is no stream, or if channels or kinds of states differ.
         """
         parts = list(streams)
         if not parts:
@@ -157,13 +188,13 @@ class Stream:
                     f"stream {i} has channels {', '.join(part.channels)}, stream 0 has "
                     f"{', '.join(first.channels)}: only streams of the same channels can be joined"
                 )
-        parts = [part for part in parts if len(part)] or [first]  # an empty one decides nothing
+        parts = [part for part in parts if len(part)] or [first]  # an empty part has no say
         times = [part.time for part in parts if part.time is not None]
-        timed = len(times) == len(parts) and len({_form_of(time) for time in times}) == 1
-        recordings, gaps, begun = [], [], 0
+        timed = len(times) == len(parts) and len({_kind_of_time(time) for time in times}) == 1
+        recordings, gaps, n_recordings = [], [], 0
         for part in parts:
-            recordings.append(begun + np.cumsum(_changes(part.recordings, len(part))))
-            begun = recordings[-1].max(initial=-1) + 1
+            recordings.append(n_recordings + np.cumsum(_changes(part.recordings, len(part))))
+            n_recordings = recordings[-1].max(initial=-1) + 1
             gaps.append(part._gap_before.copy())
             gaps[-1][:1] = True
         return cls._of_checked(
@@ -186,14 +217,14 @@ class Stream:
         return no_state(self.states)
 
     @cached_property
-    def labelled(self) -> NDArray[np.bool_]:
-        """Which steps carry a state."""
+    def labelled(self) -> Bools:
+        """Which steps have a state."""
         return self.codes >= 0
 
     @cached_property
-    def missing(self) -> NDArray[np.bool_]:
+    def missing(self) -> Bools:
         """Which steps lack a value in some channel."""
-        mask: NDArray[np.bool_] = np.isnan(self.values).any(axis=1)
+        mask: Bools = np.isnan(self.values).any(axis=1)
         return mask
 
     @property
@@ -202,13 +233,13 @@ class Stream:
         return self._classes_and_codes[0]
 
     @property
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Ints:
         """The index in ``classes`` of each step's state; -1 where there is none."""
         return self._classes_and_codes[1]
 
     @cached_property
-    def _classes_and_codes(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        # States last: to sort one step of each stretch is far less than to sort them all.
+    def _classes_and_codes(self) -> tuple[NDArray[Any], Ints]:
+        # Only the steps at which the state changes are sorted: they are far fewer than all.
         begins = np.flatnonzero(_changes(self.states, len(self), first=True))
         states, code = np.unique(self.states[begins], return_inverse=True)
         is_state = states != self.no_state
@@ -218,18 +249,19 @@ class Stream:
 
     @cached_property
     def segments(self) -> Runs:
-        """Stretches unbroken by a recording boundary, a time gap or a missing value."""
-        return self._stretches(self._gap_before, np.full(len(self), -1))
+        """Maximal parts without a recording boundary, a time gap or a missing value."""
+        return self._split(self._gap_before, np.full(len(self), -1))
 
     @cached_property
     def runs(self) -> Runs:
-        """Labelled stretches of one state, unbroken like ``segments``."""
+        """The labelled parts of segments, each in one state."""
         switch = _changes(self.codes, len(self))
-        stretches = self._stretches(self._gap_before | switch, self.codes)
-        keep = stretches.code >= 0
-        return Runs(stretches.start[keep], stretches.stop[keep], stretches.code[keep])
+        parts = self._split(self._gap_before | switch, self.codes)
+        keep = parts.code >= 0
+        return Runs(parts.start[keep], parts.stop[keep], parts.code[keep])
 
-    def _stretches(self, breaks: NDArray[np.bool_], codes: NDArray[Any]) -> Runs:
+    def _split(self, breaks: Bools, codes: Ints) -> Runs:
+        """The parts between breaks and missing values, each with the code of its first step."""
         begins = breaks | self.missing
         begins[1:] |= self.missing[:-1]
         begins[:1] = True
@@ -239,15 +271,41 @@ class Stream:
         return Runs(start[keep], stop[keep], codes[start][keep].astype(np.int64))
 
 
-def _changes(
-    entries: NDArray[Any] | None, n_steps: int, *, first: bool = False
-) -> NDArray[np.bool_]:
-    """True at each step whose entry is not that of the step before it; ``first`` at step 0."""
+def _changes(entries: NDArray[Any] | None, n_steps: int, *, first: bool = False) -> Bools:
+    """True at each step whose entry differs from that of the step before; ``first`` at step 0."""
     changes = np.zeros(n_steps, dtype=bool)
     changes[:1] = first
     if entries is not None:
         changes[1:] = entries[1:] != entries[:-1]
     return changes
+
+
+def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tuple[Bools, float]:
+    """Where time jumps by more than ``max_gap``, shape (T,), and the ``max_gap`` that is used.
+
+    ``boundary`` (T,) is True where a recording begins. Time may go back there.
+    """
+    elapsed = _in_seconds(np.diff(time))
+    inside = ~boundary[1:]
+    back = inside & ~(elapsed > 0)
+    if back.any():
+        step = int(np.argmax(back)) + 1
+        raise StepError(
+            f"time does not increase at step {step} ({time[step]} after {time[step - 1]}); "
+            "sort the steps, say which recording each belongs to, or leave the time out",
+            step,
+        )
+    if max_gap is None:
+        max_gap = GAP_FACTOR * float(np.median(elapsed[inside])) if inside.any() else np.inf
+    gap_before = np.zeros(len(time), dtype=bool)
+    gap_before[1:] = elapsed > max_gap
+    return gap_before, max_gap
+
+
+def _in_seconds(elapsed: NDArray[Any]) -> Floats:
+    if elapsed.dtype.kind == "m":
+        return elapsed / np.timedelta64(1, "s")
+    return elapsed.astype(np.float64)
 
 
 def _refuse_infinity(values: NDArray[np.floating[Any]], channels: tuple[str, ...]) -> None:
@@ -264,22 +322,22 @@ def _refuse_infinity(values: NDArray[np.floating[Any]], channels: tuple[str, ...
 def _as_max_gap(max_gap: float | None, time: NDArray[Any] | None) -> float | None:
     if max_gap is None:
         return None
-    if isinstance(max_gap, bool) or not isinstance(max_gap, int | float | np.number):
+    if not is_real(max_gap):
         raise InputError(f"max_gap must be a number (of seconds for datetimes), not {max_gap!r}")
     if not max_gap > 0:
         raise InputError(f"max_gap must be positive, not {max_gap!r}")
     if time is None:
-        raise InputError("max_gap says which steps in time are gaps, so it needs `time`")
+        raise InputError("max_gap is a length of time, so it needs the time of the steps (time)")
     return float(max_gap)
 
 
-def _form_of(time: NDArray[Any]) -> str:
-    """Which times can stand in one array: datetimes, timedeltas or numbers."""
+def _kind_of_time(time: NDArray[Any]) -> str:
+    """Datetimes, timedeltas or numbers: only times of one kind fit in one array."""
     return time.dtype.kind if time.dtype.kind in "Mm" else "number"
 
 
 def _same_kind_of_states(parts: list[Stream]) -> list[NDArray[Any]]:
-    """The states of the parts, where those without any follow the others in how to write none."""
+    """The states of the parts; parts without states write "no state" as the others do."""
     with_states = [part for part in parts if part.labelled.any()]
     kinds = {part.states.dtype.kind for part in with_states or parts}
     if with_states and len(kinds) > 1:

@@ -1,4 +1,7 @@
-"""CSV and TSV files: read fast by Arrow, and explained line by line where Arrow gives up."""
+"""CSV and TSV files: Arrow reads them fast, and where it fails the file is read line by line.
+
+The slow reading finds the line and the column at fault, for the error message.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import gzip
 import itertools
 import re
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -15,10 +18,12 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
-from ..errors import InputError
+from ..errors import DiskError, InputError
 from .file_format import FileFormat
 
-# What Arrow, like pandas, takes for a missing value; with the space of "1, nan" too.
+# The remedy for a column that does not hold numbers.
+NAME_COLUMNS = "name the columns to use (channels)"
+# What Arrow and pandas take for a missing value; also after a space, as in "1, nan".
 _MISSING = [*pyarrow.csv.ConvertOptions().null_values]
 _MISSING += [f" {text}" for text in _MISSING]
 _NUMBER = re.compile(
@@ -39,7 +44,7 @@ class TextTable:
         self.path = path
         self._delimiter = form.delimiter
         self._compressed = form.compression is not None
-        # In a file of one column an empty line is a missing value; elsewhere it is nothing.
+        # In a file of one column an empty line is a missing value; elsewhere it is ignored.
         self._keep_empty = False
         lines = self._lines()
         self._header_line, header = next(lines, (0, []))
@@ -54,20 +59,18 @@ class TextTable:
         lines.close()
 
     def where(self, steps: Sequence[int]) -> str:
-        """The lines of some steps, or that of the header, to begin an error with."""
+        """The lines of some steps, or of the header, as the beginning of an error message."""
         if not steps:
             return f"{self.path}, line {self._header_line}: "
         upto = itertools.islice(self._steps(), max(steps) + 1)
         lines = [str(line) for step, (line, _) in enumerate(upto) if step in steps]
         return f"{self.path}, line{'s' if len(lines) > 1 else ''} {' and '.join(lines)}: "
 
-    def read(
-        self, channels: Sequence[str], label: str | None, recording: str | None, time: str | None
-    ) -> dict[str, Any]:
+    def read(self, channels: Sequence[str], roles: Mapping[str, str]) -> dict[str, Any]:
         """Arrow columns by name: channels as floats, label and recording as encoded texts."""
-        types = {name: pa.float64() for name in channels}
-        types |= {name: _TEXTS for name in (label, recording) if name is not None}
-        wanted = [*types] + ([] if time is None else [time])
+        texts = [column for role, column in roles.items() if role != "time"]
+        types = {name: pa.float64() for name in channels} | dict.fromkeys(texts, _TEXTS)
+        wanted = [*channels, *roles.values()]
         try:
             table = pyarrow.csv.read_csv(
                 pa.input_stream(str(self.path), compression="gzip" if self._compressed else None),
@@ -85,19 +88,17 @@ class TextTable:
                 ),
             )
         except (pa.ArrowException, OSError) as error:
-            exclude = "exclude the column with channels=[…]"
-            remedy = exclude if label is not None else f"give it as the label, or {exclude}"
-            self._explain(channels, wanted, remedy)
+            label_it = "" if "label" in roles else "give it as the label, or "
+            self._explain(channels, wanted, label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
-        for name in (label, recording):
-            if name is not None:
-                self._refuse_open_quote(name, table.column(name))
-        if time is not None and pa.types.is_string(table.column(time).type):
-            self._explain_time(time)
+        for name in texts:
+            self._refuse_open_quote(name, table.column(name))
+        if "time" in roles and pa.types.is_string(table.column(roles["time"]).type):
+            self._explain_time(roles["time"])
         return {name: table.column(name) for name in wanted}
 
     def _open(self) -> IO[str]:
-        # Bytes that are no UTF-8 are smuggled through, to be named with their line and column.
+        # Bytes that are not UTF-8 pass as surrogates, so that an error can name line and column.
         opener: Any = gzip.open if self._compressed else open
         text: IO[str] = opener(
             self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
@@ -105,7 +106,7 @@ class TextTable:
         return text
 
     def _lines(self) -> Generator[tuple[int, list[str]]]:
-        """The number of the line that each row begins on, and its fields."""
+        """The number of the line on which each row begins, and the row's fields."""
         line = 1
         try:
             with self._open() as file:
@@ -116,8 +117,10 @@ class TextTable:
                     line = reader.line_num + 1
         except csv.Error as error:
             raise InputError(f"{self.path}, line {line}: {error}; is a quote left open?") from None
-        except (OSError, EOFError, zlib.error) as error:
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InputError(f"{self.path} cannot be read: {error}") from None
+        except OSError as error:
+            raise DiskError(f"{self.path} cannot be read: {error}") from None
 
     def _steps(self) -> Iterator[tuple[int, list[str]]]:
         return (row for row in self._lines() if row[0] > self._header_line)
@@ -131,7 +134,7 @@ class TextTable:
                 "separate them by commas in a .csv and by tabs in a .tsv file"
             )
         numbers = [name for name in self.columns if _NUMBER.fullmatch(name)]
-        counted = [str(i) for i in range(len(self.columns))]  # pandas' names for want of names
+        counted = [str(i) for i in range(len(self.columns))]  # pandas' default names
         if len(numbers) == len(self.columns) and numbers != counted:
             raise InputError(f"{self.where([])}numbers where names are expected; add a header line")
         for i, name in enumerate(self.columns):
@@ -142,16 +145,16 @@ class TextTable:
                 )
 
     def _refuse_bytes(self, line: int, field: str, column: str) -> None:
-        alien = None if field.isascii() else re.search("[\udc80-\udcff]", field)
-        if alien:
-            byte = ord(alien.group()) - 0xDC00
+        found = None if field.isascii() else re.search("[\udc80-\udcff]", field)
+        if found:
+            byte = ord(found.group()) - 0xDC00
             raise InputError(
                 f"{self.path}, line {line}: {column} is not UTF-8 (byte 0x{byte:02x}); "
                 "save the file as UTF-8"
             )
 
     def _explain(self, channels: Sequence[str], wanted: Sequence[str], remedy: str) -> None:
-        """Raise the InputError that tells the first thing wrong in the file."""
+        """Raise an InputError about the first line that is wrong."""
         numeric = [(self.columns.index(name), name) for name in channels]
         read = [(self.columns.index(name), name) for name in wanted]
         for line, fields in self._steps():
@@ -175,7 +178,7 @@ class TextTable:
                 )
 
     def _explain_time(self, time: str) -> None:
-        """Raise the InputError that names the first text which is no time like the first one."""
+        """Raise an InputError about the first text that is not a time like the first one."""
         position = self.columns.index(time)
         kind: Any = None
         for line, fields in self._steps():
@@ -191,7 +194,7 @@ class TextTable:
         raise InputError(f"{self.path}, column {time!r}: not numbers, nor dates that can be read")
 
     def _refuse_open_quote(self, name: str, column: Any) -> None:
-        # Arrow reads an open quote to the end of the file: steps would vanish without a word.
+        # Arrow reads on to the end of the file after an open quote: steps would be lost silently.
         texts = [text for chunk in column.chunks for text in chunk.dictionary.to_pylist()]
         if not any("\n" in text or "\r" in text for text in texts):
             return

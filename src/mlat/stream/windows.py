@@ -1,4 +1,9 @@
-"""Phase I: sliding-window augmentation (section 4.1 of the paper)."""
+"""Phase I: from a stream to windows (sliding-window augmentation, section 4.1 of the paper).
+
+:func:`sliding_windows` finds where windows lie and gives them as :class:`Windows`, which views the
+stream instead of copying it. The functions below it handle windows as arrays: (n, w, d) for the
+mathematics, (n, w*d) for scikit-learn.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,197 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from ..checks import Floats, Ints, check_whole
 from ..errors import InputError
 from .stream import Stream
 
-# -------------------------------------------------------------------- folding
-# Windows as arrays: (n, w, d) for the mathematics, (n, w*d) for scikit-learn.
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of ``width`` steps, stored as their start steps in the stream.
+
+    Attributes
+    ----------
+    values : array of shape (T, d)
+        The stream's values, shared and not copied.
+    width : int
+    start : array of shape (n,)
+        The first step of each window; the last is ``start + width - 1``.
+    run : array of shape (n,)
+        Which of the stream's runs each window lies in.
+    y : array of shape (n,)
+        The state of each window.
+    """
+
+    values: NDArray[Any]
+    width: int
+    start: Ints
+    run: Ints
+    y: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def view(self) -> NDArray[Any]:
+        """Every window of the stream, shape (T-w+1, w, d), as a read-only strided view.
+
+        Window ``i`` of this object is ``view[start[i]]``.
+        """
+        if len(self.values) < self.width:
+            return np.empty((0, self.width, self.values.shape[1]), self.values.dtype)
+        return sliding_window_view(self.values, self.width, axis=0).transpose(0, 2, 1)
+
+    @cached_property
+    def X(self) -> NDArray[Any]:  # noqa: N802
+        """The windows, shape (n, w, d).
+
+        A strided view if the windows are evenly spaced (one run), otherwise a copy, made once.
+        Read-only in both cases.
+        """
+        stride = np.diff(self.start)
+        if len(self) and (stride > 0).all() and (stride == stride[:1]).all():
+            every = int(stride[0]) if len(stride) else 1
+            return self.view[self.start[0] : self.start[-1] + 1 : every]
+        rows = np.ascontiguousarray(self.view[self.start])
+        rows.flags.writeable = False
+        return rows
+
+    def by_run(self) -> Iterator[tuple[int, Ints]]:
+        """Each run's number and the positions of its windows."""
+        order = np.argsort(self.run, kind="stable")
+        edges = np.flatnonzero(np.diff(self.run[order])) + 1
+        for rows in np.split(order, edges):
+            if len(rows):
+                yield int(self.run[rows[0]]), rows
+
+    def take(self, rows: NDArray[Any]) -> Windows:
+        """Some of the windows, by position (in any order) or mask."""
+        return Windows(self.values, self.width, self.start[rows], self.run[rows], self.y[rows])
+
+
+def sliding_windows(
+    stream: Stream,
+    width: int,
+    *,
+    step: int = 1,
+    per_state: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    labelled: bool = True,
+) -> Windows:
+    """All windows that lie inside runs: a run of ``T`` steps gives ``T - width + 1`` windows.
+
+    So no window crosses a change of state, a recording boundary, a time gap or a missing value.
+
+    Parameters
+    ----------
+    stream : Stream
+    width : int
+        Steps per window, the paper's w.
+    step : int, default=1
+        Keep every ``step``-th window of each run.
+    per_state : int, optional
+        Keep this many windows of each state, drawn without replacement (the paper gives its
+        rivals 100). A state that has fewer keeps all of them, with a warning.
+    random_state : int or Generator, optional
+        Seed for ``per_state``.
+    labelled : bool, default=True
+        False takes every window that lies inside a segment, whatever its states; ``y`` is then the
+        state of each window's last step, and ``run`` the number of its segment. A stream that is
+        too short then gives no window, and no error.
+
+    Returns
+    -------
+    Windows
+        In the order of the stream.
+
+    Raises
+    ------
+    InputError
+        If a parameter is wrong, or if ``labelled`` and no run is ``width`` steps long.
+
+    Examples
+    --------
+    >>> import mlat
+    >>> stream = mlat.Stream([0.0, 1.0, 2.0, 7.0, 8.0, 9.0], ["a"] * 3 + ["b"] * 3)
+    >>> windows = mlat.sliding_windows(stream, width=2)
+    >>> windows.start.tolist(), windows.y.tolist()
+    ([0, 1, 3, 4], ['a', 'a', 'b', 'b'])
+    """
+    width = check_whole(width, "width", unit="steps")
+    step = check_whole(step, "step", unit="steps")
+    if per_state is not None:
+        per_state = check_whole(per_state, "per_state", unit="windows")
+        if not labelled:
+            raise InputError("per_state counts windows by their state, so it needs labelled=True")
+    if labelled:
+        _check_width(stream, width)
+    runs = stream.runs if labelled else stream.segments
+    start, run = starts_in_runs(runs.start, runs.length, width, step)
+    windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
+    if per_state is not None:
+        rng = np.random.default_rng(random_state)
+        windows = windows.take(_draw(stream, runs.code[run], per_state, rng))
+    return windows
+
+
+def starts_in_runs(start: Ints, length: Ints, width: int, step: int = 1) -> tuple[Ints, Ints]:
+    """The start of each window in runs of given start and length, and the run it lies in."""
+    count = np.maximum(length - width, -step) // step + 1
+    run = np.repeat(np.arange(len(start)), count)
+    rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # in its run
+    return start[run] + step * rank, run
+
+
+def _check_width(stream: Stream, width: int) -> None:
+    runs = stream.runs
+    if not len(stream):
+        raise InputError("the stream is empty: it has no steps to take windows of")
+    if not stream.labelled.any():
+        raise InputError(
+            "the stream has no states; say which state each step is in, or take windows of any "
+            "state with labelled=False"
+        )
+    if not len(runs):
+        missing = np.isnan(stream.values[stream.labelled]).mean(axis=0)
+        worst = int(np.argmax(missing))
+        raise InputError(
+            f"every labelled step misses a value, {missing[worst]:.0%} of them in channel "
+            f"{stream.channels[worst]!r}; fill the values in, or leave that channel out"
+        )
+    longest = int(np.argmax(runs.length))
+    if runs.length[longest] < width:
+        raise InputError(
+            f"width {width} is longer than every run; the longest is {runs.length[longest]} steps "
+            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}; "
+            f"choose a width of at most {runs.length[longest]}"
+        )
+    absent = np.setdiff1d(np.arange(len(stream.classes)), runs.code[runs.length >= width])
+    if len(absent):
+        names = ", ".join(str(stream.classes[code]) for code in absent)
+        warnings.warn(
+            f"no run of {names} is {width} steps long, so it gives no window and cannot be "
+            "predicted; choose a smaller width to include it",
+            stacklevel=3,
+        )
+
+
+def _draw(stream: Stream, codes: Ints, per_state: int, rng: np.random.Generator) -> Ints:
+    """Positions of ``per_state`` windows of each state; ``codes`` are the windows' states."""
+    chosen = []
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        if len(rows) < per_state:
+            warnings.warn(
+                f"state {stream.classes[code]!s} has only {len(rows)} windows of the {per_state} "
+                "asked for; all are taken",
+                stacklevel=3,
+            )
+        chosen.append(rng.choice(rows, min(per_state, len(rows)), replace=False))
+    return np.sort(np.concatenate(chosen))
+
+
+# ------------------------------------------------------------------ windows as arrays
 
 
 def fold(X: NDArray[Any], width: int | None = None) -> NDArray[Any]:
@@ -44,26 +235,26 @@ def fold(X: NDArray[Any], width: int | None = None) -> NDArray[Any]:
 
 
 def as_windows(X: Any) -> Any:
-    """Nested lists as an array; anything else as it is, to be checked later."""
+    """Nested lists as an array; anything else unchanged, to be checked later."""
     return np.asarray(X) if isinstance(X, list | tuple) else X
 
 
 def window_width(X: Any, width: int | None) -> int | None:
-    """The width that ``X`` says itself where it is (n, w, d), and the given one elsewhere."""
+    """The width of ``X`` if it has shape (n, w, d), otherwise the given width."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return int(fold(X, width).shape[1])
     return width
 
 
 def flatten(X: Any) -> Any:
-    """A (n, w, d) array as (n, w*d), time-major; anything else as it is, to be checked later."""
+    """An array (n, w, d) as (n, w*d), time-major; anything else unchanged, to be checked later."""
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return X.reshape(len(X), X.shape[1] * X.shape[2])
     return X
 
 
-def check_finite(windows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The windows (n, w, d) themselves, if no value is NaN or infinite."""
+def check_finite(windows: Floats) -> Floats:
+    """Return the windows (n, w, d), or raise InputError if a value is NaN or infinite."""
     bad = ~np.isfinite(windows)
     if bad.any():
         window, step, channel = np.argwhere(bad)[0]
@@ -77,12 +268,12 @@ def check_finite(windows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def unfold(
     X: NDArray[Any], start: NDArray[Any], run: NDArray[Any]
-) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Overlapping windows (n, w, d) as the stretches of stream they came from.
+) -> list[tuple[Ints, NDArray[Any]]]:
+    """Overlapping windows (n, w, d) as the segments of the stream that they came from.
 
-    Returns, for each stretch, the rows of its windows in the order of time and its steps (T, d):
-    row ``rows[i]`` of X is ``steps[i : i + w]``. That the windows really overlap is checked on
-    their values, so windows which merely claim to be neighbours become stretches of their own.
+    Returns, for each segment, the rows of its windows in the order of time and its steps (T, d):
+    row ``rows[i]`` of X is ``steps[i : i + w]``. Windows are joined only if their values overlap,
+    whatever ``start`` and ``run`` say.
     """
     order = np.lexsort((start, run))
     before, after = order[:-1], order[1:]
@@ -90,195 +281,5 @@ def unfold(
     candidates = np.flatnonzero(follows)
     same = (X[after[candidates], :-1] == X[before[candidates], 1:]).all(axis=(1, 2))
     follows[candidates[~same]] = False
-    stretches = np.split(order, np.flatnonzero(~follows) + 1)
-    return [(rows, np.concatenate([X[rows[0]], X[rows[1:], -1]])) for rows in stretches]
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Windows of ``width`` steps, held as where they start in the stream they view.
-
-    Attributes
-    ----------
-    values : array of shape (T, d)
-        The stream's values, shared and not copied.
-    width : int
-    start : array of shape (n,)
-        The step each window begins at; it ends at ``start + width - 1``.
-    run : array of shape (n,)
-        Which of the stream's runs each window lies in.
-    y : array of shape (n,)
-        The state of each window.
-    """
-
-    values: NDArray[Any]
-    width: int
-    start: NDArray[np.int64]
-    run: NDArray[np.int64]
-    y: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    @property
-    def view(self) -> NDArray[Any]:
-        """Every window of the stream, shape (T-w+1, w, d), as a read-only strided view.
-
-        Window ``i`` of this object is ``view[start[i]]``.
-        """
-        if len(self.values) < self.width:
-            return np.empty((0, self.width, self.values.shape[1]), self.values.dtype)
-        return sliding_window_view(self.values, self.width, axis=0).transpose(0, 2, 1)
-
-    @cached_property
-    def X(self) -> NDArray[Any]:  # noqa: N802
-        """The windows, shape (n, w, d).
-
-        A strided view while the windows are evenly spaced (one run); otherwise the rows are
-        gathered from the view, once. Read-only in either case: copy it to change it.
-        """
-        stride = np.diff(self.start)
-        if len(self) and (stride > 0).all() and (stride == stride[:1]).all():
-            every = int(stride[0]) if len(stride) else 1
-            return self.view[self.start[0] : self.start[-1] + 1 : every]
-        rows = np.ascontiguousarray(self.view[self.start])
-        rows.flags.writeable = False
-        return rows
-
-    def by_run(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each run's number and the positions of its windows."""
-        order = np.argsort(self.run, kind="stable")
-        edges = np.flatnonzero(np.diff(self.run[order])) + 1
-        for rows in np.split(order, edges):
-            if len(rows):
-                yield int(self.run[rows[0]]), rows
-
-    def take(self, rows: NDArray[Any]) -> Windows:
-        """Some of the windows, by position (in any order) or mask."""
-        return Windows(self.values, self.width, self.start[rows], self.run[rows], self.y[rows])
-
-
-def sliding_windows(
-    stream: Stream,
-    width: int,
-    *,
-    step: int = 1,
-    per_state: int | None = None,
-    random_state: int | np.random.Generator | None = None,
-    labelled: bool = True,
-) -> Windows:
-    """All windows that do not cross a state switch.
-
-    No window crosses a recording boundary, a time gap or a missing value either. A run of length
-    ``T`` gives ``T - width + 1`` windows.
-
-    Parameters
-    ----------
-    stream : Stream
-    width : int
-        Steps per window, the paper's w.
-    step : int, default=1
-        Keep every ``step``-th window of each run.
-    per_state : int, optional
-        Keep this many windows of each state, drawn without replacement (the paper gives its
-        rivals 100). A state with fewer keeps all of its own, with a warning.
-    random_state : int or Generator, optional
-        For ``per_state``; the same number gives the same draw.
-    labelled : bool, default=True
-        False takes every complete window, whatever its states; ``y`` is then the state of each
-        window's last step, and ``run`` counts the stream's segments. A stream too short for a
-        window gives none, and no error.
-
-    Returns
-    -------
-    Windows
-        In the order of the stream.
-
-    Examples
-    --------
-    >>> import mlat
-    >>> stream = mlat.Stream([0.0, 1.0, 2.0, 7.0, 8.0, 9.0], ["a"] * 3 + ["b"] * 3)
-    >>> windows = mlat.sliding_windows(stream, width=2)
-    >>> windows.start.tolist(), windows.y.tolist()
-    ([0, 1, 3, 4], ['a', 'a', 'b', 'b'])
-    """
-    width = _whole(width, "width", "steps")
-    step = _whole(step, "step", "steps")
-    if per_state is not None:
-        per_state = _whole(per_state, "per_state", "windows")
-        if not labelled:
-            raise InputError("per_state counts windows by their state, so it needs labelled=True")
-    if labelled:
-        _check_width(stream, width)
-    runs = stream.runs if labelled else stream.segments
-    start, run = starts_in_runs(runs.start, runs.length, width, step)
-    windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
-    if per_state is not None:
-        rng = np.random.default_rng(random_state)
-        windows = windows.take(_draw(stream, runs.code[run], per_state, rng))
-    return windows
-
-
-def starts_in_runs(
-    start: NDArray[np.int64], length: NDArray[np.int64], width: int, step: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the windows of runs begin, and the run of each; runs are given by start and length."""
-    count = np.maximum(length - width, -step) // step + 1
-    run = np.repeat(np.arange(len(start)), count)
-    rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # within its run
-    return start[run] + step * rank, run
-
-
-def _whole(value: Any, name: str, unit: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number of {unit}, at least 1, not {value!r}")
-    return int(value)
-
-
-def _check_width(stream: Stream, width: int) -> None:
-    runs = stream.runs
-    if not len(stream):
-        raise InputError("the stream is empty: it has no steps to take windows of")
-    if not stream.labelled.any():
-        raise InputError(
-            "the stream has no states; say which state each step is in, or take windows of any "
-            "state with labelled=False"
-        )
-    if not len(runs):
-        missing = np.isnan(stream.values[stream.labelled]).mean(axis=0)
-        worst = int(np.argmax(missing))
-        raise InputError(
-            f"every labelled step misses a value, {missing[worst]:.0%} of them in channel "
-            f"{stream.channels[worst]!r}; fill the values in, or leave that channel out"
-        )
-    longest = int(np.argmax(runs.length))
-    if runs.length[longest] < width:
-        raise InputError(
-            f"width {width} is longer than every run; the longest is {runs.length[longest]} steps "
-            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}; "
-            f"choose a width of at most {runs.length[longest]}"
-        )
-    left = np.setdiff1d(np.arange(len(stream.classes)), runs.code[runs.length >= width])
-    if len(left):
-        names = ", ".join(str(stream.classes[code]) for code in left)
-        warnings.warn(
-            f"no run of {names} is {width} steps long, so it gives no window and cannot be "
-            "predicted; choose a smaller width to include it",
-            stacklevel=3,
-        )
-
-
-def _draw(
-    stream: Stream, codes: NDArray[np.int64], per_state: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    chosen = []
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        if len(rows) < per_state:
-            warnings.warn(
-                f"state {stream.classes[code]!s} has only {len(rows)} windows of the {per_state} "
-                "asked for; all are taken",
-                stacklevel=3,
-            )
-        chosen.append(rng.choice(rows, min(per_state, len(rows)), replace=False))
-    return np.sort(np.concatenate(chosen))
+    segments = np.split(order, np.flatnonzero(~follows) + 1)
+    return [(rows, np.concatenate([X[rows[0]], X[rows[1:], -1]])) for rows in segments]

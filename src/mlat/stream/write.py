@@ -1,4 +1,4 @@
-"""Predicted states into files."""
+"""Predicted states to files."""
 
 from __future__ import annotations
 
@@ -27,22 +27,29 @@ def write_states(
     *,
     extra: Mapping[str, ArrayLike] | None = None,
 ) -> None:
-    """Write the predicted state of each step as CSV, TSV or Parquet, all of it or nothing.
+    """Write the predicted state of each step as CSV, TSV or Parquet.
 
     The columns are ``step``, ``recording``, ``time`` and ``state`` where the stream has them,
-    ``predicted``, and the extra ones. No state is an empty field (a null in Parquet), and so is
-    NaN.
+    ``predicted``, and the extra ones. "No state" and NaN are empty fields (nulls in Parquet). The
+    file is written completely or not at all.
 
     Parameters
     ----------
     path : path
-        Its end says the format: ``.csv``, ``.tsv``, ``.csv.gz``, ``.tsv.gz`` or ``.parquet``.
+        Its suffix gives the format: ``.csv``, ``.tsv``, ``.csv.gz``, ``.tsv.gz`` or ``.parquet``.
     stream : Stream
         Of T steps.
     predicted : array of shape (T,)
         One state per step, written like the stream's own states.
     extra : mapping of names to arrays of shape (T,), optional
         Further columns, such as the distance to the nearest neighbour.
+
+    Raises
+    ------
+    InputError
+        If lengths or column names do not fit, or the format is not known.
+    DiskError
+        If the file cannot be written.
     """
     form = file_format(Path(path))
     table = _table(stream, predicted, extra or {})
@@ -79,7 +86,7 @@ def _arrow(column: Any) -> Any:
 
 
 def _write_text(table: Any, path: Path, form: FileFormat) -> None:
-    # Arrow quotes every text unless told not to, and then refuses those that need it.
+    # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
     for quoting in ("none", "needed"):
         options = pyarrow.csv.WriteOptions(delimiter=form.delimiter, quoting_style=quoting)
         try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InputError
 
-GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.gaps: one lost step makes 2, jitter stays below
+GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.stream: one lost step makes 2, jitter stays below
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...checks import Bools, Floats
 from ...errors import InputError
-from ...stream.read import column_source, read_stream
+from ...stream.read import open_table, read_stream
 from ..core.steps import Steps
 from .source import Arrival, Closing, Event, Notice
 
@@ -170,7 +170,7 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
     InputError
         No such file, a channel that it lacks, a value that is not a number.
     """
-    names = [str(name) for name in column_source(path).columns]
+    names = [str(name) for name in open_table(path).columns]
     roles = [name for name in ("seq", time) if name in names and name not in channels]
     try:
         # As numbers, not as a stream's time: a live source may well send steps out of order.

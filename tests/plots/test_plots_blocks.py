@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlat
+from mlat.explain import learned
+from mlat.plots import plot_blocks
+
+
+@pytest.mark.parametrize("name", ["filter", "admm", "lmnn"])
+def test_blocks_are_drawn_on_one_scale(metrics, name):
+    blocks = learned.blocks_of(metrics[name])
+    figure = plot_blocks(metrics[name], channels=["a", "b", "c"], max_blocks=3)
+    maps = [ax for ax in figure.axes if ax.get_title().startswith("lag")]
+    assert [ax.get_title() for ax in maps] == ["lag 0", "lag 2", "lag 3"]
+    limits = {ax.images[0].get_clim() for ax in maps}
+    assert len(limits) == 1
+    for ax, lag in zip(maps, (0, 2, 3), strict=True):
+        assert np.array_equal(ax.images[0].get_array(), blocks[lag])
+    (curve,) = [ax for ax in figure.axes if ax.get_xlabel() == "lag (steps)"]
+    assert np.allclose(curve.lines[0].get_ydata(), np.linalg.norm(blocks, axis=(1, 2)))
+
+
+def test_blocks_of_a_single_step_and_of_nothing():
+    plot_blocks(np.zeros((1, 2, 2)))
+    with pytest.raises(mlat.InputError, match=r"shape \(w, d, d\)"):
+        plot_blocks(np.zeros((2, 2)))
+    with pytest.raises(mlat.InputError, match="not fitted"):
+        plot_blocks(mlat.MLAT())
+    with pytest.raises(mlat.InputError, match="2 names for 3 channels"):
+        plot_blocks(np.zeros((1, 3, 3)), channels=["a", "b"])
