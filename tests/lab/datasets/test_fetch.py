@@ -28,7 +28,7 @@ from mlat.lab.datasets.files import describe
 
 
 class Server(ThreadingHTTPServer):
-    """Serves bytes by path, and misbehaves as told.
+    """Serves bytes by path, and misbehaves on request.
 
     Attributes
     ----------

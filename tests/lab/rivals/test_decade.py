@@ -26,7 +26,6 @@ from mlat.lab.rivals.decade import (
     step_probabilities,
 )
 from mlat.lab.rivals.networks import Split, Task, hold_out
-from naive_alignment import naive_squared, violation
 
 try:
     import torch
@@ -37,6 +36,20 @@ needs_torch = pytest.mark.skipif(torch is None, reason="needs PyTorch")
 seeds = st.integers(0, 2**32 - 1)
 
 # ---------------------------------------------------------------- expected alignment
+
+
+def naive_squared(x, y, p, q, weights):
+    """Along the paths p and q (n_draws, longest), one place after the other."""
+    total = 0.0
+    for draw, place in np.ndindex(weights.shape):
+        apart = x[p[draw, place]] - y[q[draw, place]]
+        total += weights[draw, place] * (apart @ apart)
+    return total
+
+
+def violation(distances):
+    """By how much the worst triplet breaks the triangle inequality."""
+    return (distances[:, None, :] - distances[:, :, None] - distances[None, :, :]).max()
 
 
 def all_paths(width, length):
@@ -219,7 +232,7 @@ def test_the_loss_is_the_papers():
 
 @needs_torch
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_warped_classes_among_noise_are_told_apart(seed):
+def test_warped_classes_among_noise_are_recognised(seed):
     X, y = ellipses(140, seed)
     X_test, y_test = ellipses(300, 100 + seed)
     model = DECADE(validation=None, max_iter=25, batch_size=32, random_state=seed).fit(X, y)
@@ -293,7 +306,7 @@ def test_training_stops_early_and_keeps_the_best_epoch():
     as_good = [epoch.loss for epoch in model.history_ if epoch.accuracy == accuracy.max()]
     assert model.history_[best].loss == min(as_good)
     assert accuracy[: model.n_iter_ - 4].max() == accuracy.max()
-    # The accuracy that is told is the one of those weights, among the windows learned from.
+    # The recorded accuracy is that of those weights, among the windows learned from.
     learn = hold_out(y, when["start"], y, 4, 0.25).learn
     apart = model.distance(X[model.validation_], X[learn])
     right = y[learn][apart.argmin(axis=1)] == y[model.validation_]

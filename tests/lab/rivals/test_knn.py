@@ -152,7 +152,7 @@ def test_neighbours_are_the_nearest_after_the_transformer(windows):
 
 
 class Timed(TransformerMixin, BaseEstimator):
-    """Remembers what it was told of time."""
+    """Remembers the times that it was given."""
 
     def fit(self, X, y, *, start=None, run=None):
         self.start_, self.run_, self.shape_ = start, run, X.shape

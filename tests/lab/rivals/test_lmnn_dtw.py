@@ -317,7 +317,7 @@ def test_learning_ends_when_alignments_stop_changing():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_warped_classes_among_noise_are_told_where_mdtw_and_lmnn_fail(seed):
+def test_warped_classes_among_noise_are_recognised_where_mdtw_and_lmnn_fail(seed):
     X, y = warped(120, seed)
     X_test, y_test = warped(300, 100 + seed)
 

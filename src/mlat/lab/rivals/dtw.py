@@ -375,133 +375,6 @@ def _with_boxes(columns: Floats, window: Ints, stride: int, width: int, band: in
 
 
 @jit
-def point_costs(points: Floats, x: Floats, begin: int, end: int, costs: Floats) -> None:
-    """Squared distances of one point (d,) to columns ``[begin, end)`` of ``points`` (d, m)."""
-    out = costs[begin:end]
-    n_channels, n_columns = len(points), len(out)
-    # Three channels a pass: most of the time of a plain loop goes into loading and storing `out`.
-    # What three leave over comes first, and starts the sums.
-    head = n_channels % 3
-    for channel in range(head):
-        x0, y0 = x[channel], points[channel, begin:end]
-        for c in range(n_columns):
-            u0 = x0 - y0[c]
-            out[c] = u0 * u0 if channel == 0 else out[c] + u0 * u0
-    for channel in range(head, n_channels, 3):
-        x0, x1, x2 = x[channel], x[channel + 1], x[channel + 2]
-        y0 = points[channel, begin:end]
-        y1 = points[channel + 1, begin:end]
-        y2 = points[channel + 2, begin:end]
-        if channel == 0:
-            for c in range(n_columns):
-                u0, u1, u2 = x0 - y0[c], x1 - y1[c], x2 - y2[c]
-                out[c] = (u0 * u0 + u1 * u1) + u2 * u2
-        else:
-            for c in range(n_columns):
-                u0, u1, u2 = x0 - y0[c], x1 - y1[c], x2 - y2[c]
-                out[c] = ((out[c] + u0 * u0) + u1 * u1) + u2 * u2
-
-
-@jit
-def local_costs(x: Floats, y: Floats) -> Floats:
-    """Squared distances of all pairs of steps of two series, shape (n, m)."""
-    costs = np.empty((len(x), len(y)))
-    columns = np.ascontiguousarray(y.T)
-    for a in range(len(x)):
-        point_costs(columns, x[a], 0, len(y), costs[a])
-    return costs
-
-
-@jit
-def box_costs(low: Floats, high: Floats, points: Floats, first: int, rest: Floats) -> None:
-    """What rows ``a`` to ``w - 1`` of a table must cost at least, for each block.
-
-    ``rest`` has shape (w + 1, n_blocks). A path has a cell in every row, which costs no less than
-    the distance of the query's step to the box of the points it may meet there.
-    """
-    width, n_channels, n_blocks = low.shape
-    cost = np.empty(n_blocks)
-    for block in range(n_blocks):
-        rest[width, block] = 0.0
-    for a in range(width - 1, -1, -1):
-        for block in range(n_blocks):
-            cost[block] = 0.0
-        for channel in range(n_channels):
-            x = points[first + a, channel]
-            lowest, highest = low[a, channel], high[a, channel]
-            for block in range(n_blocks):
-                u, v = lowest[block] - x, x - highest[block]
-                u = v if v > u else u
-                u = u if u > 0.0 else 0.0
-                cost[block] += u * u
-        for block in range(n_blocks):
-            rest[a, block] = rest[a + 1, block] + cost[block]
-
-
-@jit
-def next_row(
-    a: int,
-    costs: Floats,
-    stride: int,
-    band: int,
-    table: Floats,
-    diagonal: Floats,
-    left: Floats,
-    lowest: Floats,
-) -> None:
-    """Row ``a`` of the table of a block, in place of row ``a - 1``.
-
-    Cell ``b`` of lane ``l`` is ``table[b * LANES + l]``, infinite before row 0. ``lowest`` (LANES,)
-    becomes the row's minimum. The neighbours' values travel in buffers of their own: were they
-    read from the table, the compiler would have to assume that the store it has just made changes
-    them.
-    """
-    width = len(table) // LANES
-    start = 0.0 if a == 0 else np.inf
-    begin, end = max(0, a - band), min(width - 1, a + band)
-    for lane in range(LANES):
-        left[lane] = np.inf
-        lowest[lane] = np.inf
-        diagonal[lane] = table[(begin - 1) * LANES + lane] if begin > 0 else start
-    b = begin
-    while b < end:
-        # Two columns a pass, for half the traffic with the buffers.
-        cells = table[b * LANES : (b + 2) * LANES]
-        first, second = costs[b * stride :][:LANES], costs[(b + 1) * stride :][:LANES]
-        for lane in range(LANES):
-            above, above_next = cells[lane], cells[LANES + lane]
-            best = min(above, min(diagonal[lane], left[lane])) + first[lane]
-            best_next = min(above_next, min(above, best)) + second[lane]
-            cells[lane], cells[LANES + lane] = best, best_next
-            diagonal[lane], left[lane] = above_next, best_next
-            lowest[lane] = min(lowest[lane], min(best, best_next))
-        b += 2
-    if b == end:
-        cells, first = table[b * LANES : (b + 1) * LANES], costs[b * stride :][:LANES]
-        for lane in range(LANES):
-            best = min(cells[lane], min(diagonal[lane], left[lane])) + first[lane]
-            cells[lane] = best
-            lowest[lane] = min(lowest[lane], best)
-
-
-@jit
-def insert(cost: float, window: int, costs: Floats, windows: Ints) -> None:
-    """Put a candidate among the k nearest: smaller cost first, then earlier window."""
-    k = len(costs)
-    if cost > costs[k - 1] or (cost == costs[k - 1] and window > windows[k - 1]):
-        return
-    place = k - 1
-    while place > 0 and (
-        cost < costs[place - 1] or (cost == costs[place - 1] and window < windows[place - 1])
-    ):
-        costs[place] = costs[place - 1]
-        windows[place] = windows[place - 1]
-        place -= 1
-    costs[place] = cost
-    windows[place] = window
-
-
-@jit
 def search_blocks(
     points: Floats,
     first: Ints,
@@ -605,6 +478,132 @@ def all_costs(
             for lane in range(LANES):
                 if block_window[block, lane] >= 0:
                     out[query, block_window[block, lane]] = table[(width - 1) * LANES + lane]
+
+
+@jit
+def insert(cost: float, window: int, costs: Floats, windows: Ints) -> None:
+    """Put a candidate among the k nearest: smaller cost first, then earlier window."""
+    k = len(costs)
+    if cost > costs[k - 1] or (cost == costs[k - 1] and window > windows[k - 1]):
+        return
+    place = k - 1
+    while place > 0 and (
+        cost < costs[place - 1] or (cost == costs[place - 1] and window < windows[place - 1])
+    ):
+        costs[place] = costs[place - 1]
+        windows[place] = windows[place - 1]
+        place -= 1
+    costs[place] = cost
+    windows[place] = window
+
+
+@jit
+def next_row(
+    a: int,
+    costs: Floats,
+    stride: int,
+    band: int,
+    table: Floats,
+    diagonal: Floats,
+    left: Floats,
+    lowest: Floats,
+) -> None:
+    """Row ``a`` of the table of a block, in place of row ``a - 1``.
+
+    Cell ``b`` of lane ``l`` is ``table[b * LANES + l]``, infinite before row 0. ``lowest`` (LANES,)
+    becomes the row's minimum. The neighbours' values are kept in buffers of their own: if they
+    were read from the table, the compiler would have to assume that its last store changes them.
+    """
+    width = len(table) // LANES
+    start = 0.0 if a == 0 else np.inf
+    begin, end = max(0, a - band), min(width - 1, a + band)
+    for lane in range(LANES):
+        left[lane] = np.inf
+        lowest[lane] = np.inf
+        diagonal[lane] = table[(begin - 1) * LANES + lane] if begin > 0 else start
+    b = begin
+    while b < end:
+        # Two columns a pass, for half the traffic with the buffers.
+        cells = table[b * LANES : (b + 2) * LANES]
+        first, second = costs[b * stride :][:LANES], costs[(b + 1) * stride :][:LANES]
+        for lane in range(LANES):
+            above, above_next = cells[lane], cells[LANES + lane]
+            best = min(above, min(diagonal[lane], left[lane])) + first[lane]
+            best_next = min(above_next, min(above, best)) + second[lane]
+            cells[lane], cells[LANES + lane] = best, best_next
+            diagonal[lane], left[lane] = above_next, best_next
+            lowest[lane] = min(lowest[lane], min(best, best_next))
+        b += 2
+    if b == end:
+        cells, first = table[b * LANES : (b + 1) * LANES], costs[b * stride :][:LANES]
+        for lane in range(LANES):
+            best = min(cells[lane], min(diagonal[lane], left[lane])) + first[lane]
+            cells[lane] = best
+            lowest[lane] = min(lowest[lane], best)
+
+
+@jit
+def box_costs(low: Floats, high: Floats, points: Floats, first: int, rest: Floats) -> None:
+    """Lower bounds of what rows ``a`` to ``w - 1`` of a table cost, for each block.
+
+    ``rest``, shape (w + 1, n_blocks), is written. A path has a cell in every row, which costs no
+    less than the distance of the query's step to the box of the points it may meet there.
+    """
+    width, n_channels, n_blocks = low.shape
+    cost = np.empty(n_blocks)
+    for block in range(n_blocks):
+        rest[width, block] = 0.0
+    for a in range(width - 1, -1, -1):
+        for block in range(n_blocks):
+            cost[block] = 0.0
+        for channel in range(n_channels):
+            x = points[first + a, channel]
+            lowest, highest = low[a, channel], high[a, channel]
+            for block in range(n_blocks):
+                u, v = lowest[block] - x, x - highest[block]
+                u = v if v > u else u
+                u = u if u > 0.0 else 0.0
+                cost[block] += u * u
+        for block in range(n_blocks):
+            rest[a, block] = rest[a + 1, block] + cost[block]
+
+
+@jit
+def point_costs(points: Floats, x: Floats, begin: int, end: int, costs: Floats) -> None:
+    """Squared distances of one point (d,) to columns ``[begin, end)`` of ``points`` (d, m)."""
+    out = costs[begin:end]
+    n_channels, n_columns = len(points), len(out)
+    # Three channels a pass: most of the time of a plain loop goes into loading and storing `out`.
+    # What three leave over comes first, and starts the sums.
+    head = n_channels % 3
+    for channel in range(head):
+        x0, y0 = x[channel], points[channel, begin:end]
+        for c in range(n_columns):
+            u0 = x0 - y0[c]
+            out[c] = u0 * u0 if channel == 0 else out[c] + u0 * u0
+    for channel in range(head, n_channels, 3):
+        x0, x1, x2 = x[channel], x[channel + 1], x[channel + 2]
+        y0 = points[channel, begin:end]
+        y1 = points[channel + 1, begin:end]
+        y2 = points[channel + 2, begin:end]
+        if channel == 0:
+            for c in range(n_columns):
+                u0, u1, u2 = x0 - y0[c], x1 - y1[c], x2 - y2[c]
+                out[c] = (u0 * u0 + u1 * u1) + u2 * u2
+        else:
+            for c in range(n_columns):
+                u0, u1, u2 = x0 - y0[c], x1 - y1[c], x2 - y2[c]
+                out[c] = ((out[c] + u0 * u0) + u1 * u1) + u2 * u2
+
+
+@jit
+def local_costs(x: Floats, y: Floats) -> Floats:
+    """Squared distances of all pairs of steps of two series, shape (n, m)."""
+    costs = np.empty((len(x), len(y)))
+    columns = np.ascontiguousarray(y.T)
+    for a in range(len(x)):
+        point_costs(columns, x[a], 0, len(y), costs[a])
+    return costs
 
 
 @jit

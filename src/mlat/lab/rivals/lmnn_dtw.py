@@ -463,12 +463,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def joined(parts: list[Pairs]) -> Pairs:
-        return Pairs(
-            np.concatenate([part.left for part in parts]),
-            np.concatenate([part.right for part in parts]),
-            np.concatenate([part.costs for part in parts]),
-            np.concatenate([part.moves for part in parts]),
-        )
+        return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def nearest_targets(
