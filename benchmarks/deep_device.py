@@ -23,9 +23,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from mlat.errors import InputError
+from mlat.errors import MlatError, require_package
 from mlat.lab.rivals.decade import DECADE
-from mlat.lab.rivals.networks import pick_device, require_torch
+from mlat.lab.rivals.networks import pick_device
 from mlat.lab.rivals.siamese import SiameseLSTM
 
 ESTIMATORS = {"DECADE": DECADE, "SiameseLSTM": SiameseLSTM}
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=None, help="of PyTorch (default: its own)")
     arguments = parser.parse_args()
 
-    torch = require_torch("this benchmark")
+    torch = require_package("torch", "deep", "this benchmark", title="PyTorch")
     device = pick_device(torch, arguments.device)
     what = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     threads = arguments.threads or torch.get_num_threads()
@@ -109,5 +109,5 @@ if __name__ == "__main__":
     warnings.simplefilter("error", UserWarning)  # a fit without validation would not compare
     try:
         main()
-    except InputError as error:
+    except MlatError as error:
         sys.exit(f"deep_device: {error}")

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import mlat
-from mlat import datasets
+from mlat.lab import datasets
 from mlat.lab.experiments.protocol import split, split_seed
 from mlat.neighbours.search import NearestNeighbors
 

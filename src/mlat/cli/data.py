@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +14,13 @@ from ..errors import InputError
 from ..lab.datasets.catalog import SETS, get_set
 from ..lab.datasets.check import SetCheck, check
 from ..lab.datasets.fetch import UCI, fetch
+from .one_line import OneLineGroup
 
-app = typer.Typer(help="The UCI data sets: download them, or check a copy.", no_args_is_help=True)
+app = typer.Typer(
+    cls=OneLineGroup,
+    help="The UCI data sets: download them, or check a copy.",
+    no_args_is_help=True,
+)
 
 Sets = Annotated[
     list[str] | None, typer.Argument(metavar="[SET]...", help=f"{', '.join(SETS)}; default all.")
@@ -34,22 +37,20 @@ def fetch_command(
     data: Data = None,
     base: Annotated[str, typer.Option("--base", help="Where UCI's addresses start.")] = UCI,
 ) -> None:
-    """Download sets from UCI and check every file; go on where a download stopped."""
-    with _one_line():
-        for name in _names(sets):
-            typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
+    """Download sets from UCI and check every file; continue a download that stopped."""
+    for name in _names(sets):
+        typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
 
 
 @app.command("check")
 def check_command(sets: Sets = None, data: Data = None) -> None:
     """Compare every file of a copy with UCI's checksums; exit status 2 if one is not right."""
-    with _one_line():
-        results = [check(name, data) for name in _names(sets)]
-        Console().print(_table(results))
-        problems = [result.problem for result in results if not result.all_right]
-        if problems:
-            more = f" (and {len(problems) - 1} more sets not right)" if len(problems) > 1 else ""
-            raise InputError(problems[0] + more)
+    results = [check(name, data) for name in _names(sets)]
+    Console().print(_table(results))
+    problems = [result.problem for result in results if not result.all_right]
+    if problems:
+        more = f" (and {len(problems) - 1} more sets not right)" if len(problems) > 1 else ""
+        raise InputError(problems[0] + more)
 
 
 def _fetch_with_bar(name: str, data: Path | None, base: str) -> Path:
@@ -64,7 +65,7 @@ def _fetch_with_bar(name: str, data: Path | None, base: str) -> Path:
 
 
 def _names(sets: list[str] | None) -> list[str]:
-    # All names are looked at before the first long download.
+    # All names are checked before the first long download.
     return [get_set(name).name for name in sets] if sets else list(SETS)
 
 
@@ -81,13 +82,3 @@ def _table(results: list[SetCheck]) -> Table:
             table.add_row(result.name, person.person, *(str(len(c)) for c in counts), style=style)
         table.add_section()
     return table
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Bad input ends with one line and status 2, however the commands are mounted."""
-    try:
-        yield
-    except InputError as error:
-        typer.echo(f"mlat: {error}", err=True)
-        raise typer.Exit(2) from None

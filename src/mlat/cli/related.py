@@ -7,12 +7,11 @@ from pathlib import Path
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, MissingPackageError, require_package
 from ..lab.experiments.journal import Journal
 from ..lab.experiments.people import People
 from ..lab.experiments.related import on_all_windows, related_experiment
 from ..lab.experiments.runner import Experiment, plan
-from ..lab.rivals.networks import require_torch
 from .jobs import do_jobs, doers
 from .output import check_can_write, make_folder
 
@@ -67,8 +66,8 @@ def _lacking(experiment: Experiment) -> tuple[str, ...]:
     names = tuple(name for name, system in experiment.systems.items() if system.needs == "torch")
     if names:
         try:
-            require_torch("either")
-        except InputError as error:
+            require_package("torch", "deep", "either", title="PyTorch")
+        except MissingPackageError as error:
             typer.echo(f"without {', '.join(names)}: {error}", err=True)
             return names
     return ()

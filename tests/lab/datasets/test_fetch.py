@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from mlat import InputError
 from mlat.cli.data import app
+from mlat.errors import MissingPackageError, MlatError, ServiceError
 from mlat.lab.datasets import SETS, load
-from mlat.lab.datasets import files as manifest_module
+from mlat.lab.datasets import files as files_module
 from mlat.lab.datasets.fetch import CHUNK, ResumingDownloader, fetch
 from mlat.lab.datasets.files import describe
 
@@ -27,7 +28,7 @@ from mlat.lab.datasets.files import describe
 
 
 class Server(ThreadingHTTPServer):
-    """Serves bytes by path, and misbehaves as told.
+    """Serves bytes by path, and misbehaves on request.
 
     Attributes
     ----------
@@ -150,7 +151,7 @@ def tiny_manifest(monkeypatch):
         name: {file: describe(content) for file, content in data_files(name).items()}
         for name in ("scma", "emg", "vicon")
     }
-    monkeypatch.setattr(manifest_module, "_shipped", lambda: known)
+    monkeypatch.setattr(files_module, "_shipped", lambda: known)
     monkeypatch.delenv("MLAT_DATA", raising=False)
 
 
@@ -163,7 +164,7 @@ def address(name: str, which: int = 0) -> str:
     return "/" + unquote(SETS[name].addresses[which])
 
 
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
+def one_line(error: pytest.ExceptionInfo[MlatError]) -> str:
     text = str(error.value)
     assert "\n" not in text
     return text
@@ -239,7 +240,7 @@ def test_a_dropped_connection_is_resumed_from_where_it_broke(server, tmp_path):
 def test_a_later_run_goes_on_where_an_earlier_one_gave_up(server, tmp_path):
     server.files[address("scma")] = zip_of(in_folder("scma"))
     server.drop_after = [5 * CHUNK, 0, 0]
-    with pytest.raises(InputError) as error:
+    with pytest.raises(ServiceError) as error:
         fetch("scma", tmp_path, base=server.base, attempts=3, wait=0)
     assert "cannot be downloaded" in one_line(error)
     assert f"{5 * CHUNK:,} bytes are kept, run the command again to go on" in one_line(error)
@@ -275,7 +276,7 @@ def test_a_busy_server_is_asked_again(server, tmp_path):
 
 
 def test_no_server(tmp_path):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(ServiceError) as error:
         fetch("scma", tmp_path, base="http://127.0.0.1:9", attempts=2, wait=0)
     assert "cannot be downloaded: no connection" in one_line(error)
 
@@ -317,7 +318,7 @@ def test_a_wrong_archive_is_refused_and_nothing_is_kept(server, tmp_path, body, 
 
 
 def test_no_address_has_it(server, tmp_path):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(ServiceError) as error:
         fetch("scma", tmp_path, base=server.base)
     assert "scma is at none of its addresses" in one_line(error)
     assert "UCI data set 287" in one_line(error)
@@ -325,7 +326,7 @@ def test_no_address_has_it(server, tmp_path):
 
 def test_a_refusal_is_not_retried(server, tmp_path):
     server.statuses = [403]
-    with pytest.raises(InputError, match="cannot be downloaded: 403"):
+    with pytest.raises(ServiceError, match="cannot be downloaded: 403"):
         fetch("scma", tmp_path, base=server.base)
 
 
@@ -333,7 +334,7 @@ def test_without_the_rar_package_the_download_is_kept_for_later(server, tmp_path
     server.files[address("emg")] = zip_of({"x.rar": rar_of(in_folder("emg"))})
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "unrar.cffi.unrarlib", None)
-        with pytest.raises(InputError) as error:
+        with pytest.raises(MissingPackageError) as error:
             fetch("emg", tmp_path, base=server.base)
     assert "pip install 'mlat[data]'" in one_line(error)
     assert names(tmp_path) == ["emg.download"]
@@ -344,13 +345,13 @@ def test_without_the_rar_package_the_download_is_kept_for_later(server, tmp_path
 
 def test_without_pooch(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(InputError, match="downloading needs the pooch package"):
+    with pytest.raises(MissingPackageError, match="downloading needs the pooch package"):
         fetch("scma", tmp_path)
 
 
 def test_a_file_in_place_of_the_folder(tmp_path):
     (tmp_path / "x.zip").write_bytes(b"")
-    with pytest.raises(InputError, match="is a file; give --data a folder"):
+    with pytest.raises(InputError, match="is a file; give `data` a folder"):
         fetch("scma", tmp_path / "x.zip")
 
 

@@ -1,5 +1,6 @@
-"""DECADE: its loss and search against slow oracles, and a problem it is made for."""
+"""DECADE: expected alignment against all paths, its loss and search against slow oracles."""
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -7,20 +8,137 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 
 from doc_examples import DOCS, run_examples
 from mlat import LMNN, InputError
-from mlat.lab.rivals import MDTW, MetricKNN
-from mlat.lab.rivals.decade import DECADE, ExpectedAlignment, MarginLearner, draw_paths
-from mlat.lab.rivals.networks import Division, hold_out
-from naive_alignment import naive_squared, violation
+from mlat.lab.rivals import MDTW, MetricKNN, dtw
+from mlat.lab.rivals.decade import (
+    DECADE,
+    Draws,
+    ExpectedAlignment,
+    MarginLearner,
+    draw_paths,
+    drawn_distances,
+    meeting_weights,
+    step_probabilities,
+)
+from mlat.lab.rivals.networks import Split, Task, hold_out
 
-torch = pytest.importorskip("torch")  # nothing above imports it
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="needs PyTorch")
+seeds = st.integers(0, 2**32 - 1)
+
+# ---------------------------------------------------------------- expected alignment
+
+
+def naive_squared(x, y, p, q, weights):
+    """Along the paths p and q (n_draws, longest), one place after the other."""
+    total = 0.0
+    for draw, place in np.ndindex(weights.shape):
+        apart = x[p[draw, place]] - y[q[draw, place]]
+        total += weights[draw, place] * (apart @ apart)
+    return total
+
+
+def violation(distances):
+    """By how much the worst triplet breaks the triangle inequality."""
+    return (distances[:, None, :] - distances[:, :, None] - distances[None, :, :]).max()
+
+
+def all_paths(width, length):
+    for moves in itertools.combinations(range(1, length), width - 1):
+        yield np.searchsorted(moves, np.arange(length), side="right")
+
+
+@settings(max_examples=40)
+@given(seeds, st.integers(1, 9), st.integers(1, 6), st.integers(1, 5))
+def test_paths_go_from_the_first_step_to_the_last_and_skip_none(seed, width, n_draws, n):
+    steps, weights = draw_paths(n, width, n_draws, np.random.RandomState(seed))
+    lengths = (weights > 0).sum(axis=1)
+    assert ((lengths >= width) & (lengths <= 2 * width - 1)).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1 / n_draws)
+    for series, draw in np.ndindex(n, n_draws):
+        path = steps[series, draw, : lengths[draw]]
+        assert path[0] == 0
+        assert path[-1] == width - 1
+        assert set(np.diff(path)) <= {0, 1}
+
+
+def test_all_paths_of_a_length_are_equally_likely():
+    steps, weights = draw_paths(4000, 3, 6, np.random.RandomState(0))
+    for length in (3, 4, 5):
+        drawn = steps[:, (weights > 0).sum(axis=1) == length, :length].reshape(-1, length)
+        expected = {tuple(path) for path in all_paths(3, length)}
+        found, counts = np.unique(drawn, axis=0, return_counts=True)
+        assert {tuple(path) for path in found} == expected
+        np.testing.assert_allclose(counts / len(drawn), 1 / len(expected), atol=0.03)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_meetings_are_those_of_all_pairs_of_paths(width):
+    expected = np.zeros((width, width))
+    for length in range(width, 2 * width):
+        paths = np.array(list(all_paths(width, length)))
+        at = np.stack([(paths == a).mean(axis=0) for a in range(width)], axis=1)
+        np.testing.assert_allclose(step_probabilities(width, length), at)
+        for p, q in itertools.product(paths, paths):
+            np.add.at(expected, (p, q), 1 / (len(paths) ** 2 * length * width))
+    found = meeting_weights(width)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(found.sum(axis=1), 1 / width)
+    assert np.linalg.eigvalsh(found).min() > -1e-15
+
+
+@settings(max_examples=30)
+@given(seeds, st.integers(1, 6), st.integers(1, 5))
+def test_distances_along_paths_are_the_obvious_ones(seed, width, n_draws):
+    rng = np.random.RandomState(seed)
+    F, G = rng.normal(size=(3, width, 2)), rng.normal(size=(2, width, 2))
+    steps, weights = draw_paths(5, width, n_draws, rng)
+    found = drawn_distances(F, G, Draws(steps[:3], weights), Draws(steps[3:], weights))
+    for i, j in np.ndindex(3, 2):
+        expected = naive_squared(F[i], G[j], steps[i], steps[3 + j], weights)
+        assert found[i, j] ** 2 == pytest.approx(expected)
+
+
+@settings(max_examples=60)
+@given(seeds, st.integers(1, 8), st.integers(1, 6), st.floats(0.01, 100))
+def test_it_is_a_pseudo_metric_while_series_keep_their_paths(seed, width, n_draws, scale):
+    rng = np.random.RandomState(seed)
+    # Repeated values make many series at distance 0 of each other and many tight triangles.
+    F = scale * rng.randint(0, 3, size=(9, width, 2)).astype(float)
+    draws = draw_paths(len(F), width, n_draws, rng)
+    distances = drawn_distances(F, F, draws, draws)
+    np.testing.assert_array_equal(distances, distances.T)
+    assert (np.diag(distances) == 0).all()
+    assert violation(distances) <= 1e-12 * scale
+    expected = ExpectedAlignment(width).distances(F, F)
+    assert violation(expected) <= 1e-12 * scale
+
+
+def test_time_warping_is_no_metric():
+    x, y, z = [[0.0], [0.0], [0.0]], [[0.0], [0.0], [2.0]], [[0.0], [2.0], [2.0]]
+    warped = np.sqrt(dtw.pairwise(np.array([x, y, z])))
+    assert warped[0, 2] > warped[0, 1] + warped[1, 2] + 0.8
+    draws = draw_paths(3, 3, 8, np.random.RandomState(0))
+    assert violation(drawn_distances(np.array([x, y, z]), np.array([x, y, z]), draws, draws)) <= 0
+
+
+# ---------------------------------------------------------------- the estimator
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
+    if torch is None:
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -55,6 +173,7 @@ def tiny(**parameters):
     return DECADE(**{**usual, **parameters})
 
 
+@needs_torch
 def test_draws_tend_to_the_expectation():
     X, y = small()
     model = tiny().fit(X, y)
@@ -68,6 +187,7 @@ def test_draws_tend_to_the_expectation():
     assert errors == sorted(errors, reverse=True)
 
 
+@needs_torch
 def test_a_fitted_distance_is_a_pseudo_metric():
     X, y = small()
     model = tiny().fit(X, y)
@@ -76,6 +196,7 @@ def test_a_fitted_distance_is_a_pseudo_metric():
         assert violation(distances) < 1e-12
 
 
+@needs_torch
 def test_the_loss_is_the_papers():
     X, y = small(n=12, width=4)
     rng = np.random.RandomState(3)
@@ -83,20 +204,10 @@ def test_the_loss_is_the_papers():
     # Rows 0, 2, 4 … are of label 0; the last target of row 1 is not there.
     targets = np.array([[(i + 2) % 12, (i + 4) % 12] for i in range(12)])
     targets[1, 1] = -1
-    learner = MarginLearner(
-        torch,
-        network,
-        torch.as_tensor(X, dtype=torch.float32),
-        y,
-        Division(np.arange(12), np.empty(0, np.int64)),
-        targets,
-        rng,
-        n_impostors=3,
-        n_draws=4,
-        batch_size=5,
-        learning_rate=1e-3,
-        weight_decay=0.0,
-    )
+    everything = Split(np.arange(12), np.empty(0, np.int64))
+    X_tensor = torch.as_tensor(X, dtype=torch.float32)
+    task = Task(torch, network, X_tensor, y, np.arange(12), y, everything, rng)
+    learner = MarginLearner(task, targets, DECADE(n_impostors=3, n_draws=4, batch_size=5))
     rows = np.array([1, 8, 3])
     impostors = learner._impostors()
     draws = draw_paths(12, 4, 4, rng)
@@ -119,8 +230,9 @@ def test_the_loss_is_the_papers():
     np.testing.assert_array_equal(impostors, np.argsort(apart, axis=1)[:, :3])
 
 
+@needs_torch
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_warped_classes_among_noise_are_told_apart(seed):
+def test_warped_classes_among_noise_are_recognised(seed):
     X, y = ellipses(140, seed)
     X_test, y_test = ellipses(300, 100 + seed)
     model = DECADE(validation=None, max_iter=25, batch_size=32, random_state=seed).fit(X, y)
@@ -131,6 +243,7 @@ def test_warped_classes_among_noise_are_told_apart(seed):
     assert score > lmnn.score(X_test, y_test) + 0.1
 
 
+@needs_torch
 def test_neighbours_are_the_nearest_by_the_expected_distance():
     X, y = small()
     model = tiny(n_neighbors=3).fit(X[:30], y[:30])
@@ -144,6 +257,7 @@ def test_neighbours_are_the_nearest_by_the_expected_distance():
         np.testing.assert_array_equal(model.predict(X[i : i + 1]), model.predict(X[30:])[i - 30])
 
 
+@needs_torch
 def test_a_seed_repeats_a_run_to_the_last_bit_and_touches_nothing_else():
     X, y = small()
     theirs = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -159,6 +273,7 @@ def test_a_seed_repeats_a_run_to_the_last_bit_and_touches_nothing_else():
     assert torch.get_num_threads() == 1
 
 
+@needs_torch
 def test_the_unit_and_offset_of_a_channel_do_not_matter():
     X, y = small()
     model = tiny().fit(X, y)
@@ -169,6 +284,7 @@ def test_the_unit_and_offset_of_a_channel_do_not_matter():
     assert np.isfinite(tiny().fit(still, y).kneighbors(still)[0]).all()
 
 
+@needs_torch
 def test_a_pickled_model_predicts_the_same():
     X, y = small()
     model = tiny().fit(X, y)
@@ -176,6 +292,7 @@ def test_a_pickled_model_predicts_the_same():
     np.testing.assert_array_equal(again.kneighbors(X)[0], model.kneighbors(X)[0])
 
 
+@needs_torch
 def test_training_stops_early_and_keeps_the_best_epoch():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 4, 3)), np.repeat([0, 1], 60)
@@ -189,13 +306,14 @@ def test_training_stops_early_and_keeps_the_best_epoch():
     as_good = [epoch.loss for epoch in model.history_ if epoch.accuracy == accuracy.max()]
     assert model.history_[best].loss == min(as_good)
     assert accuracy[: model.n_iter_ - 4].max() == accuracy.max()
-    # The accuracy that is told is the one of those weights, among the windows learned from.
+    # The recorded accuracy is that of those weights, among the windows learned from.
     learn = hold_out(y, when["start"], y, 4, 0.25).learn
     apart = model.distance(X[model.validation_], X[learn])
     right = y[learn][apart.argmin(axis=1)] == y[model.validation_]
     assert right.mean() == pytest.approx(accuracy[best])
 
 
+@needs_torch
 def test_few_windows_are_trained_without_validation_unless_it_was_asked_for():
     X, y = small(n=8)
     with pytest.warns(UserWarning, match="too few windows for a validation block"):
@@ -206,6 +324,7 @@ def test_few_windows_are_trained_without_validation_unless_it_was_asked_for():
         tiny(validation=0.2).fit(X, y)
 
 
+@needs_torch
 def test_a_device_works_or_is_said_not_to_be_there():
     X, y = small()
     with pytest.raises(InputError, match=r"^there is no device 'cuda:77'; PyTorch .* finds cpu"):
@@ -220,34 +339,7 @@ def test_a_device_works_or_is_said_not_to_be_there():
     np.testing.assert_allclose(there.distance(X), here.distance(X), rtol=1e-3, atol=1e-5)
 
 
-def test_without_pytorch_it_says_how_to_install_it():
-    code = """
-import sys
-import mlat.lab.rivals
-assert "torch" not in sys.modules
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name == "torch" or name.startswith("torch."):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Missing())
-import mlat
-from mlat.lab.rivals.decade import DECADE
-from mlat.lab.rivals.siamese import SiameseLSTM
-for estimator in (DECADE(), SiameseLSTM()):
-    try:
-        estimator.fit([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [1.0, 2.0]], [0, 0, 1, 1])
-    except mlat.InputError as error:
-        print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        f"{name} needs PyTorch; install it: pip install 'mlat[deep]'"
-        for name in ("DECADE", "SiameseLSTM")
-    ]
-
-
+@needs_torch
 @pytest.mark.parametrize(
     ("parameters", "y", "line"),
     [
@@ -269,6 +361,7 @@ def test_bad_input_is_one_clear_line(parameters, y, line):
     assert "\n" not in str(caught.value)
 
 
+@needs_torch
 def test_bad_windows_are_one_clear_line():
     X, y = small()
     X[3, 1, 0] = np.nan
@@ -284,6 +377,7 @@ def test_bad_windows_are_one_clear_line():
         model.fit(X, y, start=np.linspace(0, 1, 40))
 
 
+@needs_torch
 def test_scikit_learn_accepts_it_with_no_check_skipped():
     # One of the checks is skipped unless this variable is set before SciPy is first imported.
     code = (
@@ -298,32 +392,6 @@ def test_scikit_learn_accepts_it_with_no_check_skipped():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
+@needs_torch
 def test_page():
     run_examples(DOCS / "decade.md")
-
-
-def test_one_thread_is_no_slower_under_limits_than_without():
-    # Where PyTorch is first imported under threadpoolctl's limits, as in a worker process, its
-    # number of threads and OpenMP's once came apart: a fit took thirty times as long.
-    code = """if 1:
-        import time
-        import numpy as np
-        from threadpoolctl import threadpool_limits
-        from mlat.lab.rivals.decade import DECADE
-
-        y = np.repeat(np.arange(3), 60)
-        X = np.random.default_rng(0).normal(size=(180, 8, 4)) + y[:, None, None]
-
-        def seconds():
-            began = time.process_time()
-            DECADE(max_iter=5, patience=5, n_jobs=1, random_state=0).fit(X, y)
-            return time.process_time() - began
-
-        with threadpool_limits(1):
-            seconds()
-        with threadpool_limits(1):
-            limited = min(seconds(), seconds())
-        print(limited / min(seconds(), seconds()))
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 5

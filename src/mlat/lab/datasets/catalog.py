@@ -19,7 +19,7 @@ class UciSet:
     Attributes
     ----------
     name : str
-        The short name used everywhere in this library.
+        Its short name in this library.
     title : str
         UCI's name of the set.
     number : int
@@ -61,20 +61,20 @@ class UciSet:
         return None
 
     def person_of(self, file: str) -> str:
-        """Who a file of the set is about, from its path below the set's folder."""
+        """The person that a file is of, from its path below the set's folder."""
         if self.people == ("all",):
             return "all"
         return file.split("/")[0].removesuffix(".csv")
 
     def select(self, people: People) -> tuple[str, ...]:
-        """The people asked for, in the order asked; all of them by default."""
+        """The requested people, in the order of the request; all of them by default."""
         if people is None:
             return self.people
-        asked = [people] if isinstance(people, str | int) else list(people)
-        if not asked:
+        wanted = [people] if isinstance(people, str | int) else list(people)
+        if not wanted:
             raise InputError(f"{self.name}: no people asked for; leave `people` out for everyone")
         chosen = []
-        for person in asked:
+        for person in wanted:
             # A bare number stands for UCI's "sub" and that number.
             matches = [p for p in (str(person), f"sub{person}") if p in self.people]
             if not matches:

@@ -1,4 +1,4 @@
-"""Comparing a copy of a set with UCI's, file by file."""
+"""Compare a copy of a set with UCI's, file by file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import MlatError
 from .catalog import UciSet, get_set
 from .files import describe, manifest, open_set
 
@@ -36,7 +36,7 @@ class SetCheck:
         Where the copy is; None if there is none.
     people : tuple of PersonCheck
     problem : str
-        One line on the first thing wrong; empty if nothing is.
+        One line on what is wrong; empty if nothing is.
     """
 
     name: str
@@ -61,27 +61,27 @@ def check(name: str, data: str | os.PathLike[str] | None = None) -> SetCheck:
     """
     uci = get_set(name)
     try:
-        source = open_set(uci, data)
-    except InputError as error:
+        copy = open_set(uci, data)
+    except MlatError as error:
         return SetCheck(uci.name, None, (), str(error))
     results: dict[str, dict[str, list[str]]] = {
         person: {"ok": [], "missing": [], "different": []} for person in uci.people
     }
-    with source:
+    with copy:
         for file, known in manifest(uci).items():
-            if file not in source.files:
+            if file not in copy.files:
                 verdict = "missing"
             else:
                 try:
-                    verdict = "ok" if describe(source.read(file)) == known else "different"
-                except InputError:  # it is there, and cannot be read
+                    verdict = "ok" if describe(copy.read(file)) == known else "different"
+                except MlatError:  # it is there, and cannot be read
                     verdict = "different"
             results[uci.person_of(file)][verdict].append(file)
     people = tuple(
         PersonCheck(person, tuple(r["ok"]), tuple(r["missing"]), tuple(r["different"]))
         for person, r in results.items()
     )
-    return SetCheck(uci.name, source.place, people, _problem(uci, source.place, people))
+    return SetCheck(uci.name, copy.place, people, _problem(uci, copy.place, people))
 
 
 def _problem(uci: UciSet, place: Path, people: tuple[PersonCheck, ...]) -> str:

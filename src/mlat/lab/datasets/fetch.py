@@ -1,11 +1,17 @@
-"""Downloading the sets from UCI, checked file by file before they count as there."""
+"""Download the sets from UCI; a set is put in place only when every file is there and correct.
+
+`pooch` frames the download. Three of its parts do not fit and are not used. Its known-hash check is
+of archives, and UCI packs the same files anew from time to time: the content of each file is
+checked instead. Its `Unzip` writes everything to disk and knows no rar: here files go from the
+archive, a zip, a rar or a rar in a zip, through the check into a new zip, which replaces an older
+one at the end. Its downloaders start over when a connection breaks: `ResumingDownloader` goes on.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
-import shutil
 import tempfile
 import time
 import zipfile
@@ -15,217 +21,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import requests
-
-from ...errors import InputError
+from ...errors import (
+    DiskError,
+    InputError,
+    MissingPackageError,
+    ServiceError,
+    require_package,
+)
 from .catalog import UciSet, get_set
 from .check import check
 from .files import data_folder, describe, manifest
 
-# -------------------------------------------------------------------- unpack
-# The data files of a set out of an archive as UCI serves it: a zip, a rar, or a rar in a zip.
-
-
-class BadArchiveError(InputError):
-    """The archive is at fault, so that it is of no use to keep it."""
-
-
-_RAR_START = b"Rar!\x1a\x07"
-
-
-def data_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Each data file of the set in the archive: its path below the set's folder and its content.
-
-    Everything else in the archive is passed over, and nothing is written, so no member can land
-    outside a folder.
-    """
-    with archive.open("rb") as file:
-        start = file.read(len(_RAR_START))
-    if start == _RAR_START:
-        yield from _rar_files(uci, archive)
-    elif zipfile.is_zipfile(archive):
-        yield from _zip_files(uci, archive)
-    else:
-        raise BadArchiveError(
-            f"{uci.name}: what came is neither a zip nor a rar (it starts with {start!r}); "
-            "try again later"
-        )
-
-
-def _zip_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
-    try:
-        with zipfile.ZipFile(archive) as members:
-            for member in members.infolist():
-                file = uci.file_of(member.filename)
-                if file is not None:
-                    yield file, members.read(member)
-                elif member.filename.lower().endswith(".rar"):
-                    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-                        inner = Path(folder) / "inner.rar"
-                        with members.open(member) as source, inner.open("wb") as target:
-                            shutil.copyfileobj(source, target)
-                        yield from _rar_files(uci, inner)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise BadArchiveError(
-            f"{uci.name}: the zip that came is damaged ({error}); try again"
-        ) from None
-
-
-def _rar_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
-    try:
-        # The package carries the unrar library, so no program has to be installed beside it.
-        from unrar.cffi.unrarlib import BadRarFile, RarArchive
-    except ImportError:
-        raise InputError(
-            f"{uci.name} comes as a rar: `pip install 'mlat[data]'` for the unrar2-cffi package, "
-            f"or unpack UCI's archive yourself and give its place with --data"
-        ) from None
-    try:
-        # One pass from the front: in a solid rar, to read a member is to unpack all before it.
-        with RarArchive.open_for_processing(str(archive)) as members:
-            for member in members.iterate_headers():
-                file = uci.file_of(member.FileNameW)
-                if file is None:
-                    member.skip()
-                    continue
-                chunks: list[bytes] = []
-                member.test(chunks.append)
-                yield file, b"".join(chunks)
-    except BadRarFile as error:
-        raise BadArchiveError(
-            f"{uci.name}: the rar that came is damaged ({error.message}); try again"
-        ) from None
-
-
-# -------------------------------------------------------------------- download
-# A download that can be interrupted: what has come is kept, and only the rest is asked for.
-
-# A chunk that breaks off is lost with the connection, so a break costs less than this.
+UCI = "https://archive.ics.uci.edu"
+# Bytes of a download that are written at a time. A chunk that breaks off is lost with the
+# connection, so a break costs less than this.
 CHUNK = 1 << 13
 
-# Called with the bytes that have come and the bytes expected, if the server says.
+# Called with the bytes received so far and the bytes expected, None if the server does not say.
 Progress = Callable[[int, int | None], None]
-
-
-class NotThereError(InputError):
-    """The server answered, and has no such file."""
-
-
-class ResumingDownloader:
-    """A downloader for `pooch` that continues a broken download with an HTTP Range request.
-
-    Parameters
-    ----------
-    part : Path
-        The file that grows; it stays after a failure, so that the next call or the next run of
-        the program goes on from its end.
-    attempts : int
-        How often to connect without getting a single new byte before giving up.
-    wait : float
-        Seconds to wait before connecting again, growing with every failure in a row.
-    timeout : float
-        Seconds without a byte after which a connection counts as broken.
-    progress : callable, optional
-    """
-
-    def __init__(
-        self,
-        part: Path,
-        *,
-        attempts: int = 5,
-        wait: float = 1.0,
-        timeout: float = 30.0,
-        progress: Progress | None = None,
-    ) -> None:
-        self.part = part
-        self.attempts = attempts
-        self.wait = wait
-        self.timeout = timeout
-        self.progress = progress
-
-    def __call__(self, url: str, output_file: Any, pooch: Any = None) -> None:
-        """Download ``url``; ``output_file`` appears only when every byte has come."""
-        failures = 0
-        while True:
-            before = self._size()
-            try:
-                self._continue(url)
-                break
-            except _BrokenError as error:
-                reason = str(error)
-            except requests.Timeout:
-                reason = "no answer in time"
-            except requests.ConnectionError as error:
-                reason = f"no connection ({type(error).__name__})"
-            except requests.exceptions.ChunkedEncodingError:
-                reason = "the connection broke"
-            except requests.RequestException as error:
-                raise InputError(f"{url} cannot be downloaded: {error}") from None
-            failures = 1 if self._size() > before else failures + 1
-            if failures >= self.attempts:
-                kept = f"; {self._size():,} bytes are kept" if self._size() else ""
-                raise InputError(
-                    f"{url} cannot be downloaded: {reason}{kept}, run the command again to go on"
-                )
-            time.sleep(self.wait * failures)
-        os.replace(self.part, output_file)
-
-    def _size(self) -> int:
-        return self.part.stat().st_size if self.part.exists() else 0
-
-    def _continue(self, url: str) -> None:
-        have = self._size()
-        # Compression on the way would make the byte ranges those of something else.
-        headers = {"Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
-        with requests.get(url, headers=headers, stream=True, timeout=self.timeout) as answer:
-            if answer.status_code == 416:  # nothing after `have`: complete already, or stale
-                if _total(answer) != have:
-                    self.part.unlink()
-                    raise _BrokenError("the file on the server has changed")
-                return
-            if answer.status_code in (404, 410):
-                raise NotThereError(f"{url} is not there (HTTP {answer.status_code})")
-            if answer.status_code >= 500 or answer.status_code == 429:
-                raise _BrokenError(f"the server answered HTTP {answer.status_code}")
-            answer.raise_for_status()
-            # A server that does not know ranges answers 200 with the whole file.
-            resumed = answer.status_code == 206 and _start(answer) == have
-            if not resumed:
-                if answer.status_code == 206:
-                    self.part.unlink()
-                    raise _BrokenError("the server sent another part than asked for")
-                have = 0
-            total = _total(answer)
-            with self.part.open("ab" if resumed else "wb") as file:
-                for chunk in answer.iter_content(CHUNK):
-                    file.write(chunk)
-                    have += len(chunk)
-                    if self.progress is not None:
-                        self.progress(have, total)
-            if total is not None and have != total:
-                raise _BrokenError(f"the connection ended after {have:,} of {total:,} bytes")
-
-
-class _BrokenError(Exception):
-    """Worth another attempt."""
-
-
-def _start(answer: requests.Response) -> int | None:
-    match = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    return int(match[1]) if match else None
-
-
-def _total(answer: requests.Response) -> int | None:
-    match = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
-    if match:
-        return int(match[1])
-    length = answer.headers.get("Content-Length", "")
-    return int(length) if length.isdigit() and answer.status_code == 200 else None
-
-
-UCI = "https://archive.ics.uci.edu"
 
 
 def fetch(
@@ -251,7 +64,7 @@ def fetch(
     base : str
         Where UCI's addresses start.
     progress : callable, optional
-        Called with the bytes that have come and the bytes expected (None if unknown).
+        Called with the bytes received and the bytes expected (None if unknown).
     attempts, wait : int, float
         How often to connect again, and the seconds between.
 
@@ -259,11 +72,22 @@ def fetch(
     -------
     Path
         The zip or folder that holds the set.
+
+    Raises
+    ------
+    InputError
+        If ``data`` is no folder, or the archive that came is wrong.
+    ServiceError
+        If the archive cannot be downloaded.
+    DiskError
+        If the set cannot be written.
+    MissingPackageError
+        Without the extra ``data``.
     """
     uci = get_set(name)
     folder = data_folder(data)
     if folder.is_file():
-        raise InputError(f"{folder} is a file; give --data a folder to download to")
+        raise InputError(f"{folder} is a file; give `data` a folder to download to")
     there = check(name, folder)
     if there.all_right and there.place is not None:
         return there.place
@@ -273,7 +97,7 @@ def fetch(
         target = folder / f"{uci.name}.zip"
         _repack(uci, archive, target)
     except OSError as error:
-        raise InputError(f"{uci.name} cannot be written to {folder} ({error})") from None
+        raise DiskError(f"{uci.name} cannot be written to {folder} ({error})") from None
     archive.unlink()
     return target
 
@@ -281,13 +105,7 @@ def fetch(
 def _download(
     uci: UciSet, folder: Path, base: str, progress: Progress | None, attempts: int, wait: float
 ) -> Path:
-    try:
-        import pooch
-
-    except ImportError:
-        raise InputError(
-            "downloading needs the pooch package: `pip install 'mlat[data]'`"
-        ) from None
+    pooch = require_package("pooch", "data", "downloading", title="the pooch package")
     archive = folder / f"{uci.name}.download"
     downloader = ResumingDownloader(
         folder / f"{uci.name}.part", attempts=attempts, wait=wait, progress=progress
@@ -295,8 +113,7 @@ def _download(
     for address in uci.addresses:
         try:
             with _quiet(pooch.get_logger()):
-                # An archive that is there already, whole but not unpacked, is taken as it is. Its
-                # content is what is checked: UCI packs the same files anew from time to time.
+                # An archive that is there already, whole but not unpacked, is used as it is.
                 pooch.retrieve(
                     url=f"{base.rstrip('/')}/{address}",
                     known_hash=None,
@@ -307,15 +124,15 @@ def _download(
             return archive
         except NotThereError:
             continue
-    raise InputError(
+    raise ServiceError(
         f"{uci.name} is at none of its addresses under {base}; download UCI data set "
-        f"{uci.number} by hand, unpack it and give its place with --data"
+        f"{uci.number} by hand, unpack it and give its place as `data`"
     )
 
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Keep pooch from advising to write the archive's checksum down."""
+    """Keep pooch from its advice to note the archive's checksum."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -324,8 +141,137 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
         logger.setLevel(level)
 
 
+class NotThereError(ServiceError):
+    """The server answered, and has no such file."""
+
+
+class ResumingDownloader:
+    """A downloader for `pooch` that continues a broken download with an HTTP Range request.
+
+    Parameters
+    ----------
+    part : Path
+        The file that grows. It stays after a failure, so that the next call or the next run of
+        the program continues at its end.
+    attempts : int
+        How often to connect without a single new byte before giving up.
+    wait : float
+        Seconds to wait before connecting again, growing with every failure in a row.
+    timeout : float
+        Seconds without a byte after which a connection counts as broken.
+    progress : callable, optional
+    """
+
+    def __init__(
+        self,
+        part: Path,
+        *,
+        attempts: int = 5,
+        wait: float = 1.0,
+        timeout: float = 30.0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.part = part
+        self.attempts = attempts
+        self.wait = wait
+        self.timeout = timeout
+        self.progress = progress
+
+    def __call__(self, url: str, output_file: Any, pooch: Any = None) -> None:
+        """Download ``url``; ``output_file`` appears only when every byte has come."""
+        import requests  # pooch needs it too
+
+        failures = 0
+        while True:
+            before = self._size()
+            try:
+                self._continue(url)
+                break
+            except _BrokenError as error:
+                reason = str(error)
+            except requests.Timeout:
+                reason = "no answer in time"
+            except requests.ConnectionError as error:
+                reason = f"no connection ({type(error).__name__})"
+            except requests.exceptions.ChunkedEncodingError:
+                reason = "the connection broke"
+            except requests.RequestException as error:
+                raise ServiceError(f"{url} cannot be downloaded: {error}") from None
+            failures = 1 if self._size() > before else failures + 1
+            if failures >= self.attempts:
+                kept = f"; {self._size():,} bytes are kept" if self._size() else ""
+                raise ServiceError(
+                    f"{url} cannot be downloaded: {reason}{kept}, run the command again to go on"
+                )
+            time.sleep(self.wait * failures)
+        os.replace(self.part, output_file)
+
+    def _size(self) -> int:
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def _continue(self, url: str) -> None:
+        import requests
+
+        have = self._size()
+        # With compression on the way, byte ranges would be those of the compressed file.
+        headers = {"Accept-Encoding": "identity"}
+        if have:
+            headers["Range"] = f"bytes={have}-"
+        with requests.get(url, headers=headers, stream=True, timeout=self.timeout) as answer:
+            if answer.status_code == 416:  # nothing after `have`: complete already, or stale
+                if _total(answer) != have:
+                    self.part.unlink()
+                    raise _BrokenError("the file on the server has changed")
+                return
+            if answer.status_code in (404, 410):
+                raise NotThereError(f"{url} is not there (HTTP {answer.status_code})")
+            if answer.status_code >= 500 or answer.status_code == 429:
+                raise _BrokenError(f"the server answered HTTP {answer.status_code}")
+            answer.raise_for_status()
+            # A server without ranges answers 200 with the whole file.
+            resumed = answer.status_code == 206 and _start(answer) == have
+            if not resumed:
+                if answer.status_code == 206:
+                    self.part.unlink()
+                    raise _BrokenError("the server sent another part than requested")
+                have = 0
+            total = _total(answer)
+            with self.part.open("ab" if resumed else "wb") as file:
+                for chunk in answer.iter_content(CHUNK):
+                    file.write(chunk)
+                    have += len(chunk)
+                    if self.progress is not None:
+                        self.progress(have, total)
+            if total is not None and have != total:
+                raise _BrokenError(f"the connection ended after {have:,} of {total:,} bytes")
+
+
+class _BrokenError(Exception):
+    """Worth another attempt."""
+
+
+def _start(answer: Any) -> int | None:
+    match = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+    return int(match[1]) if match else None
+
+
+def _total(answer: Any) -> int | None:
+    match = re.search(r"/(\d+)$", answer.headers.get("Content-Range", ""))
+    if match:
+        return int(match[1])
+    length = answer.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() and answer.status_code == 200 else None
+
+
+# From the archive that came to the set's zip.
+
+
+class BadArchiveError(InputError):
+    """The archive is wrong, so there is no use in keeping it."""
+
+
 def _repack(uci: UciSet, archive: Path, target: Path) -> None:
-    """Write the set's files to one zip in UCI's layout, if they are all there and all right."""
+    """Write the set's files to one zip in UCI's layout, if all are there and correct."""
     known = manifest(uci)
     seen: set[str] = set()
     wrong: list[str] = []
@@ -344,7 +290,7 @@ def _repack(uci: UciSet, archive: Path, target: Path) -> None:
         _refuse(uci, "with a wrong checksum", wrong)
         os.replace(unfinished, target)
     except BadArchiveError:
-        archive.unlink()  # the next call must not take it again
+        archive.unlink()  # the next call must not use it again
         raise
     finally:
         unfinished.unlink(missing_ok=True)
@@ -356,3 +302,71 @@ def _refuse(uci: UciSet, what: str, files: list[str]) -> None:
         raise BadArchiveError(
             f"{uci.name}: {count} {what} (first: {files[0]}); nothing was kept, try again later"
         )
+
+
+_RAR_START = b"Rar!\x1a\x07"
+
+
+def data_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Each data file of the set in the archive: its path below the set's folder and its content.
+
+    Everything else in the archive is skipped, and no data file is written, so none can land
+    outside a folder.
+    """
+    with archive.open("rb") as file:
+        start = file.read(len(_RAR_START))
+    if start == _RAR_START:
+        yield from _rar_files(uci, archive)
+    elif zipfile.is_zipfile(archive):
+        yield from _zip_files(uci, archive)
+    else:
+        raise BadArchiveError(
+            f"{uci.name}: what came is neither a zip nor a rar (it starts with {start!r}); "
+            "try again later"
+        )
+
+
+def _zip_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        with zipfile.ZipFile(archive) as members:
+            for member in members.infolist():
+                file = uci.file_of(member.filename)
+                if file is not None:
+                    yield file, members.read(member)
+                elif member.filename.lower().endswith(".rar"):
+                    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+                        yield from _rar_files(uci, Path(members.extract(member, folder)))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise BadArchiveError(
+            f"{uci.name}: the zip that came is damaged ({error}); try again"
+        ) from None
+
+
+def _rar_files(uci: UciSet, archive: Path) -> Iterator[tuple[str, bytes]]:
+    try:
+        # The package contains the unrar library, so no other program has to be installed.
+        unrarlib = require_package(
+            "unrar.cffi.unrarlib",
+            "data",
+            f"{uci.name} comes as a rar, which",
+            title="the unrar2-cffi package",
+        )
+    except MissingPackageError as error:
+        raise MissingPackageError(
+            f"{error}, or unpack UCI's archive yourself and give its place as `data`"
+        ) from None
+    try:
+        # One pass from the front: in a solid rar, to read a member is to unpack all before it.
+        with unrarlib.RarArchive.open_for_processing(str(archive)) as members:
+            for member in members.iterate_headers():
+                file = uci.file_of(member.FileNameW)
+                if file is None:
+                    member.skip()
+                    continue
+                chunks: list[bytes] = []
+                member.test(chunks.append)
+                yield file, b"".join(chunks)
+    except unrarlib.BadRarFile as error:
+        raise BadArchiveError(
+            f"{uci.name}: the rar that came is damaged ({error.message}); try again"
+        ) from None

@@ -1,4 +1,8 @@
-"""The files of a person and their rows, checked against what UCI has."""
+"""The files of a set: finding a copy, reading rows, and what UCI's files hold.
+
+A copy is a folder or a zip in UCI's layout. Its files are checked against a manifest that is
+shipped with the library: the number of rows and the checksum of every file.
+"""
 
 from __future__ import annotations
 
@@ -17,42 +21,227 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv
 
-from ...errors import InputError
+from ...checks import Floats
+from ...errors import DiskError, InputError
 from .catalog import SETS, People, UciSet
 
-# -------------------------------------------------------------------- rows
-# Rows of numbers from UCI's text files, read strictly and fast.
+DATA_VARIABLE = "MLAT_DATA"
 
-# UCI's files separate by comma, comma and space, tabs, or one and two spaces by turns, and end
-# lines with LF or CRLF. None of that carries meaning.
+
+def open_set(uci: UciSet, data: str | os.PathLike[str] | None = None) -> SetFiles:
+    """Open a copy of a set.
+
+    Parameters
+    ----------
+    uci : UciSet
+    data : path, optional
+        A zip of the set, the set's folder, or a folder with either in it. Default: the value of
+        MLAT_DATA, else the cache folder that `fetch` fills.
+
+    Raises
+    ------
+    InputError
+        If the set is not there, or the zip is damaged.
+    DiskError
+        If the zip cannot be read.
+    """
+    place = data_folder(data)
+    if place.is_file():
+        return _open_zip(uci, place)
+    if not place.is_dir():
+        other = "" if data is not None else f" (set {DATA_VARIABLE} for another place)"
+        raise InputError(
+            f"no data at {place}{other}; run `mlat data fetch {uci.name}` to download it"
+        )
+    zips = [place / name for name in _zip_names(uci)]
+    # `fetch` writes the short name, so a fetched set comes before an unpacked one.
+    if zips[0].is_file():
+        return _open_zip(uci, zips[0])
+    for folder in (place / uci.folder, place):
+        if files := _folder_files(uci, folder):
+            return SetFiles(uci, folder, files, None)
+    for path in zips[1:]:
+        if path.is_file():
+            return _open_zip(uci, path)
+    raise InputError(
+        f"{place} holds neither {zips[0].name} nor the files of {uci.folder!r}; "
+        f"run `mlat data fetch {uci.name}` to download it"
+    )
+
+
+def _zip_names(uci: UciSet) -> list[str]:
+    """The short name, then the names under which a browser saves UCI's archives."""
+    ours = f"{uci.name}.zip"
+    theirs = [a.rsplit("/", 1)[1].replace("%20", " ") for a in uci.addresses]
+    return [ours, *(name for name in theirs if name.endswith(".zip") and name.lower() != ours)]
+
+
+def _folder_files(uci: UciSet, folder: Path) -> dict[str, str]:
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(uci.layout))
+    return {name: name for name in names if uci.file_of(name) == name}
+
+
+def _open_zip(uci: UciSet, path: Path) -> SetFiles:
+    try:
+        zip_file = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path} is not a readable zip file ({error}); get a fresh copy") from None
+    except OSError as error:
+        raise DiskError(f"{path} cannot be read ({error})") from None
+    names = zip_file.namelist()
+    files = {file: name for name in names if (file := uci.file_of(name)) is not None}
+    if not files:
+        zip_file.close()
+        rars = [name for name in names if name.lower().endswith(".rar")]
+        inside = f"only {rars[0]!r}: unpack that" if rars else f"no files of {uci.folder!r}"
+        raise InputError(f"{path} holds {inside}; or run `mlat data fetch {uci.name}`")
+    return SetFiles(uci, path, files, zip_file)
+
+
+class SetFiles:
+    """The data files of one set in one copy; a file is read on demand.
+
+    Attributes
+    ----------
+    place : Path
+        The zip or the folder that holds the set.
+    files : mapping
+        From a file's path below the set's folder to its name in ``place``.
+    """
+
+    def __init__(
+        self, uci: UciSet, place: Path, files: Mapping[str, str], zip_file: zipfile.ZipFile | None
+    ) -> None:
+        self.uci = uci
+        self.place = place
+        self.files = files
+        self._zip = zip_file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._zip is not None:
+            self._zip.close()
+
+    def where(self, file: str) -> str:
+        """The name of a file in messages."""
+        name = self.files.get(file, file)
+        return f"{self.place}: {name}" if self._zip is not None else str(self.place / name)
+
+    def read(self, file: str) -> bytes:
+        """The content of a file."""
+        name = self.files[file]
+        try:
+            if self._zip is None:
+                return (self.place / name).read_bytes()
+            return self._zip.read(name)
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+            raise InputError(
+                f"{self.where(file)} is damaged in the zip ({error}); get a fresh copy"
+            ) from None
+        except NotImplementedError as error:  # such as a compression that Python lacks
+            raise InputError(f"{self.where(file)} cannot be read ({error})") from None
+        except OSError as error:
+            raise DiskError(f"{self.where(file)} cannot be read ({error})") from None
+
+
+def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
+    """Where the data are: the argument, else MLAT_DATA, else the user's cache folder."""
+    if data is not None:
+        return Path(data).expanduser()
+    variable = os.environ.get(DATA_VARIABLE)
+    return Path(variable).expanduser() if variable else cache_folder()
+
+
+def cache_folder() -> Path:
+    """Where `fetch` puts the sets without an argument and without MLAT_DATA."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "mlat" / "uci"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "mlat" / "uci"
+
+
+@contextmanager
+def open_people(
+    uci: UciSet, data: str | os.PathLike[str] | None, people: People, *, complete: bool
+) -> Iterator[tuple[SetFiles, dict[str, list[str]]]]:
+    """A copy of a set, and the data files in it of each requested person.
+
+    Parameters
+    ----------
+    uci : UciSet
+    data : path, optional
+    people : iterable of str or int, optional
+        Default everyone; of an incomplete copy, everyone who is in it.
+    complete : bool
+        Whether a file that UCI has and the copy lacks is an error.
+    """
+    wanted = uci.select(people)
+    with open_set(uci, data) as copy:
+        yield copy, _files_by_person(copy, wanted, everyone=people is None, complete=complete)
+
+
+def _files_by_person(
+    copy: SetFiles, wanted: tuple[str, ...], *, everyone: bool, complete: bool
+) -> dict[str, list[str]]:
+    uci = copy.uci
+    held: dict[str, list[str]] = {person: [] for person in uci.people}
+    for file in sorted(copy.files):
+        held.setdefault(uci.person_of(file), []).append(file)
+    if everyone and not complete:
+        wanted = tuple(person for person in wanted if held[person])
+    for person in wanted:
+        if not held[person]:
+            raise InputError(
+                f"{copy.place} has no files of {uci.name} person {person}; "
+                f"run `mlat data check {uci.name}` to see what is there"
+            )
+    if complete:
+        for file in manifest(uci):
+            if uci.person_of(file) in wanted and file not in copy.files:
+                raise InputError(
+                    f"{copy.place} lacks {file} of {uci.folder!r}; get a fresh copy, or load "
+                    "with complete=False"
+                )
+    return {person: held[person] for person in wanted}
+
+
+def read_recording(copy: SetFiles, file: str, n_columns: int, *, complete: bool) -> Floats:
+    """The rows of a file.
+
+    With ``complete`` a number of rows other than UCI's is an error: a file cut at the end of a
+    line parses well, and the loss would go unnoticed.
+    """
+    where = copy.where(file)
+    values = parse_rows(copy.read(file), n_columns, where)
+    known = manifest(copy.uci).get(file)
+    if complete and known is not None and len(values) != known.rows:
+        what = "cut short" if len(values) < known.rows else "not UCI's"
+        raise InputError(
+            f"{where} has {len(values)} rows where UCI's file has {known.rows}: it is {what}; "
+            "get a fresh copy, or load an excerpt with complete=False"
+        )
+    return values
+
+
+# Rows of numbers from UCI's text files.
+#
+# UCI's files separate by comma, comma and space, tabs, or one and two spaces in turn, and end lines
+# with LF or CRLF. None of that has a meaning.
+
 _SEPARATORS = bytes.maketrans(b",\t\r", b"   ")
 _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
-def tidy(data: bytes) -> bytes:
-    """The same fields, separated by one space, without blank lines or spaces at the ends.
-
-    Both the parser and the checksums work on this form, so a copy whose line ends were converted
-    is still the same copy.
-    """
-    text = data.translate(_SEPARATORS)
-    while b"  " in text:
-        text = text.replace(b"  ", b" ")
-    text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n")
-    while b"\n\n" in text:
-        text = text.replace(b"\n\n", b"\n")
-    return text.strip(b" \n")
-
-
-def parse_rows(data: bytes, n_columns: int, where: str) -> NDArray[np.float64]:
+def parse_rows(data: bytes, n_columns: int, where: str) -> Floats:
     """Parse rows of ``n_columns`` numbers, after any ``#`` lines at the top.
 
     Parameters
@@ -89,7 +278,7 @@ def parse_rows(data: bytes, n_columns: int, where: str) -> NDArray[np.float64]:
             ),
         )
     except pa.ArrowInvalid as error:
-        # Arrow counts rows of the tidied text; the reader of the message has the original.
+        # Arrow counts rows of the tidied text; the message must name the line of the file.
         raise _first_bad_line(data, n_columns, where, str(error)) from None
     values = np.empty((table.num_rows, n_columns))
     for i, column in enumerate(table.columns):
@@ -97,6 +286,21 @@ def parse_rows(data: bytes, n_columns: int, where: str) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise _first_bad_line(data, n_columns, where, "a value is not finite")
     return values
+
+
+def tidy(data: bytes) -> bytes:
+    """The same fields, separated by one space, without blank lines or spaces at the ends.
+
+    The parser and the checksums work on this form, so a copy with converted line ends is still
+    the same copy.
+    """
+    text = data.translate(_SEPARATORS)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    while b"\n\n" in text:
+        text = text.replace(b"\n\n", b"\n")
+    return text.strip(b" \n")
 
 
 def _first_bad_line(data: bytes, n_columns: int, where: str, reason: str) -> InputError:
@@ -119,151 +323,10 @@ def _first_bad_line(data: bytes, n_columns: int, where: str, reason: str) -> Inp
     return InputError(f"{where} cannot be read ({reason}); get a fresh copy of the file")
 
 
-# -------------------------------------------------------------------- source
-# Finding a copy of a set, in a folder or a zip, and reading single files out of it.
-
-DATA_VARIABLE = "MLAT_DATA"
-
-
-def cache_folder() -> Path:
-    """Where `fetch` puts the sets when neither an argument nor MLAT_DATA says otherwise."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "mlat" / "uci"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mlat" / "uci"
-
-
-def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
-    """The place of the data: the argument, else MLAT_DATA, else the user's cache folder."""
-    if data is not None:
-        return Path(data).expanduser()
-    variable = os.environ.get(DATA_VARIABLE)
-    return Path(variable).expanduser() if variable else cache_folder()
-
-
-class Source:
-    """The data files of one set, in one place; nothing is read before it is asked for.
-
-    Attributes
-    ----------
-    place : Path
-        The zip or the folder that holds the set.
-    files : mapping
-        From a file's path below the set's folder to its name in ``place``.
-    """
-
-    def __init__(
-        self, uci: UciSet, place: Path, files: Mapping[str, str], zip_file: zipfile.ZipFile | None
-    ) -> None:
-        self.uci = uci
-        self.place = place
-        self.files = files
-        self._zip = zip_file
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._zip is not None:
-            self._zip.close()
-
-    def where(self, file: str) -> str:
-        """How to name a file to a person."""
-        name = self.files.get(file, file)
-        return f"{self.place}: {name}" if self._zip is not None else str(self.place / name)
-
-    def read(self, file: str) -> bytes:
-        """The content of a file."""
-        name = self.files[file]
-        try:
-            if self._zip is None:
-                return (self.place / name).read_bytes()
-            return self._zip.read(name)
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-            raise InputError(
-                f"{self.where(file)} is damaged in the zip ({error}); get a fresh copy"
-            ) from None
-        except (OSError, NotImplementedError) as error:
-            raise InputError(f"{self.where(file)} cannot be read ({error})") from None
-
-
-def open_set(uci: UciSet, data: str | os.PathLike[str] | None = None) -> Source:
-    """Open a copy of a set.
-
-    Parameters
-    ----------
-    uci : UciSet
-    data : path, optional
-        A zip of the set, the set's folder, or a folder with either in it. Default: the value of
-        MLAT_DATA, else the cache folder that `fetch` fills.
-
-    Raises
-    ------
-    InputError
-        If the set is not there, or the zip is not a zip.
-    """
-    place = data_folder(data)
-    if place.is_file():
-        return _open_zip(uci, place)
-    if not place.is_dir():
-        other = "" if data is not None else f" (set {DATA_VARIABLE} for another place)"
-        raise InputError(
-            f"no data at {place}{other}; run `mlat data fetch {uci.name}` to download it"
-        )
-    zips = [place / name for name in _zip_names(uci)]
-    # The short name is what `fetch` writes, so a fetched set counts before an unpacked one.
-    if zips[0].is_file():
-        return _open_zip(uci, zips[0])
-    for folder in (place / uci.folder, place):
-        if files := _folder_files(uci, folder):
-            return Source(uci, folder, files, None)
-    for path in zips[1:]:
-        if path.is_file():
-            return _open_zip(uci, path)
-    raise InputError(
-        f"{place} holds neither {zips[0].name} nor the files of {uci.folder!r}; "
-        f"run `mlat data fetch {uci.name}` to download it"
-    )
-
-
-def _zip_names(uci: UciSet) -> list[str]:
-    """The short name, then the names a browser gives UCI's archives."""
-    ours = f"{uci.name}.zip"
-    theirs = [a.rsplit("/", 1)[1].replace("%20", " ") for a in uci.addresses]
-    return [ours, *(name for name in theirs if name.endswith(".zip") and name.lower() != ours)]
-
-
-def _folder_files(uci: UciSet, folder: Path) -> dict[str, str]:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(uci.layout))
-    return {name: name for name in names if uci.file_of(name) == name}
-
-
-def _open_zip(uci: UciSet, path: Path) -> Source:
-    try:
-        zip_file = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise InputError(f"{path} is not a readable zip file ({error}); get a fresh copy") from None
-    names = zip_file.namelist()
-    files = {file: name for name in names if (file := uci.file_of(name)) is not None}
-    if not files:
-        zip_file.close()
-        rars = [name for name in names if name.lower().endswith(".rar")]
-        inside = f"only {rars[0]!r}: unpack that" if rars else f"no files of {uci.folder!r}"
-        raise InputError(f"{path} holds {inside}; or run `mlat data fetch {uci.name}`")
-    return Source(uci, path, files, zip_file)
-
-
-# -------------------------------------------------------------------- manifest
-# What UCI's files hold: the rows and the checksum of every one, shipped with the library.
+# The manifest: the rows and the checksum of every file of UCI.
 #
-# The checksums are of content and not of archives, because the same files travel in UCI's zips and
-# rars, in re-packed zips and in plain folders.
+# The checksums are of the content and not of archives, because the same files come in UCI's zips
+# and rars, in re-packed zips and in plain folders.
 
 
 @dataclass(frozen=True)
@@ -275,7 +338,7 @@ class FileRecord:
 
 
 def describe(data: bytes) -> FileRecord:
-    """The record of a file's content; see `rows.tidy` for what counts as the same content."""
+    """The record of a file's content; see `tidy` for what counts as the same content."""
     text = tidy(data)
     lines = text.count(b"\n") + 1 if text else 0
     comments = text.count(b"\n#") + text.startswith(b"#")
@@ -298,13 +361,12 @@ def manifest(uci: UciSet) -> dict[str, FileRecord]:
 
 def _build(data: str) -> str:
     """The manifest of a complete copy of all four sets, as JSON with one file a line."""
-
     sets = []
     for uci in SETS.values():
-        with open_set(uci, data) as source:
+        with open_set(uci, data) as copy:
             lines = []
-            for file in sorted(source.files):
-                record = describe(source.read(file))
+            for file in sorted(copy.files):
+                record = describe(copy.read(file))
                 lines.append(f"  {json.dumps(file)}: {json.dumps([record.rows, record.sha256])}")
         sets.append(f"{json.dumps(uci.name)}: {{\n" + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(sets) + "\n}\n"
@@ -313,68 +375,3 @@ def _build(data: str) -> str:
 if __name__ == "__main__":
     # python -m mlat.lab.datasets.files DIR > manifest.json
     sys.stdout.write(_build(sys.argv[1]))
-
-
-@contextmanager
-def open_people(
-    uci: UciSet, data: str | os.PathLike[str] | None, people: People, *, complete: bool
-) -> Iterator[tuple[Source, dict[str, list[str]]]]:
-    """A copy of a set, and the data files in it of each person asked for.
-
-    Parameters
-    ----------
-    uci : UciSet
-    data : path, optional
-    people : iterable of str or int, optional
-        Default everyone; of an incomplete copy, everyone who is in it.
-    complete : bool
-        Whether a file that UCI has and the copy lacks is an error.
-    """
-    asked = uci.select(people)
-    with open_set(uci, data) as source:
-        yield source, _files_by_person(source, asked, everyone=people is None, complete=complete)
-
-
-def _files_by_person(
-    source: Source, asked: tuple[str, ...], *, everyone: bool, complete: bool
-) -> dict[str, list[str]]:
-    uci = source.uci
-    held: dict[str, list[str]] = {person: [] for person in uci.people}
-    for file in sorted(source.files):
-        held.setdefault(uci.person_of(file), []).append(file)
-    if everyone and not complete:
-        asked = tuple(person for person in asked if held[person])
-    for person in asked:
-        if not held[person]:
-            raise InputError(
-                f"{source.place} has no files of {uci.name} person {person}; "
-                f"run `mlat data check {uci.name}` to see what is there"
-            )
-    if complete:
-        for file in manifest(uci):
-            if uci.person_of(file) in asked and file not in source.files:
-                raise InputError(
-                    f"{source.place} lacks {file} of {uci.folder!r}; get a fresh copy, or load "
-                    "with complete=False"
-                )
-    return {person: held[person] for person in asked}
-
-
-def read_recording(
-    source: Source, file: str, n_columns: int, *, complete: bool
-) -> NDArray[np.float64]:
-    """The rows of a file.
-
-    With ``complete`` a number of rows other than UCI's is an error: a file cut at the end of a
-    line parses well and would pass unseen.
-    """
-    where = source.where(file)
-    values = parse_rows(source.read(file), n_columns, where)
-    known = manifest(source.uci).get(file)
-    if complete and known is not None and len(values) != known.rows:
-        what = "cut short" if len(values) < known.rows else "not UCI's"
-        raise InputError(
-            f"{where} has {len(values)} rows where UCI's file has {known.rows}: it is {what}; "
-            "get a fresh copy, or load an excerpt with complete=False"
-        )
-    return values

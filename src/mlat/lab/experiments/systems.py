@@ -10,8 +10,9 @@ import numpy as np
 
 from ...checks import Floats, Ints
 from ...metric.estimators import LMNN, MLAT
+from ..rivals.dtw import transform
 from ..rivals.knn import MDTW, EuclideanKNN, MetricKNN, WindowKNN
-from ..rivals.ldmlt import LDMLT, transform
+from ..rivals.ldmlt import LDMLT
 
 # How much a system trains on: the paper's 100 random windows per label, or all windows.
 FEW, ALL = "few", "all"

@@ -1,10 +1,15 @@
-"""Nearest neighbours under a learned metric of windows."""
+"""k nearest neighbours over windows: the interface of the rivals, and the simplest of them.
+
+``WindowKNN`` and ``TimedKNN`` are the bases that a rival derives from. It says how it learns and
+how it searches; checks, votes and probabilities are here. ``EuclideanKNN`` and ``MDTW`` learn
+nothing, ``MetricKNN`` searches after any transformer such as ``MLAT``.
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABCMeta, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,46 +24,20 @@ from ...neighbours.search import NearestNeighbors
 from ...neighbours.votes import vote
 from ...stream.windows import as_windows, check_finite, flatten, fold
 from . import dtw
-from .dtw_kernels import pack
-
-# -------------------------------------------------------------------- knn
-# The interface that the window-level nearest-neighbour classifiers share.
 
 
-class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
-    """k nearest neighbours over windows, (n, w, d) or flat (n, w*d).
-
-    A subclass says how it learns from windows and how it searches them.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    windows_ : array of shape (n, w, d)
-    codes_ : array of shape (n,)
-        The index in ``classes_`` of each window's label.
-    n_features_in_ : int
-        ``w * d``.
-    """
+class _KNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+    """What both bases share: everything but ``fit``."""
 
     width: int | None
     n_neighbors: int
 
     @abstractmethod
-    def _learn(self, windows: Floats, codes: Ints) -> None:
-        """Set whatever ``_search`` needs."""
-
-    @abstractmethod
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
         """Distances and positions of the k nearest training windows, shapes (n, k)."""
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Learn from labelled windows.
-
-        Parameters
-        ----------
-        X : array of shape (n, w, d) or (n, w*d)
-        y : array of shape (n,)
-        """
+    def _store(self, X: Any, y: ArrayLike) -> None:
+        """Check the training windows and their labels, and keep them."""
         width = check_whole(self.width, "width", optional=True)
         check_whole(self.n_neighbors, "n_neighbors")
         X = as_windows(X)
@@ -74,11 +53,16 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
                 f"n_neighbors is {self.n_neighbors} but there are {len(windows)} windows"
             )
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        # Not the caller's memory: changing that array later must not change predictions.
+        # Not the caller's memory: a later change of that array must not change predictions.
         self.windows_ = windows.copy()
         self.codes_ = codes.astype(np.int64)
-        self._learn(self.windows_, self.codes_)
-        return self
+
+    def _check_two_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"{type(self).__name__} needs windows of at least 2 classes; "
+                f"y holds 1 class, {self.classes_[0]!s}"
+            )
 
     def kneighbors(
         self, X: Any, n_neighbors: int | None = None, return_distance: bool = True
@@ -90,7 +74,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
         distances : array of shape (n, n_neighbors)
             Only with ``return_distance``.
         windows : array of shape (n, n_neighbors)
-            Positions in the training windows; of those equally near, the earlier first.
+            Positions in the training windows; of windows at equal distance, the earlier first.
         """
         windows = self._check_windows(X)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -113,7 +97,7 @@ class WindowKNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ign
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """The share of the neighbours that has each label, shape (n, n_classes)."""
+        """The fraction of the neighbours that has each label, shape (n, n_classes)."""
         return self._vote(X)[1]
 
     def _vote(self, X: Any) -> tuple[Ints, Floats]:
@@ -139,25 +123,45 @@ def _is_folded(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.ndim == 3
 
 
-# -------------------------------------------------------------------- timed_knn
-# The same interface for those who ask when windows were, as neighbours in time are near-copies.
+class WindowKNN(_KNN):
+    """k nearest neighbours over windows, (n, w, d) or flat (n, w*d).
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    windows_ : array of shape (n, w, d)
+    codes_ : array of shape (n,)
+        The index in ``classes_`` of each window's label.
+    n_features_in_ : int
+        ``w * d``.
+    """
+
+    @abstractmethod
+    def _learn(self, windows: Floats, codes: Ints) -> None:
+        """Set what ``_search`` needs."""
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Learn from labelled windows.
+
+        Parameters
+        ----------
+        X : array of shape (n, w, d) or (n, w*d)
+        y : array of shape (n,)
+        """
+        self._store(X, y)
+        self._learn(self.windows_, self.codes_)
+        return self
 
 
-class When(NamedTuple):
-    """What ``fit`` was told."""
+class TimedKNN(_KNN):
+    """The same for rivals that use the time of windows when they learn.
 
-    start: ArrayLike | None
-    run: ArrayLike | None
+    Neighbours in time are near-copies of each other, so such a rival keeps them apart.
+    """
 
-    def of(self, codes: Ints) -> tuple[Ints, Ints]:
-        """The step each window begins at and the run it lies in, checked."""
-        return when_of(codes, self.start, self.run)
-
-
-class TimedKNN(WindowKNN):
-    """k nearest neighbours over windows whose times are known while it learns."""
-
-    _when: When
+    @abstractmethod
+    def _learn(self, windows: Floats, codes: Ints, start: Ints, run: Ints) -> None:
+        """Set what ``_search`` needs; ``start`` and ``run``, shape (n,), are as in ``fit``."""
 
     def fit(
         self,
@@ -178,19 +182,9 @@ class TimedKNN(WindowKNN):
         run : array of shape (n,), optional
             The run each window lies in. Default: neighbouring rows of one label are a run.
         """
-        self._when = When(start, run)
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._when
-
-
-# -------------------------------------------------------------------- euclidean
-# ED: nearest neighbours under the Euclidean distance of windows.
-
-# An alignment that pairs each step with itself only: the Euclidean distance, with the search, the
-# bounds and the order of ties of dynamic time warping.
-NO_WARPING = 0
+        self._store(X, y)
+        self._learn(self.windows_, self.codes_, *when_of(self.codes_, start, run))
+        return self
 
 
 class EuclideanKNN(WindowKNN):
@@ -222,22 +216,19 @@ class EuclideanKNN(WindowKNN):
         self.n_jobs = n_jobs
 
     def _learn(self, windows: Floats, codes: Ints) -> None:
-        self._packed = pack(windows, NO_WARPING)
+        # A band of 0 pairs each step with itself only: the Euclidean distance, with the search and
+        # the order of ties of DTW.
+        self._index = dtw.Index(windows, band=0)
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
-        costs, nearest = dtw.search(windows, self._packed, k, band=NO_WARPING, n_jobs=self.n_jobs)
-        return np.sqrt(costs), nearest
-
-
-# -------------------------------------------------------------------- mdtw
-# MDTW: nearest neighbours under multivariate dynamic time warping.
+        return self._index.query(windows, k, self.n_jobs)
 
 
 class MDTW(WindowKNN):
     """k nearest neighbours under dependent multivariate DTW (Berndt & Clifford 1994).
 
-    One alignment serves all channels; its cost is the sum of the squared Euclidean distances of
-    the steps it pairs, and the distance is the root of that. The search is exact.
+    One alignment serves all channels. Its cost is the sum of the squared Euclidean distances of
+    the steps it pairs; the distance is the square root. The search is exact.
 
     Parameters
     ----------
@@ -270,13 +261,10 @@ class MDTW(WindowKNN):
         self.n_jobs = n_jobs
 
     def _learn(self, windows: Floats, codes: Ints) -> None:
-        n_steps = windows.shape[1]
-        self._reach = dtw.check_band(self.band, n_steps, n_steps)
-        self._packed = pack(windows, self._reach)
+        self._index = dtw.Index(windows, self.band)
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
-        costs, nearest = dtw.search(windows, self._packed, k, band=self._reach, n_jobs=self.n_jobs)
-        return np.sqrt(costs), nearest
+        return self._index.query(windows, k, self.n_jobs)
 
 
 class MetricKNN(TimedKNN):
@@ -316,13 +304,14 @@ class MetricKNN(TimedKNN):
         self.metric = metric
         self.n_neighbors = n_neighbors
 
-    def _learn(self, windows: Floats, codes: Ints) -> None:
+    def _learn(self, windows: Floats, codes: Ints, start: Ints, run: Ints) -> None:
         self.metric_ = None
         if self.metric is not None:
             metric = clone(self.metric)
             accepted = inspect.signature(metric.fit).parameters
-            when = {name: given for name, given in self._when._asdict().items() if name in accepted}
-            self.metric_ = metric.fit(windows, codes, **when)
+            when = {"start": start, "run": run}
+            given = {name: array for name, array in when.items() if name in accepted}
+            self.metric_ = metric.fit(windows, codes, **given)
         self._references = NearestNeighbors(self._embed(windows))
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:

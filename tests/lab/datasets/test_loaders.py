@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from mlat import InputError, sliding_windows
-from mlat.cli.data import app
 from mlat.lab.datasets import (
     PAPER_ACTIVITIES,
     SETS,
@@ -22,165 +15,9 @@ from mlat.lab.datasets import (
     load_scma,
     load_vicon,
 )
-from mlat.lab.datasets import files as manifest_module
-from mlat.lab.datasets.check import check
-from mlat.lab.datasets.files import describe, manifest, parse_rows, tidy
-from mlat.lab.datasets.scma import ACTIVITIES
-from mlat.lab.datasets.vicon import bridge_short_losses, lost_to_nan
-
-
-def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert "\n" not in text
-    return text
-
-
-def write(root: Path, files: dict[str, str | bytes]) -> Path:
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return root
-
-
-def zipped(path: Path, files: dict[str, str], compression: int = zipfile.ZIP_DEFLATED) -> Path:
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return path
-
-
-# ---------------------------------------------------------------- rows
-
-
-@settings(deadline=None)  # the first call to Arrow warms it up
-@given(
-    st.lists(
-        st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=3, max_size=3),
-        min_size=1,
-        max_size=8,
-    ),
-    st.sampled_from([",", ", ", "\t", " ", "  ", ",\t "]),
-    st.sampled_from(["\n", "\r\n", " \n", ",\n", "\t\r\n", "\n\n"]),
-    st.booleans(),
-)
-def test_separators_and_line_ends_carry_no_meaning(rows, separator, end, last_end):
-    text = end.join(separator.join(repr(v) for v in row) for row in rows) + end * last_end
-    np.testing.assert_array_equal(parse_rows(text.encode(), 3, "f"), rows)
-    plain = "\n".join(" ".join(repr(v) for v in row) for row in rows).encode()
-    assert tidy(text.encode()) == plain
-    assert describe(text.encode()).rows == len(rows)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("1,2,3\n4,5\n", "f.csv, line 2: 2 fields where UCI's file has 3"),
-        ("1,2\n", "f.csv, line 1: 2 fields"),
-        ("1,2,3\n\n4,5,6,7\n", "f.csv, line 3: 4 fields"),
-        ("# a b\n1,2,3\n4,x5,6\n", "f.csv, line 3, field 2: 'x5' is not a number"),
-        ("1,2,3\n4,nan,6\n", "f.csv, line 2, field 2: 'nan' is not a number"),
-        ("1,2,3\n4,inf,6\n", "f.csv, line 2, field 2: 'inf' is not a number"),
-        ("1,2,3\n4,,6\n", "f.csv, line 2: 2 fields"),
-        ('1,2,3\n"4",5,6\n', "f.csv, line 2, field 1: '\"4\"' is not a number"),
-        ("", "f.csv has no rows"),
-        ("# only\n# comments\n", "f.csv has no rows"),
-        ("1,2,3\n4,5,6\n\x00\x00\x00", "f.csv, line 3: 1 fields"),
-    ],
-)
-def test_a_bad_row_is_named_by_file_and_line(text, says):
-    with pytest.raises(InputError) as error:
-        parse_rows(text.encode(), 3, "f.csv")
-    assert says in one_line(error)
-
-
-# ---------------------------------------------------------------- where the data is
-
-SCMA = SETS["scma"].folder
-ONE = "0,1502,2215,2153,1\n1,1667,2072,2047,4\n2,1,2,3,0\n"
-TWO = "0,7,8,9,3\n"
-
-
-def imitation_scma(root: Path) -> Path:
-    return write(root, {f"{SCMA}/1.csv": ONE, f"{SCMA}/2.csv": TWO, f"{SCMA}/README": "words"})
-
-
-def assert_is_one(streams):
-    np.testing.assert_array_equal(streams["1"].values[1], [1667, 2072, 2047])
-
-
-def test_a_folder_its_parent_and_a_zip_are_the_same(tmp_path, monkeypatch):
-    imitation_scma(tmp_path / "a")
-    assert_is_one(load_scma(tmp_path / "a", complete=False))
-    assert_is_one(load_scma(tmp_path / "a" / SCMA, complete=False))
-    (tmp_path / "b").mkdir()
-    packed = zipped(tmp_path / "b" / "scma.zip", {f"{SCMA}/1.csv": ONE}, zipfile.ZIP_LZMA)
-    assert_is_one(load_scma(packed, complete=False))
-    assert_is_one(load_scma(str(tmp_path / "b"), complete=False))
-    monkeypatch.setenv("MLAT_DATA", str(tmp_path / "b"))
-    assert_is_one(load_scma(complete=False))
-    monkeypatch.delenv("MLAT_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    (tmp_path / "mlat").mkdir()
-    (tmp_path / "b").rename(tmp_path / "mlat" / "uci")
-    assert_is_one(load_scma(complete=False))
-
-
-def test_uci_own_archive_names_and_folders(tmp_path):
-    name = "activity+recognition+system+based+on+multisensor+data+fusion+arem.zip"
-    zipped(tmp_path / name, {"lying/dataset1.csv": "0,1,2,3,4,5,6\n"})  # no AReM/ at the top
-    assert len(load_arem(tmp_path, complete=False)["all"]) == 1
-
-
-def test_only_the_people_asked_for_are_read(tmp_path):
-    imitation_scma(tmp_path)
-    (tmp_path / SCMA / "2.csv").write_text("not numbers at all")
-    assert list(load_scma(tmp_path, people=[1], complete=False)) == ["1"]
-    assert list(load_scma(tmp_path, people="1", complete=False)) == ["1"]
-    with pytest.raises(InputError, match=r"2\.csv, line 1"):
-        load_scma(tmp_path, people=["2"], complete=False)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda p: load("uci-har", p), "unknown data set 'uci-har'; there are scma, arem, emg"),
-        (lambda p: load_scma(p, people=["16"]), "scma has no person '16'; it has 1, 2"),
-        (lambda p: load_emg(p, people=["sub9"]), "emg has no person 'sub9'"),
-        (lambda p: load_arem(p, people=["sub1"]), "arem has no person 'sub1'; it has all"),
-        (lambda p: load_scma(p, people=[]), "no people asked for"),
-        (lambda p: load_scma(p, people=[7]), "has no files of scma person 7"),
-        (lambda p: load_scma(p), "has no files of scma person 3"),
-        (lambda p: load_scma(p, people=[1]), "3 rows where UCI's file has 162501: it is cut short"),
-        (lambda p: load_emg(p), "holds neither emg.zip nor the files of 'EMG Physical Action"),
-        (lambda p: load_scma(p / "nowhere"), "no data at"),
-        (lambda p: load_scma(p / SCMA / "1.csv"), "is not a readable zip file"),
-        (lambda p: load_emg(p, activities=["Dancing"]), "emg has no activity 'Dancing'"),
-        (lambda p: load_vicon(p, max_lost=-1), "max_lost must be a number of steps, 0 or more"),
-    ],
-)
-def test_bad_input_gets_one_clear_line(tmp_path, call, says):
-    imitation_scma(tmp_path)
-    with pytest.raises(InputError) as error:
-        call(tmp_path)
-    assert says in one_line(error)
-
-
-def test_a_zip_of_something_else_or_of_a_rar_only(tmp_path):
-    with pytest.raises(InputError, match="holds no files of 'AReM'"):
-        load_arem(zipped(tmp_path / "x.zip", {f"{SCMA}/1.csv": ONE}))
-    with pytest.raises(InputError, match=r"holds only 'EMG\.rar': unpack that"):
-        load_emg(zipped(tmp_path / "y.zip", {"EMG.rar": "Rar!"}))
-
-
-def test_a_damaged_zip_member_is_named(tmp_path):
-    path = zipped(tmp_path / "scma.zip", {f"{SCMA}/1.csv": ONE * 50}, zipfile.ZIP_STORED)
-    path.write_bytes(path.read_bytes().replace(b"1667", b"1668", 1))
-    with pytest.raises(InputError) as error:
-        load_scma(tmp_path, complete=False)
-    assert "1.csv is damaged in the zip" in one_line(error)
-
+from mlat.lab.datasets.files import manifest
+from mlat.lab.datasets.loaders import SCMA_ACTIVITIES, bridge_short_losses, lost_to_nan
+from uci_copies import EMG, SCMA, write
 
 # ---------------------------------------------------------------- SCMA
 
@@ -275,8 +112,6 @@ def test_arem_copies_are_dropped_once(tmp_path):
 
 
 # ---------------------------------------------------------------- EMG
-
-EMG = SETS["emg"].folder
 
 
 def test_emg_line_ends_tabs_and_joins(tmp_path):
@@ -399,93 +234,7 @@ def test_vicon_sub10_lacks_waving_and_its_worse_take_is_left_out(tmp_path):
     assert stream.classes.tolist() == ["Running"]
 
 
-# ---------------------------------------------------------------- complete copies and check
-
-
-@pytest.fixture
-def whole(tmp_path, monkeypatch):
-    """A tiny copy of SCMA and EMG that counts as the whole of them."""
-    root = imitation_scma(tmp_path / "uci")
-    for person in SETS["scma"].people[2:]:
-        write(root, {f"{SCMA}/{person}.csv": TWO})
-    for person in SETS["emg"].people:
-        write(root, {f"{EMG}/{person}/Normal/txt/Bowing.txt": "1 2 3 4 5 6 7 8\r\n" * 3})
-    known = {name: {} for name in SETS}
-    for name in ("scma", "emg"):
-        folder = root / SETS[name].folder
-        for path in sorted(folder.glob(SETS[name].layout)):
-            known[name][path.relative_to(folder).as_posix()] = describe(path.read_bytes())
-    monkeypatch.setattr(manifest_module, "_shipped", lambda: known)
-    return root
-
-
-def test_a_complete_copy_loads_and_checks(whole):
-    assert len(load_scma(whole)) == 15
-    result = check("scma", whole)
-    assert result.all_right
-    assert [len(p.ok) for p in result.people] == [1] * 15
-
-
-def test_other_line_ends_are_the_same_content(whole):
-    path = whole / SCMA / "1.csv"
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert check("scma", whole).all_right
-
-
-def test_a_file_cut_at_a_line_end_is_found(whole):
-    path = whole / SCMA / "1.csv"
-    path.write_text("".join(ONE.splitlines(keepends=True)[:2]))
-    with pytest.raises(InputError) as error:
-        load_scma(whole)
-    assert "1.csv has 2 rows where UCI's file has 3: it is cut short" in one_line(error)
-    assert len(load_scma(whole, complete=False)["1"]) == 2
-
-
-def test_a_missing_recording_is_named(whole):
-    (whole / EMG / "sub2/Normal/txt/Bowing.txt").rename(whole / EMG / "sub2/Normal/txt/Waving.txt")
-    with pytest.raises(InputError, match=r"lacks sub2/Normal/txt/Bowing\.txt"):
-        load_emg(whole)
-    assert list(load_emg(whole, people=["sub1"])) == ["sub1"]
-
-
-def run(*arguments: str):
-    return CliRunner().invoke(app, list(arguments))
-
-
-def test_check_command(whole):
-    good = run("check", "scma", "emg", "--data", str(whole))
-    assert good.exit_code == 0
-    assert "sub4" in good.stdout
-    (whole / SCMA / "3.csv").write_text("0,7,8,9,4\n")
-    (whole / SCMA / "4.csv").unlink()
-    bad = run("check", "scma", "--data", str(whole))
-    assert bad.exit_code == 2
-    assert bad.stderr.count("\n") == 1
-    assert "1 file missing (first: 4.csv), 1 file with a wrong checksum (first: 3.csv)" in (
-        bad.stderr
-    )
-    nothing = run("check", "vicon", "--data", str(whole / "nowhere"))
-    assert nothing.exit_code == 2
-    assert "no data at" in nothing.stderr
-    unknown = run("check", "mnist", "--data", str(whole))
-    assert unknown.exit_code == 2
-    assert unknown.stderr == "mlat: unknown data set 'mnist'; there are scma, arem, emg, vicon\n"
-
-
-def test_the_shipped_manifest_covers_the_sets():
-    counts = {name: len(manifest(uci)) for name, uci in SETS.items()}
-    assert counts == {"scma": 15, "arem": 88, "emg": 80, "vicon": 200}
-    for uci in SETS.values():
-        assert {uci.person_of(file) for file in manifest(uci)} == set(uci.people)
-        assert all(uci.file_of(f"some/folder/{file}") == file for file in manifest(uci))
-
-
 # ---------------------------------------------------------------- UCI's own files
-
-
-def test_real_copy_checks(uci):
-    for name in SETS:
-        assert check(name, uci).problem == ""
 
 
 def test_real_scma(uci):
@@ -496,7 +245,7 @@ def test_real_scma(uci):
     assert all(len(s.classes) == 7 for s in streams.values())
     assert all(s.states[-1] == "" for s in streams.values())
     for stream in streams.values():
-        order = [ACTIVITIES.index(stream.classes[code]) for _, _, code in stream.runs]
+        order = [SCMA_ACTIVITIES.index(stream.classes[code]) for _, _, code in stream.runs]
         assert order == [1, 2, 3, 4, 3, 5, 3, 6, 7]
 
 
