@@ -34,9 +34,8 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
     if ax is None:
         figure = Figure(figsize=size, layout="constrained")
         return figure, figure.add_subplot()
-    figure = ax.figure
     # Not get_figure(root=True), which matplotlib before 3.10 does not have.
-    return figure if isinstance(figure, Figure) else cast(Figure, figure.figure), ax
+    return cast(Figure, ax.figure.figure), ax
 
 
 def state_colours(n_states: int) -> Floats:
