@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 import mlat
 from doc_examples import DOCS, run_examples
 from mlat.explain.explanation import explain
-from mlat.explain.usage import usage
+from mlat.explain.usage import measure_usage
 from mlat.plots import explain_prediction, plot_confusion, plot_timeline, plot_usage, save_figure
 from mlat.plots.figure import FAINT, in_figures, shorten, state_colours, used_lags
 from mlat.synthetic import rotating_states
@@ -129,7 +129,7 @@ def test_a_step_without_a_window_is_refused(clf):
 
 
 def test_usage_is_drawn_by_feature_and_lag(clf, tmp_path):
-    shares = usage(clf).shares
+    shares = measure_usage(clf).fractions
     figure = plot_usage(clf)
     heat = figure.axes[0]
     order = [clf.feature_names_.index(t) for t in texts(heat.get_yticklabels())]

@@ -152,7 +152,7 @@ def _lag_table(blocks: NDArray[np.float64]) -> Table:
 
 
 def _in_words(blocks: NDArray[np.float64]) -> str:
-    shares = learned.lag_shares(blocks)
+    shares = learned.lag_fractions(blocks)
     if len(shares) == 1:
         return "Windows of one step have no lags: every step is judged on its own."
     norms = learned.lag_norms(blocks)
@@ -164,7 +164,7 @@ def _in_words(blocks: NDArray[np.float64]) -> str:
 
 
 def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table:
-    shares = learned.channel_shares(blocks)
+    shares = learned.channel_fractions(blocks)
     order = np.argsort(-shares, kind="stable")
     title = "By feature: share in the weight of single steps"
     if len(order) > MAX_FEATURES:

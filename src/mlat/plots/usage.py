@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..classifier.classifier import StreamClassifier
-from ..explain.usage import Usage, usage
+from ..explain.usage import Usage, measure_usage
 from .figure import FAINT, INK, bare, shorten, used_lags
 
 MAX_FEATURES = 20
@@ -18,9 +18,9 @@ _FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the map of colours
 def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
     """What tells the states apart: features by lags, and the sums of each.
 
-    The figures are those of :func:`mlat.explain.usage.usage`: what each feature at each lag adds to
-    the nearest reference of another state being farther than the nearest of the own one, in shares
-    of the squared distance to the former. Red adds, blue takes away.
+    The figures are those of :func:`mlat.explain.usage.measure_usage`: what each feature at each lag
+    adds to the nearest reference of another state being farther than the nearest of the own one, in
+    fractions of the squared distance to the former. Red adds, blue takes away.
 
     Parameters
     ----------
@@ -28,10 +28,10 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     max_features : int, default=20
         Draw so many, the most used ones.
     """
-    used = usage(clf)
-    parts = used.shares.by_lag_and_feature.T
+    used = measure_usage(clf)
+    parts = used.fractions.by_lag_and_feature.T
     n_lags = used_lags(parts.T)
-    order = np.argsort(-np.abs(used.shares.by_feature), kind="stable")
+    order = np.argsort(-np.abs(used.fractions.by_feature), kind="stable")
     shown = order[:max_features]
     height = 0.28 * len(shown) + 0.4
     figure = Figure(figsize=(10, height + 2.9), layout="constrained")
@@ -48,7 +48,7 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     bar.ax.tick_params(labelsize=7, color=FAINT, labelcolor=INK)
     bar.outline.set_visible(False)
     below = figure.add_subplot(grid[1, 0], sharex=ax)
-    _draw_lags(below, used.shares.by_lag[:n_lags])
+    _draw_lags(below, used.fractions.by_lag[:n_lags])
     ax.tick_params(labelbottom=False)
     below.set_xlim(-0.5, n_lags - 0.5)
     _draw_features(figure.add_subplot(grid[0, 1], sharey=ax), used, shown)
@@ -74,7 +74,7 @@ def _draw_lags(ax: Axes, shares: np.ndarray) -> None:
 
 
 def _draw_features(ax: Axes, used: Usage, shown: np.ndarray) -> None:
-    shares = used.shares.by_feature[shown]
+    shares = used.fractions.by_feature[shown]
     ax.barh(np.arange(len(shown)), shares, height=0.7, color=_colours(shares))
     ax.axvline(0, color=INK, linewidth=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
@@ -97,7 +97,7 @@ def _percent(share: float, _: int) -> str:
 
 def _write_note(ax: Axes, used: Usage, hidden: int) -> None:
     ax.set_axis_off()
-    total = used.shares.total
+    total = used.fractions.total
     compared = f"{abs(total):.0%} {'nearer' if total >= 0 else 'farther'}"
     lines = [
         "In squared distance, the nearest window of",
