@@ -250,7 +250,7 @@ def test_what_is_read_is_what_was_written(tmp_path, name):
     assert (again.selection_ is None) == ("auto" not in name)
     assert again.confidence_.calibration == clf.confidence_.calibration
     assert again.confidence_.threshold == clf.confidence_.threshold
-    old, new = clf.confidence_.persistence, again.confidence_.persistence
+    old, new = clf.confidence_.state_filter, again.confidence_.state_filter
     assert new.tempering == old.tempering
     np.testing.assert_array_equal(new.transition, old.transition)
     # Written again it is the same to the last byte.
