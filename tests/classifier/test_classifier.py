@@ -48,18 +48,18 @@ def test_prediction_is_plain_nearest_neighbours(train, test, k):
     np.testing.assert_array_equal(found[7:], rows)
     assert (found[:7] == -1).all()
     assert np.isnan(distances[:7]).all()
-    shares = clf.predict_proba(test[:90])
-    assert np.isnan(shares[:7]).all()
-    np.testing.assert_allclose(shares[7:].sum(axis=1), 1)
+    proba = clf.predict_proba(test[:90])
+    assert np.isnan(proba[:7]).all()
+    np.testing.assert_allclose(proba[7:].sum(axis=1), 1)
     predicted = clf.predict(test[:90])[7:]
     if k == 1:  # calibrated: see below
         np.testing.assert_array_equal(predicted, references.y[rows[:, 0]])
     else:
-        for share, row in zip(shares[7:], rows, strict=True):
-            for state, value in zip(clf.classes_, share, strict=True):
+        for fractions, row in zip(proba[7:], rows, strict=True):
+            for state, value in zip(clf.classes_, fractions, strict=True):
                 assert value == pytest.approx(np.mean(references.y[row] == state))
         assert (
-            shares[7:].max(axis=1)
+            proba[7:].max(axis=1)
             == [np.mean(references.y[r] == p) for r, p in zip(rows, predicted, strict=True)]
         ).all()
     # Each window of one state is among those of every step, with the same neighbours.

@@ -239,11 +239,11 @@ def test_fresh_streams_raise_about_the_false_alarms_asked_for_and_unseen_states_
         thresholds = [fit_threshold(learned.held_out, a, learned.blocks) for a in ALPHAS]
         alarms.append([is_unknown(known, t).mean() for t in thresholds])
         found.append([is_unknown(unseen, t).mean() for t in thresholds])
-    rates, shares = np.mean(alarms, axis=0), np.mean(found, axis=0)
+    rates, fractions = np.mean(alarms, axis=0), np.mean(found, axis=0)
     assert (rates > np.array(ALPHAS) / 4).all(), rates
     assert (rates < np.array(ALPHAS) * 2).all(), rates
     # At 1 % the threshold is about the largest of a hundred blocks, and half go unnoticed.
-    assert (shares > [0.4, 0.85, 0.85]).all(), shares
+    assert (fractions > [0.4, 0.85, 0.85]).all(), fractions
 
 
 def test_no_rate_no_alarms():

@@ -144,7 +144,7 @@ def test_rows_evenly_spaced():
     assert len(evenly(10_000, 3000)) <= 3000
 
 
-def test_a_state_of_one_window_is_left_out_of_learning():
+def test_a_state_of_one_window_is_not_learned_from():
     choice = Choice("channels as they are", 50, 10, metric="MLAT", shrinkage=1.0)
     windows = sliding_windows(clusters(0, [60, 60, 10]), 10)
     assert (windows.y == "c").sum() == 1
@@ -282,7 +282,7 @@ def test_the_reach_is_a_fifth_of_a_run_at_most(length, width, expected):
 
 
 def test_the_best_of_those_ahead_is_taken_not_the_surest():
-    # Far clusters of a level each: as they are they are told without a mistake.
+    # Far clusters of a level each: the channels as they are give no mistake.
     stream = clusters(1, [150, 150, 150])
     selection = select(stream, 10)
     best = max(trial.score for trial in selection.trials)
@@ -371,7 +371,7 @@ def test_numbers_of_any_kind(seed):
     assert clf.predict(fresh).dtype.kind == "U"
 
 
-def test_missing_values_recordings_and_unlabelled_stretches():
+def test_missing_values_recordings_and_unlabelled_segments():
     train = clusters(0, [120, 120, 120, 120], states="abab")
     values, states = train.values.copy(), train.states.copy()
     values[[50, 130, 131, 300], [0, 1, 0, 1]] = np.nan

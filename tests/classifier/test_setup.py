@@ -40,9 +40,9 @@ def test_neighbours_given():
     assert clf.n_neighbors_ == 5
     distances, rows = clf.kneighbors(fresh)
     assert rows.shape == (180, 5)
-    shares = clf.predict_proba(fresh)[~np.isnan(distances[:, 0])]
-    np.testing.assert_allclose(shares * 5, np.round(shares * 5), atol=1e-9)
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    proba = clf.predict_proba(fresh)[~np.isnan(distances[:, 0])]
+    np.testing.assert_allclose(proba * 5, np.round(proba * 5), atol=1e-9)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
     assert clf.score(fresh) > 0.95
     assert np.mean(clf.predict(fresh, filtered=True) == fresh.states) > 0.8
 

@@ -14,12 +14,12 @@ from mlat.explain.confusions import count_confusions
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "bb", "c", ""]), st.sampled_from(["a", "bb", ""]))))
 def test_confusions_are_counted(pairs):
-    true, told = [t for t, _ in pairs], [p for _, p in pairs]
+    true, predicted = [t for t, _ in pairs], [p for _, p in pairs]
     if not any(true):
         with pytest.raises(mlat.InputError, match="no states"):
-            count_confusions(np.array(true, dtype=str), np.array(told, dtype=str))
+            count_confusions(np.array(true, dtype=str), np.array(predicted, dtype=str))
         return
-    found = count_confusions(true, told, known=["known"])
+    found = count_confusions(true, predicted, known=["known"])
     assert "known" in found.states
     for i, t in enumerate(found.states):
         for j, p in enumerate(found.states):

@@ -109,7 +109,7 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
         "confidence": _describe_confidence(classifier.confidence_),
         "unknown_rate": float(classifier.unknown_rate),
         "selection": None if classifier.selection_ is None else asdict(classifier.selection_),
-        "sha256": _digest(tensors),
+        "sha256": checksum(tensors),
     }
     with atomic_write(path) as temporary:
         temporary.write_bytes(serialize(tensors, metadata={"mlat": json.dumps(header)}))
@@ -129,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> StreamClassifier:
     header = read_header(file)
     expected = expected_tensors(header, file)
     tensors = _read_tensors(file, expected)
-    if _digest(tensors) != header["sha256"]:
+    if checksum(tensors) != header["sha256"]:
         raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -372,7 +372,8 @@ def _read_tensors(file: Path, expected: Shapes) -> Tensors:
         raise DiskError(f"{file} cannot be read ({error})") from None
 
 
-def _digest(tensors: Tensors) -> str:
+def checksum(tensors: Tensors) -> str:
+    """SHA-256 of the names and values of the arrays, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
