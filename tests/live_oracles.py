@@ -112,7 +112,7 @@ class BruteForce:
 
     def __init__(self, clf):
         self.clf = clf
-        self.references = clf._search.embedded
+        self.references = clf.references_.embedded()
         self.codes = np.searchsorted(clf.classes_, clf.windows_.y)
 
     def windows(self, stream):
@@ -125,7 +125,7 @@ class BruteForce:
         return found
 
     def embed(self, windows):
-        return self.clf._search.embed(np.array(windows))
+        return self.clf.references_.embed(np.array(windows))
 
     def distances(self, window, taught):
         """To every reference and then every taught (code, window), and their states."""

@@ -1,4 +1,4 @@
-"""Model files with something wrong in them, and a checksum that says all is well."""
+"""Model files with something wrong in them, and a checksum that is right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 from safetensors.numpy import load_file, save
 
-from mlat.classifier.model_file import _digest
+from mlat.classifier.model_file import checksum
 
 
 def read_header(model):
@@ -23,7 +23,7 @@ def rewrite(model, target, change):
     tensors = load_file(model)
     change(header, tensors)
     if "sha256" in header:
-        header["sha256"] = _digest(tensors)
+        header["sha256"] = checksum(tensors)
     target.write_bytes(save(tensors, metadata={"mlat": json.dumps(header)}))
     return target
 

@@ -12,7 +12,7 @@ from mlat.lab.experiments.protocol import split
 
 @st.composite
 def people(draw):
-    """A stream of stretches of three states, in a few recordings, with holes in it."""
+    """A stream of segments of three states, in a few recordings, with missing values."""
     lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=12))
     labels = draw(st.lists(st.sampled_from("abc"), min_size=len(lengths), max_size=len(lengths)))
     states = np.repeat(labels, lengths)

@@ -8,7 +8,7 @@ from mlat import Stream
 
 
 def energy_states(seed, run_length=300, n_runs=1, n_channels=2, factors=(0.5, 1.0, 2.0)):
-    """Noise around 0 in every state, of another size in each: no single level tells them apart."""
+    """Noise around 0 in every state, of another size in each: the level does not separate them."""
     return _runs(seed, run_length, n_runs, n_channels, [(0.0, factor) for factor in factors])
 
 
@@ -34,7 +34,7 @@ def level_states(seed, run_length=200, n_runs=3, misleading=False, recordings=Fa
 
 
 def clusters(seed, lengths, n_channels=2, noise=0.3, states=None, recordings=False):
-    """One run per length, of noise around a place of its own; few steps tell them apart.
+    """One run per length, of noise around a place of its own; few steps separate them.
 
     ``recordings`` makes each run a recording of its own, without a switch.
     """

@@ -7,6 +7,7 @@ import mlat
 from mlat import InputError, Stream, StreamClassifier
 from mlat.synthetic import rotating_states
 from naive import naive_neighbors
+from state_streams import energy_states
 
 
 @pytest.fixture(scope="module")
@@ -47,21 +48,23 @@ def test_prediction_is_plain_nearest_neighbours(train, test, k):
     np.testing.assert_array_equal(found[7:], rows)
     assert (found[:7] == -1).all()
     assert np.isnan(distances[:7]).all()
-    shares = clf.predict_proba(test[:90])
-    assert np.isnan(shares[:7]).all()
-    np.testing.assert_allclose(shares[7:].sum(axis=1), 1)
+    proba = clf.predict_proba(test[:90])
+    assert np.isnan(proba[:7]).all()
+    np.testing.assert_allclose(proba[7:].sum(axis=1), 1)
     predicted = clf.predict(test[:90])[7:]
     if k == 1:  # calibrated: see below
         np.testing.assert_array_equal(predicted, references.y[rows[:, 0]])
     else:
-        for share, row in zip(shares[7:], rows, strict=True):
-            for state, value in zip(clf.classes_, share, strict=True):
+        for fractions, row in zip(proba[7:], rows, strict=True):
+            for state, value in zip(clf.classes_, fractions, strict=True):
                 assert value == pytest.approx(np.mean(references.y[row] == state))
         assert (
-            shares[7:].max(axis=1)
+            proba[7:].max(axis=1)
             == [np.mean(references.y[r] == p) for r, p in zip(rows, predicted, strict=True)]
         ).all()
-    assert len(queries) < len(windows)
+    # Each window of one state is among those of every step, with the same neighbours.
+    _, rows = naive_neighbors(embed(queries), embed(references), k)
+    np.testing.assert_array_equal(found[queries.start + 7], rows)
 
 
 def test_distances_to_every_state_are_plain_and_give_the_probabilities(classifier, test):
@@ -84,6 +87,20 @@ def test_distances_to_every_state_are_plain_and_give_the_probabilities(classifie
         np.argsort(nearest[7:], axis=1, kind="stable"),
     )
     np.testing.assert_array_equal(proba, classifier.confidence_.calibration.proba(nearest))
+
+
+def test_metric_matrix_is_the_distance():
+    """Over windows of features, whitening included: kneighbors by hand."""
+    train = energy_states(0, run_length=100)
+    for metric in ("euclidean", mlat.MLAT(max_iter=3)):
+        lift = ["identity", "running_deviation"]
+        clf = StreamClassifier(4, metric=metric, lift=lift, whiten=True).fit(train)
+        M, fresh = clf.metric_matrix(), energy_states(1, run_length=20)
+        distances, rows = clf.kneighbors(fresh)
+        query = clf.features(fresh)[30:34].ravel()
+        start = clf.windows_.start[rows[33, 0]]
+        off = query - clf.reference_features_[start : start + 4].ravel()
+        assert distances[33, 0] == pytest.approx(np.sqrt(off @ M @ off))
 
 
 def test_predictions_do_not_depend_on_the_future(classifier, test):

@@ -212,7 +212,7 @@ def test_episodes_go_to_the_side_that_has_less():
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 20))
-def test_blocks_are_a_few_stretches_of_each_state(codes, shortest):
+def test_blocks_are_a_few_segments_of_each_state(codes, shortest):
     codes = np.array(codes)
     block = _blocks(codes, shortest)
     np.testing.assert_array_equal(block // BLOCKS, codes)

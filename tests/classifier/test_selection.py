@@ -1,10 +1,12 @@
 import math
+import warnings
 from dataclasses import fields
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from mlat import LMNN, MLAT, StreamClassifier
 from mlat.classifier.selection import (
@@ -13,7 +15,8 @@ from mlat.classifier.selection import (
     LIFTS,
     STEEPNESS,
     Choice,
-    Marks,
+    Scores,
+    Trial,
     default_reach,
     evenly,
     fair_rows,
@@ -30,8 +33,8 @@ from state_streams import clusters, energy_states, level_states
 # Scores
 
 
-def naive_marks(references, known, windows, codes, k):
-    """Soft and hard marks, one window and one reference at a time."""
+def naive_scores(references, known, windows, codes, k):
+    """Soft and hard scores, one window and one reference at a time."""
     soft, right = [], []
     for window, code in zip(windows, codes, strict=True):
         distance = [math.dist(window, r) for r in references]
@@ -52,41 +55,41 @@ def naive_marks(references, known, windows, codes, k):
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 999), k=st.sampled_from([1, 2, 5]), n=st.integers(3, 30))
-def test_marks_are_those_of_plain_loops(seed, k, n):
+def test_scores_are_those_of_plain_loops(seed, k, n):
     rng = np.random.default_rng(seed)
     known = np.append([0, 1, 2], rng.integers(3, size=n))
     references = rng.normal(size=(len(known), 4)) + known[:, None] * 0.5
     codes = np.append([0, 1, 2], rng.integers(3, size=7))
     windows = rng.normal(size=(10, 4)) + codes[:, None] * 0.5
-    marks = judge(references, known, windows, codes, np.arange(10), k)
-    soft, right = naive_marks(references, known, windows, codes, k)
-    np.testing.assert_allclose(marks.soft, soft, rtol=1e-6)
-    np.testing.assert_array_equal(marks.right, right)
+    scores = judge(references, known, windows, codes, np.arange(10), k)
+    soft, right = naive_scores(references, known, windows, codes, k)
+    np.testing.assert_allclose(scores.soft, soft, rtol=1e-6)
+    np.testing.assert_array_equal(scores.right, right)
     # Every state counts the same, however many windows it has.
     by_state = [np.mean(soft[codes == c]) for c in range(3)]
-    assert marks.score == pytest.approx(np.mean(by_state))
-    assert marks.accuracy == pytest.approx(
+    assert scores.score == pytest.approx(np.mean(by_state))
+    assert scores.accuracy == pytest.approx(
         100 * np.mean([right[codes == c].mean() for c in range(3)])
     )
 
 
 def test_a_window_equal_to_references_of_both_states_gets_one_half():
     same = np.zeros((2, 3))
-    marks = judge(same, np.array([0, 1]), same[:1], np.array([1]), np.array([0]), 1)
-    assert marks.soft.tolist() == [0.5]
+    scores = judge(same, np.array([0, 1]), same[:1], np.array([1]), np.array([0]), 1)
+    assert scores.soft.tolist() == [0.5]
 
 
 def test_more_neighbours_than_a_state_has():
     references, known = np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 1])
-    marks = judge(references, known, np.array([[8.0]]), np.array([1]), np.array([0]), 5)
+    scores = judge(references, known, np.array([[8.0]]), np.array([1]), np.array([0]), 5)
     # Its own state is 1 away, the other 7.5 on average.
-    assert marks.soft[0] == pytest.approx(1 / (1 + math.exp(-STEEPNESS * 6.5 / 8.5)))
-    assert marks.right.tolist() == [0.0]
+    assert scores.soft[0] == pytest.approx(1 / (1 + math.exp(-STEEPNESS * 6.5 / 8.5)))
+    assert scores.right.tolist() == [0.0]
 
 
 def marks_of(soft, block, codes=None):
     codes = np.zeros(len(soft), int) if codes is None else codes
-    return Marks(np.array(soft), np.ones(len(soft)), np.array(codes), np.array(block))
+    return Scores(np.array(soft), np.ones(len(soft)), np.array(codes), np.array(block))
 
 
 def test_the_error_of_a_lead_is_over_blocks():
@@ -141,7 +144,7 @@ def test_rows_evenly_spaced():
     assert len(evenly(10_000, 3000)) <= 3000
 
 
-def test_a_state_of_one_window_is_left_out_of_learning():
+def test_a_state_of_one_window_is_not_learned_from():
     choice = Choice("channels as they are", 50, 10, metric="MLAT", shrinkage=1.0)
     windows = sliding_windows(clusters(0, [60, 60, 10]), 10)
     assert (windows.y == "c").sum() == 1
@@ -279,7 +282,7 @@ def test_the_reach_is_a_fifth_of_a_run_at_most(length, width, expected):
 
 
 def test_the_best_of_those_ahead_is_taken_not_the_surest():
-    # Far clusters of a level each: as they are they are told without a mistake.
+    # Far clusters of a level each: the channels as they are give no mistake.
     stream = clusters(1, [150, 150, 150])
     selection = select(stream, 10)
     best = max(trial.score for trial in selection.trials)
@@ -291,3 +294,145 @@ def test_the_reach_can_be_given():
     selection = select(energy_states(0), 10, reach=20, budget=0)
     assert selection.choice.reach == 20
     assert selection.choice.make_lift().memory == 20
+
+
+# The classifier with metric="auto"
+
+
+def fit(stream, **options):
+    """A warning is a failure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return StreamClassifier(**options).fit(stream)
+
+
+def with_constant(stream, channels):
+    values = stream.values.copy()
+    values[:, channels] = 7.1
+    return Stream(values, stream.states, recordings=stream.recordings)
+
+
+def fresh_clusters(seed, n_states, n_channels=2):
+    """Without a switch: a lift that looks far back is as late at one as it looks back."""
+    return clusters(seed, [60] * n_states, n_channels, recordings=True)
+
+
+EDGES = {
+    "one run of each state": lambda seed: clusters(seed, [150, 150, 150]),
+    "two states": lambda seed: clusters(seed, [100, 100]),
+    "60 channels": lambda seed: clusters(seed, [65, 65, 65], n_channels=60),
+    "20 windows of each state": lambda seed: clusters(seed, [29, 29, 29]),
+    "20 windows of each state, twice": lambda seed: clusters(seed, [29] * 6, states="abcabc"),
+    "2000 windows against 30": lambda seed: clusters(seed, [2009, 39]),
+    "2000 windows against 30, twice": lambda seed: clusters(seed, [1009, 24] * 2, states="abab"),
+    "a channel that stands still": lambda seed: with_constant(clusters(seed, [90] * 3, 3), [1]),
+    "only one channel moves": lambda seed: with_constant(clusters(seed, [90] * 3, 3), [0, 2]),
+    "one state has no second episode": lambda seed: clusters(seed, [80, 80, 80], states="aba"),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_every_stream_gets_a_sensible_classifier(name):
+    train = EDGES[name](0)
+    clf = fit(train, budget=0.5 if "60" in name else 60)
+    fresh = fresh_clusters(1, len(train.classes), train.n_channels)
+    if "channel" in name and "60" not in name:
+        still = np.flatnonzero(np.ptp(train.values, axis=0) == 0)
+        fresh = with_constant(fresh, still)
+    assert clf.classes_.tolist() == train.classes.tolist()
+    assert clf.score(fresh) > 0.95
+    proba = clf.predict_proba(fresh)
+    assert np.isfinite(proba).all(axis=1).sum() == (61 - clf.width_) * len(train.classes)
+    assert len(clf.selection_.chosen) > 10
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_state_of_one_window_disturbs_no_other(repeats):
+    """One window a run has no target to learn from; it is a reference, as good as it can be."""
+    train = clusters(0, [90, 90, 10] * repeats, states="abc" * repeats)
+    clf = fit(train)
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert (clf.windows_.y == "c").sum() == repeats
+    assert clf.score(fresh_clusters(1, 2)) > 0.95
+    assert clf.predict(train.values[:190], filtered=True).shape == (190,)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_numbers_of_any_kind(seed):
+    train, fresh = clusters(seed, [80, 80]), fresh_clusters(seed + 5, 2)
+    clf = fit(train, budget=1)
+    single = fit(Stream(train.values.astype(np.float32), train.states), budget=1)
+    assert single.score(Stream(fresh.values.astype(np.float32), fresh.states)) > 0.9
+    numbered = fit(Stream(np.round(10 * train.values).astype(int), train.codes + 4), budget=1)
+    predicted = numbered.predict(np.round(10 * fresh.values).astype(int))
+    assert numbered.unknown_ == -1
+    assert set(predicted) == {-1, 4, 5}
+    assert np.mean(predicted == fresh.codes + 4) > 0.85
+    assert clf.predict(fresh).dtype.kind == "U"
+
+
+def test_missing_values_recordings_and_unlabelled_segments():
+    train = clusters(0, [120, 120, 120, 120], states="abab")
+    values, states = train.values.copy(), train.states.copy()
+    values[[50, 130, 131, 300], [0, 1, 0, 1]] = np.nan
+    states[200:240] = ""
+    recordings = np.arange(480) // 160
+    clf = fit(Stream(values, states, recordings=recordings))
+    assert clf.score(fresh_clusters(1, 2)) > 0.95
+    fresh = clusters(1, [100, 100])
+    broken = fresh.values.copy()
+    broken[70, 1] = np.nan
+    predicted = clf.predict(Stream(broken, recordings=np.arange(200) >= 150))
+    unknown = np.flatnonzero(predicted == "")
+    w = clf.width_ - 1
+    expected = [*range(w), *range(70, 71 + w), *range(150, 150 + w)]
+    assert unknown.tolist() == expected
+
+
+def test_a_channel_that_stands_still_within_runs_adds_no_noise():
+    """As a switch or a setting does: its deviation is nothing, and not the rounding of it."""
+
+    def with_setting(stream, seed):
+        level = np.random.default_rng(seed).choice([0.1, 0.7, 0.3], size=len(stream.runs))
+        return Stream(
+            np.column_stack([stream.values, np.repeat(level, stream.runs.length)]), stream.states
+        )
+
+    train = with_setting(energy_states(0, n_runs=3, run_length=150), 0)
+    clf = fit(train, budget=0)  # the usual: channels and running energies
+    setting = clf.feature_channels_ == 2
+    names = np.array(clf.feature_names_)[setting]
+    features = clf.features(train)[10:]
+    for name, feature in zip(names, features[:, setting].T, strict=True):
+        if "deviation" in name or "difference" in name:
+            reach = clf.features_.lift.reach
+            inside = [feature[a:b][reach + 10 : -10] for a, b, _ in train.runs]
+            assert max(np.abs(part).max() for part in inside) < 1e-9
+
+
+def test_the_selection_tells_what_was_tried_and_why():
+    clf = fit(energy_states(0), reach=30)
+    selection = clf.selection_
+    assert len(selection.trials) > 5
+    assert all(isinstance(trial, Trial) for trial in selection.trials)
+    assert selection.choice in [trial.choice for trial in selection.trials]
+    assert selection.chosen == str(selection.choice)
+    assert f"energies over {selection.choice.reach} steps" in selection.chosen
+    assert selection.choice.reach <= 30
+    assert f"{len(selection.trials)} choices tried" in selection.why
+    assert "standard errors" in selection.why
+    # And the classifier is what was chosen.
+    choice = selection.choice
+    assert (clf.width_, clf.n_neighbors_) == (choice.width, choice.n_neighbors)
+    assert clf.features_.lift.get_params() == choice.make_lift().get_params()
+    assert (clf.features_.mixing is not None) == choice.whiten
+    assert type(clf.metric_) is type(choice.make_metric())
+    assert len(clf.feature_names_) == clf.features_.n_features == len(clf.feature_channels_)
+
+
+def test_the_same_stream_gives_the_same_classifier():
+    train, fresh = clusters(0, [80, 80]), clusters(1, [60, 60])
+    first, second = fit(train, budget=1e9), fit(train, budget=1e9)
+    assert first.selection_.choice == second.selection_.choice
+    np.testing.assert_array_equal(first.predict_proba(fresh), second.predict_proba(fresh))
+    assert clone(first).get_params() == first.get_params()

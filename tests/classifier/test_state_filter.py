@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from left_out_streams import WIDTH, learn, stream
+from held_out_streams import WIDTH, learn, turning
 from mlat import InputError
 from mlat.classifier.confidence import fit_calibration
 from mlat.classifier.state_filter import (
     Belief,
-    Persistence,
+    StateFilter,
     filter_proba,
     filter_step,
-    learn_persistence,
+    learn_state_filter,
     switch_delay,
 )
 
@@ -27,25 +27,27 @@ def random_case(seed):
     proba = rng.dirichlet(np.full(n_classes, rng.choice([0.01, 1.0])), n_steps)
     proba[rng.random(n_steps) < 0.2] = np.nan
     transition = rng.dirichlet(np.ones(n_classes), n_classes) * 0.3 + 0.7 * np.eye(n_classes)
-    return proba, rng.random(n_steps) < 0.1, Persistence(transition, float(rng.uniform(0.05, 1)))
+    return proba, rng.random(n_steps) < 0.1, StateFilter(transition, float(rng.uniform(0.05, 1)))
 
 
-def naive_filter(proba, starts, persistence):
+def naive_filter(proba, starts, state_filter):
     """The forward recursion, as it is written in books."""
-    n = len(persistence.transition)
-    values, vectors = np.linalg.eig(persistence.transition.T)
+    n = len(state_filter.transition)
+    values, vectors = np.linalg.eig(state_filter.transition.T)
     stationary = np.real(vectors[:, np.argmin(abs(values - 1))])
     stationary = stationary / stationary.sum()
     belief, after_none, result = stationary, True, []
     for p, start in zip(proba, starts, strict=True):
         if start:
             belief, after_none = stationary, True
-        belief = [sum(belief[b] * persistence.transition[b, c] for b in range(n)) for c in range(n)]
+        belief = [
+            sum(belief[b] * state_filter.transition[b, c] for b in range(n)) for c in range(n)
+        ]
         if np.isnan(p).any():
             after_none = True
             result.append([np.nan] * n)
             continue
-        power = 1.0 if after_none else persistence.tempering
+        power = 1.0 if after_none else state_filter.tempering
         belief = np.array([belief[c] * p[c] ** power for c in range(n)])
         belief, after_none = belief / belief.sum(), False
         result.append(belief)
@@ -54,66 +56,66 @@ def naive_filter(proba, starts, persistence):
 
 @given(seeds)
 def test_the_filter_is_the_forward_recursion(seed):
-    proba, starts, persistence = random_case(seed)
-    filtered, _ = filter_proba(proba, starts, persistence)
-    np.testing.assert_allclose(filtered, naive_filter(proba, starts, persistence), atol=1e-9)
+    proba, starts, state_filter = random_case(seed)
+    filtered, _ = filter_proba(proba, starts, state_filter)
+    np.testing.assert_allclose(filtered, naive_filter(proba, starts, state_filter), atol=1e-9)
 
 
 @given(seeds, st.lists(st.integers(0, 40), max_size=4))
 def test_chunks_do_not_change_a_bit(seed, cuts):
-    proba, starts, persistence = random_case(seed)
-    whole, last = filter_proba(proba, starts, persistence)
+    proba, starts, state_filter = random_case(seed)
+    whole, last = filter_proba(proba, starts, state_filter)
     edges = [0, *sorted(min(cut, len(proba)) for cut in cuts), len(proba)]
     parts, belief = [], None
     for begin, end in pairwise(edges):
-        part, belief = filter_proba(proba[begin:end], starts[begin:end], persistence, belief)
+        part, belief = filter_proba(proba[begin:end], starts[begin:end], state_filter, belief)
         parts.append(part)
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    np.testing.assert_array_equal(belief.shares, last.shares)
+    np.testing.assert_array_equal(belief.proba, last.proba)
     assert belief.fresh == last.fresh
 
 
 @given(seeds)
 def test_one_step_is_one_step_of_the_filter(seed):
-    proba, starts, persistence = random_case(seed)
-    whole, _ = filter_proba(proba, starts, persistence)
-    belief = Belief(persistence.stationary)
+    proba, starts, state_filter = random_case(seed)
+    whole, _ = filter_proba(proba, starts, state_filter)
+    belief = Belief(state_filter.stationary)
     for p, start, expected in zip(proba, starts, whole, strict=True):
         if start:
-            belief = Belief(persistence.stationary)
-        power = 1.0 if belief.fresh else persistence.tempering
-        shares = filter_step(belief.shares, p, persistence.transition, power)
-        belief = Belief(shares, fresh=bool(np.isnan(p).any()))
+            belief = Belief(state_filter.stationary)
+        power = 1.0 if belief.fresh else state_filter.tempering
+        after = filter_step(belief.proba, p, state_filter.transition, power)
+        belief = Belief(after, fresh=bool(np.isnan(p).any()))
         if not belief.fresh:
-            np.testing.assert_array_equal(shares, expected)
+            np.testing.assert_array_equal(after, expected)
 
 
 @given(seeds)
 def test_rows_sum_to_one_and_nothing_is_invented(seed):
-    proba, starts, persistence = random_case(seed)
+    proba, starts, state_filter = random_case(seed)
     before = proba.copy()
-    filtered, _ = filter_proba(proba, starts, persistence)
+    filtered, _ = filter_proba(proba, starts, state_filter)
     np.testing.assert_array_equal(proba, before)
     missing = np.isnan(proba).any(axis=1)
     np.testing.assert_array_equal(np.isnan(filtered).any(axis=1), missing)
     np.testing.assert_allclose(filtered[~missing].sum(axis=1), 1)
     # Only the past counts.
-    again, _ = filter_proba(proba[:7], starts[:7], persistence)
+    again, _ = filter_proba(proba[:7], starts[:7], state_filter)
     np.testing.assert_array_equal(again, filtered[:7])
 
 
 def test_without_windows_belief_fades_to_the_stationary_one():
-    persistence = Persistence(np.array([[0.9, 0.1], [0.3, 0.7]]), 0.5)
-    np.testing.assert_allclose(persistence.stationary, [0.75, 0.25])
-    shares = np.array([0.0, 1.0])
+    state_filter = StateFilter(np.array([[0.9, 0.1], [0.3, 0.7]]), 0.5)
+    np.testing.assert_allclose(state_filter.stationary, [0.75, 0.25])
+    after = np.array([0.0, 1.0])
     for _ in range(200):
-        shares = filter_step(shares, np.full(2, np.nan), persistence.transition, 1.0)
-    np.testing.assert_allclose(shares, [0.75, 0.25])
+        after = filter_step(after, np.full(2, np.nan), state_filter.transition, 1.0)
+    np.testing.assert_allclose(after, [0.75, 0.25])
 
 
 def test_a_window_that_contradicts_the_belief_wholly_is_passed_over():
-    shares = filter_step(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.eye(2), 1.0)
-    np.testing.assert_array_equal(shares, [1.0, 0.0])
+    after = filter_step(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.eye(2), 1.0)
+    np.testing.assert_array_equal(after, [1.0, 0.0])
 
 
 # --- Learning how states follow each other ----------------------------------------------------
@@ -122,23 +124,23 @@ def test_a_window_that_contradicts_the_belief_wholly_is_passed_over():
 def test_the_end_of_a_run_is_as_frequent_as_in_the_stream():
     codes = np.repeat([0, 1, 0, 2], 50)
     starts = np.arange(200) == 0
-    persistence = learn_persistence(codes, starts, 3, overlap=10)
+    state_filter = learn_state_filter(codes, starts, 3, overlap=10)
     end = 5 / 300  # four runs and one of ten windows
-    np.testing.assert_allclose(np.diag(persistence.transition), 1 - end)
+    np.testing.assert_allclose(np.diag(state_filter.transition), 1 - end)
     # 0 was followed by 1 and by 2, 1 by 0, 2 by nothing; each once more.
-    np.testing.assert_allclose(persistence.transition[0], [1 - end, end / 2, end / 2])
-    np.testing.assert_allclose(persistence.transition[1], [end * 2 / 3, 1 - end, end / 3])
-    np.testing.assert_allclose(persistence.transition[2], [end / 2, end / 2, 1 - end])
-    assert persistence.tempering == 0.4
+    np.testing.assert_allclose(state_filter.transition[0], [1 - end, end / 2, end / 2])
+    np.testing.assert_allclose(state_filter.transition[1], [end * 2 / 3, 1 - end, end / 3])
+    np.testing.assert_allclose(state_filter.transition[2], [end / 2, end / 2, 1 - end])
+    assert state_filter.tempering == 0.4
 
 
 def test_recordings_cut_runs_but_are_no_switches():
     codes = np.repeat([0, -1, 0, 1, 1], 20)
     starts = np.isin(np.arange(100), [0, 60, 80])
-    persistence = learn_persistence(codes, starts, 2, overlap=2)
+    state_filter = learn_state_filter(codes, starts, 2, overlap=2)
     end = (4 + 1) / (80 + 20)
-    np.testing.assert_allclose(persistence.transition, [[1 - end, end], [end, 1 - end]])
-    assert persistence.tempering == 1.0
+    np.testing.assert_allclose(state_filter.transition, [[1 - end, end], [end, 1 - end]])
+    assert state_filter.tempering == 1.0
 
 
 @given(seeds)
@@ -146,12 +148,14 @@ def test_transitions_are_probabilities_whatever_the_stream(seed):
     rng = np.random.default_rng(seed)
     n, n_classes = int(rng.integers(0, 30)), int(rng.integers(1, 5))
     codes = rng.integers(-1, n_classes, n)
-    persistence = learn_persistence(codes, rng.random(n) < 0.2, n_classes, int(rng.integers(1, 9)))
-    np.testing.assert_allclose(persistence.transition.sum(axis=1), 1)
-    assert (np.diag(persistence.transition) >= 0.5).all()
-    assert (persistence.transition > 0).all()
+    state_filter = learn_state_filter(
+        codes, rng.random(n) < 0.2, n_classes, int(rng.integers(1, 9))
+    )
+    np.testing.assert_allclose(state_filter.transition.sum(axis=1), 1)
+    assert (np.diag(state_filter.transition) >= 0.5).all()
+    assert (state_filter.transition > 0).all()
     np.testing.assert_allclose(
-        persistence.stationary @ persistence.transition, persistence.stationary
+        state_filter.stationary @ state_filter.transition, state_filter.stationary
     )
 
 
@@ -180,15 +184,15 @@ def test_delays_are_counted_from_the_switch():
 def test_on_a_stream_of_long_runs_it_gains_and_its_delay_is_small():
     gains, added = [], []
     for seed in range(4):
-        train = stream(seed, runs_per_state=2, run_length=300, noise=1.1)
+        train = turning(seed, runs_per_state=2, run_length=300, noise=1.1)
         learned = learn(train)
-        calibration = fit_calibration(learned.left_out, learned.codes, learned.blocks)
+        calibration = fit_calibration(learned.held_out, learned.codes, learned.blocks)
         starts = np.arange(len(train)) == 0
-        persistence = learn_persistence(train.codes, starts, 3, WIDTH)
-        new = stream(100 + seed, runs_per_state=4, run_length=400, noise=1.1)
+        state_filter = learn_state_filter(train.codes, starts, 3, WIDTH)
+        new = turning(100 + seed, runs_per_state=4, run_length=400, noise=1.1)
         proba = calibration.proba(learned.nearest(new))
         starts = np.arange(len(new)) == 0
-        filtered, _ = filter_proba(proba, starts, persistence)
+        filtered, _ = filter_proba(proba, starts, state_filter)
         known = ~np.isnan(proba[:, 0])
         raw, smooth = np.full((2, len(new)), -1)
         raw[known], smooth[known] = proba[known].argmax(axis=1), filtered[known].argmax(axis=1)
@@ -201,14 +205,14 @@ def test_on_a_stream_of_long_runs_it_gains_and_its_delay_is_small():
 
 
 def test_bad_input_is_named():
-    persistence = Persistence(np.eye(2), 1.0)
+    state_filter = StateFilter(np.eye(2), 1.0)
     with pytest.raises(InputError, match=r"shape \(T, 2\), not \(4, 3\)"):
-        filter_proba(np.ones((4, 3)), np.zeros(4, bool), persistence)
+        filter_proba(np.ones((4, 3)), np.zeros(4, bool), state_filter)
     with pytest.raises(InputError, match="4 steps and 3 starts"):
-        filter_proba(np.ones((4, 2)), np.zeros(3, bool), persistence)
+        filter_proba(np.ones((4, 2)), np.zeros(3, bool), state_filter)
     with pytest.raises(InputError, match="4 states and 3 starts"):
-        learn_persistence(np.zeros(4, int), np.zeros(3, bool), 1, 1)
+        learn_state_filter(np.zeros(4, int), np.zeros(3, bool), 1, 1)
     with pytest.raises(InputError, match="overlap must be at least 1, not 0"):
-        learn_persistence(np.zeros(4, int), np.zeros(4, bool), 1, 0)
+        learn_state_filter(np.zeros(4, int), np.zeros(4, bool), 1, 0)
     with pytest.raises(InputError, match="not 4, 3 and 4"):
         switch_delay(np.zeros(4, int), np.zeros(3, int), np.zeros(4, bool))

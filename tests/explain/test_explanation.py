@@ -1,46 +1,19 @@
-"""Why a step got its state, what a model goes by, and how often it is right, in figures."""
+"""Why a state is predicted at a step."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mlat
-from mlat.explain import explanation as references
+from explain_models import KINDS, WIDTH, plain, test, train
 from mlat.explain.attribution import split
-from mlat.explain.confusions import count_confusions
 from mlat.explain.explanation import check_step, explain
-from mlat.explain.usage import usage
-from mlat.synthetic import rotating_states
-
-WIDTH = 6
-LIFT = ["identity", "running_deviation"]
-train = rotating_states(n_channels=3, drift=0.3, noise=0.3)
-test = rotating_states(n_channels=3, drift=0.3, noise=0.3, random_state=1)
-
-KINDS = {
-    "euclidean": {"metric": "euclidean"},
-    "whitened": {"metric": "euclidean", "whiten": True},
-    "filter": {"metric": mlat.MLAT(max_iter=5)},
-    "admm": {"metric": mlat.MLAT(solver="admm", max_iter=3)},
-    "lmnn": {"metric": mlat.LMNN(max_iter=5), "n_neighbors": 3},
-    "lifted": {"metric": mlat.MLAT(max_iter=5), "lift": LIFT},
-    "all": {"metric": mlat.LMNN(max_iter=5), "lift": LIFT, "whiten": True, "n_neighbors": 2},
-}
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def clf(request):
     return mlat.StreamClassifier(WIDTH, **KINDS[request.param]).fit(train)
-
-
-def plain(**options):
-    return mlat.StreamClassifier(WIDTH, metric="euclidean", **options).fit(train)
-
-
-# One step
 
 
 def test_an_explanation_has_the_distances_of_the_classifier(clf):
@@ -154,102 +127,3 @@ def test_steps_without_a_window_are_refused():
             check_step(clf, stream, step)
     with pytest.raises(mlat.InputError, match="no unbroken stretch of 6 steps"):
         check_step(clf, stream[:4], 2)
-
-
-# A model
-
-
-def naive_usage(clf):
-    """By its definition, over all references, one at a time."""
-    windows, M = clf.windows_, clf.metric_matrix()
-    X = np.stack([clf.reference_features_[s : s + clf.width_] for s in windows.start])
-    Z = X.reshape(len(X), -1)
-    total, farther = np.zeros(X.shape[1:]), 0.0
-    for i in range(len(X)):
-        D = np.einsum("ij,jk,ik->i", Z - Z[i], M, Z - Z[i])
-        same = windows.y == windows.y[i]
-        own = np.argmin(np.where(same & (windows.run != windows.run[i]), D, np.inf))
-        other = np.argmin(np.where(same, np.inf, D))
-        total += split(X[i] - X[other], M).by_lag_and_feature
-        total -= split(X[i] - X[own], M).by_lag_and_feature
-        farther += D[other]
-    return total / farther
-
-
-def test_usage_is_what_its_definition_says(clf):
-    found = usage(clf, max_judged=10**6)
-    assert found.n_judged == len(clf.windows_)
-    assert np.allclose(found.shares.by_lag_and_feature, naive_usage(clf), atol=1e-8)
-    assert found.shares.total == pytest.approx(1 - found.own.total / found.other.total)
-
-
-def test_references_are_searched_block_by_block(monkeypatch):
-    clf = plain()
-    expected, used = explain(clf, test, 100), usage(clf)
-    monkeypatch.setattr(references, "BLOCK", 7)
-    assert explain(clf, test, 100).other.rows.tolist() == expected.other.rows.tolist()
-    assert np.array_equal(explain(clf, test, 100).own.distances, expected.own.distances)
-    shares = usage(clf).shares.by_lag_and_feature
-    assert np.allclose(shares, used.shares.by_lag_and_feature)
-
-
-def test_what_does_not_tell_is_not_used():
-    rng = np.random.default_rng(0)
-    states = np.repeat([0, 1] * 3, 40)
-    values = np.stack([3.0 * states, np.zeros(240), np.zeros(240)], axis=1)
-    values[:, :2] += rng.normal(size=(240, 2))  # a channel that tells, noise, and a still one
-    clf = mlat.StreamClassifier(5, metric="euclidean").fit(values, states)
-    tells, noise, still = usage(clf).shares.by_feature
-    assert tells > 0.5
-    assert abs(noise) < 0.1
-    assert still == 0
-
-
-def test_usage_of_few_references_and_of_single_runs():
-    assert usage(plain(), max_judged=8).n_judged == 8
-    once = rotating_states(n_channels=2, run_length=30, runs_per_state=1)
-    clf = mlat.StreamClassifier(WIDTH, metric="euclidean").fit(once)
-    assert usage(clf).n_judged == len(clf.windows_)
-    short = rotating_states(n_channels=2, run_length=2 * WIDTH - 1, runs_per_state=1)
-    clf = mlat.StreamClassifier(WIDTH, metric="euclidean").fit(short)
-    with pytest.raises(mlat.InputError, match="learn from more runs"):
-        usage(clf)
-
-
-# Confusions
-
-
-@given(st.lists(st.tuples(st.sampled_from(["a", "bb", "c", ""]), st.sampled_from(["a", "bb", ""]))))
-def test_confusions_are_counted(pairs):
-    true, told = [t for t, _ in pairs], [p for _, p in pairs]
-    if not any(true):
-        with pytest.raises(mlat.InputError, match="no states"):
-            count_confusions(np.array(true, dtype=str), np.array(told, dtype=str))
-        return
-    found = count_confusions(true, told, known=["known"])
-    assert "known" in found.states
-    for i, t in enumerate(found.states):
-        for j, p in enumerate(found.states):
-            assert found.counts[i, j] == pairs.count((t, p))
-    judged = [(t, p) for t, p in pairs if t and p]
-    assert found.n_judged == len(judged)
-    assert found.n_unjudged == sum(bool(t) and not p for t, p in pairs)
-    if judged:
-        assert found.accuracy == sum(t == p for t, p in judged) / len(judged)
-
-
-def test_recall_and_precision():
-    found = count_confusions([0, 0, 0, 1, 2], [0, 0, 1, 1, -1], known=[0, 1, 3])
-    assert found.states.tolist() == [0, 1, 2, 3]
-    assert np.array_equal(found.recall, [2 / 3, 1, np.nan, np.nan], equal_nan=True)
-    assert np.array_equal(found.precision, [1, 1 / 2, np.nan, np.nan], equal_nan=True)
-    assert np.isnan(count_confusions(["a"], [""]).accuracy)
-
-
-def test_confusions_of_what_does_not_fit_are_refused():
-    with pytest.raises(mlat.InputError, match="names and others numbers"):
-        count_confusions(["a"], [1])
-    with pytest.raises(mlat.InputError, match="one entry per step"):
-        count_confusions(["a", "b"], ["a"])
-    with pytest.raises(mlat.InputError, match="1 predicted states for 480 steps"):
-        count_confusions(train, ["a"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat import InputError
-from mlat.classifier.held_out import leave_out_gap, rows_nearby, time_blocks
+from mlat.classifier.held_out import held_out_gap, rows_nearby, time_blocks
 from mlat.neighbours import class_distances as module
 from mlat.neighbours.class_distances import ClassDistances, nearest_by_class
 
@@ -172,7 +172,7 @@ def test_blocks_are_short_and_of_one_state(seed, length):
 def test_the_gap_is_ten_widths_or_half_of_a_short_state():
     start = np.concatenate([np.arange(500), 500 + np.arange(41)])
     codes = np.repeat([0, 1], [500, 41])
-    gap = leave_out_gap(start, codes, width=8)
+    gap = held_out_gap(start, codes, width=8)
     assert set(gap[codes == 0]) == {80}
     assert set(gap[codes == 1]) == {20}
     # So every window has a reference of its own state left.

@@ -32,13 +32,13 @@ def test_no_backend_is_chosen_for_the_user():
 def test_shares_and_spectrum():
     blocks = np.zeros((2, 2, 2))
     blocks[0] = np.diag([3.0, 1.0])
-    assert learned.channel_shares(blocks).tolist() == [0.75, 0.25]
-    assert learned.lag_shares(blocks).tolist() == [1.0, 0.0]
+    assert learned.channel_fractions(blocks).tolist() == [0.75, 0.25]
+    assert learned.lag_fractions(blocks).tolist() == [1.0, 0.0]
     blocks[1] = [[1.0, 0.0], [2.0, 0.0]]
     squares = (toeplitz.to_matrix(blocks) ** 2).sum()
-    assert np.allclose(learned.lag_shares(blocks), [20 / squares, 10 / squares])
-    assert learned.lag_shares(0 * blocks).tolist() == [0, 0]
-    assert learned.channel_shares(0 * blocks).tolist() == [0, 0]
+    assert np.allclose(learned.lag_fractions(blocks), [20 / squares, 10 / squares])
+    assert learned.lag_fractions(0 * blocks).tolist() == [0, 0]
+    assert learned.channel_fractions(0 * blocks).tolist() == [0, 0]
 
 
 def test_spectrum_of_a_metric(metrics):

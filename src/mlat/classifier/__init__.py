@@ -1,4 +1,4 @@
-"""A state for every step: the classifier, how sure it is, and its file."""
+"""The classifier of streams: its settings, confidence, state filter and model file."""
 
 from .classifier import StreamClassifier
 

@@ -1,7 +1,13 @@
-"""k nearest neighbours over streams: from labelled runs to a state for every step."""
+"""k nearest neighbours over streams: from labelled runs to a state for every step.
+
+Fitting goes one way: settings (:mod:`.setup`), windows, features, metric, references, confidence.
+Predicting goes through the references (:mod:`mlat.neighbours.references`) to distances, and from
+these to states and probabilities (:mod:`.confidence`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
@@ -9,15 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, lift_runs
+from ..features.lifts import Lift
 from ..metric.matrix import unmixed
-from ..neighbours.references import ReferenceSearch, check_channels
+from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .confidence import learn_confidence
-from .setup import Setup, as_labelled, set_up
+from .selection import Selection
+from .setup import set_up
 
 if TYPE_CHECKING:
     import os
@@ -26,21 +34,21 @@ if TYPE_CHECKING:
 
 
 class StreamClassifier(BaseEstimator):  # type: ignore[misc]
-    """Tells the state of a stream at every step, from a few labelled runs.
+    """Predicts the state of a stream at every step, from a few labelled runs.
 
-    The windows of the labelled stream are the references; the state of a step is that of the
-    nearest references of the window which ends there.
+    The windows of the labelled stream are the references. The state of a step is that of the
+    references nearest to the window which ends there.
 
     Parameters
     ----------
     width : int, default=10
         Steps per window; with ``metric="auto"`` the widest that may be chosen.
     metric : "auto", "euclidean", "mlat", "lmnn" or an estimator, default="auto"
-        ``"auto"`` decides for itself on lift, width, metric and number of neighbours, by how well
-        parts of the training stream far from each other tell each other's states; see
-        ``selection_``. An estimator is a transformer over windows, such as :class:`MLAT`.
+        ``"auto"`` chooses lift, width, metric and number of neighbours: those by which distant
+        parts of the training stream predict each other's states best; see ``selection_``. An
+        estimator is a transformer over windows, such as :class:`MLAT`.
     lift : Lift or sequence of str, optional
-        What to make of the channels first, see :class:`~mlat.Lift`; default nothing. With
+        Features to compute from the channels first, see :class:`~mlat.Lift`; default none. With
         ``metric="auto"`` it is chosen.
     whiten : bool, default=False
         Weigh the lifted channels by how they vary within states (:mod:`mlat.features.whitening`)
@@ -49,16 +57,16 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         Default 1. With ``metric="auto"`` it is chosen.
     scale : bool, default=True
         Scale each channel to mean 0 and variance 1 over the labelled steps of the training
-        stream, and by the same figures ever after.
+        stream; predicting uses the same mean and scale.
     step : int, default=1
         Keep every ``step``-th window of a run as a reference.
     reach : int, optional
         For ``metric="auto"``: how many steps back its lifts may look; default 100, or two widths
-        where that is more, but no more than a fifth of the usual run or the width. A state depends
-        on no step further back than the width and the reach together.
+        where that is more, but no more than a fifth of the median run or the width. A state
+        depends on no step further back than the width and the reach together.
     unknown_rate : float, default=0.0
-        Predict the unknown state where a window is farther from every reference than this share
-        of windows like the references would be. 0 never does.
+        The rate of false alarms: predict the unknown state where a window is farther from every
+        reference than all but this fraction of windows like the references. 0 never does.
     budget : float, default=60.0
         Seconds after which ``metric="auto"`` tries nothing more.
 
@@ -76,12 +84,15 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         From the channels to what the metric sees.
     feature_names_ : tuple of str
     feature_channels_ : array of shape (d',)
-        The channel each feature is made of.
+        The channel each feature is computed from.
     windows_ : Windows
         The references, as windows over the training stream's values.
+    references_ : References
+        The references with their features, state codes, and the exact searches among them.
     selection_ : Selection or None
         What ``"auto"`` tried, what it chose and why.
     confidence_ : Confidence
+        From distances to probabilities and to the unknown state; the state filter.
     channels_ : tuple of str
 
     Examples
@@ -130,68 +141,70 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         time: ArrayLike | None = None,
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,)."""
-        stream = as_labelled(stream, states, recordings=recordings, time=time)
-        setup = set_up(self, stream)
-        windows = sliding_windows(stream, setup.width, step=self.step)
-        lifted = lift_runs(stream, setup.lift, scale=self.scale)
-        features = lifted.features(scale=self.scale, whiten=setup.whiten)
-        seen = features.mix(features.lifted(lifted.values))
-        metric = setup.fit_metric(
-            Windows(seen, windows.width, windows.start, windows.run, windows.y)
+        stream = _as_labelled(stream, states, recordings=recordings, time=time)
+        setup = set_up(
+            stream,
+            width=self.width,
+            metric=self.metric,
+            lift=self.lift,
+            whiten=self.whiten,
+            n_neighbors=self.n_neighbors,
+            scale=self.scale,
+            step=self.step,
+            reach=self.reach,
+            unknown_rate=self.unknown_rate,
+            budget=self.budget,
         )
-        self._remember(windows, features, metric, stream.channels, setup)
+        windows = sliding_windows(stream, setup.width, step=self.step)
+        features, plain = _learn_features(stream, windows, setup.lift, self.scale, setup.whiten)
+        metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
+        references = References(windows, features, metric, plain)
+        self._set_fitted(references, stream.channels, setup.n_neighbors, setup.selection)
         self.confidence_ = learn_confidence(
-            self._search.by_class,
-            self._search.embedded,
-            windows,
-            self._codes,
+            references,
             stream,
             overlap=self.width_ + features.lift.memory,
             unknown_rate=self.unknown_rate,
         )
+        if self.n_neighbors_ > 1:
+            del references.by_class  # votes use the other search; this one is built again on use
         return self
 
-    def _remember(
+    def _set_fitted(
         self,
-        windows: Windows,
-        features: Features,
-        metric: Any,
+        references: References,
         channels: tuple[str, ...],
-        setup: Setup,
-    ) -> Self:
-        """Everything that predicting needs, from fitting or from a model file."""
-        self.windows_, self.channels_ = windows, channels
-        self.classes_ = np.unique(windows.y)
-        self.features_, self.metric_ = features, metric
-        self.width_, self.n_neighbors_ = windows.width, setup.n_neighbors
-        self.selection_ = setup.selection
-        self.n_channels_ = len(channels)
-        self.feature_names_ = features.lift.names(channels)
-        self.feature_channels_ = features.lift.channels(len(channels))
-        self.unknown_ = no_state(self.classes_)
-        self._codes = np.searchsorted(self.classes_, windows.y)
-        self._search = ReferenceSearch(windows, features, metric, self._codes, len(self.classes_))
-        if self.n_neighbors_ > len(self._search):
+        n_neighbors: int,
+        selection: Selection | None,
+    ) -> None:
+        """Keep what predicting needs, from fitting or from a model file."""
+        if n_neighbors > len(references):
             raise InputError(
-                f"n_neighbors is {self.n_neighbors_}, but the stream gives only "
-                f"{len(self._search)} windows"
+                f"n_neighbors is {n_neighbors}, but the stream gives only {len(references)} windows"
             )
-        return self
+        self.references_, self.channels_ = references, channels
+        self.n_neighbors_, self.selection_ = n_neighbors, selection
+        self.windows_, self.width_ = references.windows, references.windows.width
+        self.features_, self.metric_ = references.features, references.metric
+        self.classes_, self.unknown_ = references.classes, no_state(references.classes)
+        self.n_channels_ = len(channels)
+        self.feature_names_ = self.features_.lift.names(channels)
+        self.feature_channels_ = self.features_.lift.channels(len(channels))
 
     @property
     def mean_(self) -> Floats:
-        """The mean of each channel, shape (d,), that is taken off it."""
+        """The mean that is subtracted from each channel, shape (d,)."""
         return self.features_.channels.mean
 
     @property
     def scale_(self) -> Floats:
-        """The deviation of each channel, shape (d,), that it is divided by."""
+        """The standard deviation that each channel is divided by, shape (d,)."""
         return self.features_.channels.scale
 
     @property
     def reference_features_(self) -> Floats:
-        """The features of the training stream's steps, shape (T, d'); NaN outside runs."""
-        return self._search.plain
+        """The features of the references' steps before whitening, shape (T, d'); NaN elsewhere."""
+        return self.references_.plain
 
     def features(self, stream: Stream | ArrayLike) -> Floats:
         """The lifted and scaled channels, shape (T, d'), before whitening; NaN where missing."""
@@ -204,16 +217,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         M = M if self.metric_ is None else self.metric_.metric_
         return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
 
-    def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
-        check_is_fitted(self, "features_")
-        if not isinstance(stream, Stream):
-            stream = Stream(stream)
-        check_channels(stream, self.channels_)
-        return stream
-
     def kneighbors(
         self, stream: Stream | ArrayLike, n_neighbors: int | None = None
-    ) -> tuple[Floats, NDArray[np.int64]]:
+    ) -> tuple[Floats, Ints]:
         """The nearest references of the window that ends at each step.
 
         Returns
@@ -225,56 +231,61 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         """
         stream = self._as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self._search.neighbours(stream, k)
+        return self.references_.neighbours(stream, k)
 
     def class_distances(self, stream: Stream | ArrayLike) -> Floats:
-        """The distance to the nearest reference of each state, shape (T, S); NaN where unknown."""
-        return self._search.class_distances(self._as_stream(stream))
+        """The distance to the nearest reference of each state, shape (T, S).
+
+        NaN where there is no complete window.
+        """
+        stream = self._as_stream(stream)
+        return self.references_.class_distances(stream)
 
     def predict(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> NDArray[Any]:
         """The state at each step, shape (T,): that of the window which ends there.
 
-        ``unknown_`` where there is none: before the first full window of a recording, after a gap
-        and after a missing value; and, if ``unknown_rate`` asks for it, where the window is like
-        no reference.
+        ``unknown_`` where there is no complete window: before the first of a recording, after a
+        gap and after a missing value. With an ``unknown_rate`` above 0 also where the window is
+        far from every reference.
 
         Parameters
         ----------
         filtered : bool, default=False
-            Let states persist: the most probable state given all windows up to each step, by the
-            transitions of the training stream. Steadier, and late at a switch.
+            Apply the state filter (:mod:`mlat.classifier.state_filter`): the most probable state
+            given all windows up to each step, by the transitions of the training stream. It
+            changes state less often, and later at a switch.
         """
         return self._predict(self._as_stream(stream), filtered)[0]
 
     def predict_proba(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> Floats:
         """The probability of each state, shape (T, S); NaN where there is no complete window.
 
-        With one neighbour it is calibrated on the training stream; with several it is each
-        state's share among them.
+        With one neighbour it is calibrated on the training stream. With several it is the
+        fraction of them that is in each state.
         """
         return self._predict(self._as_stream(stream), filtered)[1]
 
     def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
-        states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
         if self.n_neighbors_ == 1:
-            told = self.confidence_.of_nearest(self.class_distances(stream))
+            decision = self.confidence_.of_nearest(self.class_distances(stream))
         else:
-            told = self.confidence_.of_votes(*self.kneighbors(stream), self._codes)
-        known, codes, proba, strange = told
+            decision = self.confidence_.of_votes(*self.kneighbors(stream), self.references_.codes)
+        known, codes, proba, is_novel = decision
         if filtered:
             proba = self.confidence_.filter(stream, proba, self.n_neighbors_)
             codes = proba[known].argmax(axis=1)
+        states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
         states[known] = self.classes_[codes]
-        states[strange] = self.unknown_
+        states[is_novel] = self.unknown_
         return states, proba
 
     def score(self, stream: Stream | ArrayLike, states: ArrayLike | None = None) -> float:
-        """The share of labelled steps whose state is predicted, among those with a full window.
+        """The accuracy over the labelled steps that have a complete window.
 
-        Windows that reach across a switch of states count too: a live stream has them. So do
-        windows that are like no reference; the unknown state is then counted as wrong.
+        Windows that extend over a switch of states count too, as in a live stream. The unknown
+        state, predicted for a window that is far from every reference, counts as wrong.
         """
-        stream = as_labelled(stream, states)
+        stream = _as_labelled(stream, states)
         predicted, proba = self._predict(self._as_stream(stream), filtered=False)
         judged = stream.labelled & ~np.isnan(proba[:, 0])
         if not judged.any():
@@ -295,3 +306,33 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         from .model_file import save
 
         save(self, path)
+
+    def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
+        check_is_fitted(self, "features_")
+        if not isinstance(stream, Stream):
+            stream = Stream(stream)
+        check_channels(stream, self.channels_)
+        return stream
+
+
+def _as_labelled(stream: Stream | ArrayLike, states: ArrayLike | None, **more: Any) -> Stream:
+    """A labelled stream, as given or from values and states."""
+    if isinstance(stream, Stream):
+        if states is not None:
+            raise InputError("the stream has states of its own; give it alone")
+        return stream
+    if states is None:
+        raise InputError("fit needs the states: a labelled stream, or values and states")
+    return Stream(stream, states, **more)
+
+
+def _learn_features(
+    stream: Stream, windows: Windows, lift: Lift, scale: bool, whiten: bool
+) -> tuple[Features, Floats]:
+    """The features, and the steps (T, d') of the references under them before whitening."""
+    lifted = lift_runs(stream, lift, scale=scale)
+    features = lifted.features(scale=scale, whiten=whiten)
+    plain = features.lifted(lifted.values)
+    # As a model file has it: nothing of runs without a window.
+    plain[~steps_inside(windows, between=True)] = np.nan
+    return features, plain

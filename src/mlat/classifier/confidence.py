@@ -1,126 +1,169 @@
-"""How sure a classifier is, how its states persist, and when a window is like none of them.
+"""From distances to predictions with probabilities, and to the unknown state.
 
-All three are learned from the references, each judged by references of another time.
+A :class:`Confidence` holds three things that are learned from the references, each held out: judged
+by references of another time only (:mod:`mlat.classifier.held_out`).
+
+**Calibration.** The probability of a state falls with a power of the distance to its nearest
+reference,
+
+    p_c ∝ (d_c + soft · typical)^(-β),
+
+which depends on the ratios of distances alone once they are large: for a window that is far from
+every reference no state is certain. The small constant keeps a distance of 0 from being certainty.
+β is fitted on held-out training windows. Averaged over a synthetic stream and held-out windows of
+the development people, the log loss was lower than with exp(-β d_c), exp(-β d_c²) or exp(-β
+d_c/d_min): mostly because of SCMA, where new windows are far from all references. On Vicon, and in
+the calibration error, exp(-β d_c) was a little better.
+
+**Threshold.** A window farther from every reference than a threshold is of an unknown state. The
+threshold is a conformal quantile of the distances of held-out training windows.
+
+**State filter.** A hidden Markov filter over successive predictions
+(:mod:`mlat.classifier.state_filter`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from ..checks import Floats, Ints
+from ..checks import Bools, Floats, Ints
 from ..errors import InputError
-from ..neighbours.class_distances import ClassDistances
+from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
-from ..stream.windows import Windows
-from .held_out import leave_out_gap, rows_nearby, time_blocks
-from .state_filter import Persistence, filter_proba, learn_persistence
+from .held_out import held_out_gap, rows_nearby, time_blocks
+from .state_filter import StateFilter, filter_proba, learn_state_filter
 
-# -------------------------------------------------------------------- novelty
-# When a window is like no state that was ever labelled.
-#
-# A window farther from every reference than a threshold is of an unknown state. The threshold is a
-# conformal quantile: of how far the training windows are from the references when those of their
-# own time are left out (see :mod:`mlat.classifier.held_out`).
+MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
+SOFT = 0.3
+# Platt's correction: as if there were this many more blocks, with the states equally frequent.
+# Without it β has no bound where every held-out window is right, and a metric learned on these very
+# windows makes them look better separated than new ones are.
+PRIOR_BLOCKS = 2.0
+LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 
 
-def fit_threshold(nearest_left_out: Floats, alpha: float, blocks: Ints | None = None) -> float:
-    """The distance that a share ``alpha`` of windows like the training windows exceed.
+class PredictedSteps(NamedTuple):
+    """What is predicted for T steps.
+
+    Attributes
+    ----------
+    known : array of shape (T,)
+        Which steps have a complete window.
+    codes : array of shape (number of known steps,)
+        The states of these.
+    proba : array of shape (T, S)
+        The probability of each state; NaN without a window.
+    is_novel : array of shape (T,)
+        Which windows are farther than the threshold from every reference.
+    """
+
+    known: Bools
+    codes: Ints
+    proba: Floats
+    is_novel: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class Confidence:
+    """What predicting needs beside the references.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        From distances to probabilities.
+    state_filter : StateFilter
+        How states follow each other.
+    threshold : float
+        A window farther than this from every reference is of an unknown state; infinite for never.
+    farthest : float
+        The largest distance of a held-out reference to the nearest of the others; NaN where it is
+        not known, as in older model files.
+    """
+
+    calibration: Calibration
+    state_filter: StateFilter
+    threshold: float
+    farthest: float = np.nan
+
+    def of_nearest(self, nearest: Floats) -> PredictedSteps:
+        """Decide by the nearest reference of each state, at the distances (T, S)."""
+        proba = self.calibration.proba(nearest)
+        known = ~np.isnan(proba[:, 0])
+        codes = nearest[known].argmin(axis=1)
+        return PredictedSteps(known, codes, proba, is_unknown(nearest, self.threshold))
+
+    def of_votes(self, distances: Floats, rows: Ints, codes: Ints) -> PredictedSteps:
+        """Decide by the nearest references (T, k); ``codes`` (n,) are the references' states."""
+        known = rows[:, 0] >= 0
+        proba = np.full((len(rows), len(self.state_filter.transition)), np.nan)
+        voted, proba[known] = vote(codes[rows[known]], distances[known], proba.shape[1])
+        is_novel = known & (np.nan_to_num(distances[:, 0]) > self.threshold)
+        return PredictedSteps(known, voted, proba, is_novel)
+
+    def filter(self, stream: Stream, proba: Floats, n_neighbors: int) -> Floats:
+        """The probabilities (T, S) given all windows up to each step of the stream."""
+        if n_neighbors > 1:  # no state is ruled out because none of k neighbours has it
+            proba = (proba * n_neighbors + 1) / (n_neighbors + proba.shape[1])
+        return filter_proba(proba, _segment_starts(stream), self.state_filter)[0]
+
+
+def learn_confidence(
+    references: References, stream: Stream, *, overlap: int, unknown_rate: float
+) -> Confidence:
+    """Learn from references that are judged by those of another time.
 
     Parameters
     ----------
-    nearest_left_out : array of shape (n, S)
-        For each training window the distance to the nearest reference of each state, those of
-        its own time left out. Rows with a NaN are passed over.
-    alpha : float
-        The false-alarm rate asked for, from 0 to less than 1; 0 is never an alarm.
-    blocks : array of shape (n,), optional
-        Windows of one block are near-copies; default each window for itself.
-
-    Returns
-    -------
-    threshold : float
-        Alarm where the least distance is above it; infinite for no alarms.
-
-    Notes
-    -----
-    Each of the K blocks weighs 1/(K+1), spread over its windows, and so does the one to come, of
-    which the worst is assumed. If the blocks and a new one are exchangeable, a window of the new
-    one is a false alarm with probability at most ``alpha``: on average over training streams, not
-    for each. With fewer than ``1/alpha - 1`` blocks this would be infinite; the largest distance
-    seen is given instead, which promises 1/(K+1) only.
-
-    Not promised: anything for windows of another day or person, or across a switch of states,
-    which are unlike the training windows; that alarms come singly, for they come in a row; and
-    the rate where the metric was learned on these same windows and could fit them closely, for
-    they are then nearer to each other than new ones are.
-
-    Examples
-    --------
-    >>> nearest = np.array([[1.0, 9.0], [9.0, 2.0], [3.0, 9.0], [4.0, 9.0]])
-    >>> fit_threshold(nearest, 0.4), fit_threshold(nearest, 0.0)
-    (3.0, inf)
+    references : References
+    stream : Stream
+        The training stream.
+    overlap : int
+        How many steps a prediction depends on.
+    unknown_rate : float
+        The rate of false alarms among windows like the references.
     """
-    if not 0 <= alpha < 1:
-        raise InputError(f"alpha must be from 0 to less than 1, not {alpha}")
-    distance = least_distance(nearest_left_out)
-    use = ~np.isnan(distance)
-    if alpha == 0 or not use.any():
-        return float(np.inf)
-    distance = distance[use]
-    owner = np.arange(len(distance)) if blocks is None else np.asarray(blocks)[use]
-    _, place, size = np.unique(owner, return_inverse=True, return_counts=True)
-    weight = 1.0 / (size[place] * (len(size) + 1.0))
-    order = np.argsort(distance, kind="stable")
-    below = np.cumsum(weight[order])
-    # A sum of weights that should be the level must not miss it by its rounding.
-    rank = int(np.searchsorted(below, (1 - alpha) * (1 - 1e-12)))
-    return float(distance[order[min(rank, len(order) - 1)]])
+    codes, start, width = references.codes, references.windows.start, references.windows.width
+    judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
+    exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
+    nearest = references.by_class.query(references.embedded(judged), exclude=exclude)
+    blocks = time_blocks(start, codes, 2 * width)[judged]
+    distance = least_distance(nearest)
+    distance = distance[np.isfinite(distance)]
+    return Confidence(
+        fit_calibration(nearest, codes[judged], blocks),
+        learn_state_filter(
+            _codes_of_steps(stream, references),
+            _segment_starts(stream),
+            len(references.classes),
+            overlap,
+        ),
+        fit_threshold(nearest, unknown_rate, blocks),
+        float(distance.max()) if len(distance) else np.nan,
+    )
 
 
-def is_unknown(nearest: Floats, threshold: float) -> NDArray[np.bool_]:
-    """Where a window is farther than the threshold from every reference, shape (T,).
-
-    False where there are no distances: no window, no alarm.
-    """
-    unknown: NDArray[np.bool_] = least_distance(nearest) > threshold
-    return unknown
-
-
-def least_distance(nearest: Floats) -> Floats:
-    """The distance to the nearest reference of any state, shape (T,); NaN where there is none."""
-    nearest = np.asarray(nearest, dtype=np.float64)
-    if nearest.ndim != 2 or not nearest.shape[1]:
-        raise InputError(f"nearest must have shape (T, S), not {nearest.shape}")
-    least: Floats = nearest.min(axis=1)
-    return least
+def _codes_of_steps(stream: Stream, references: References) -> Ints:
+    """The state of each step as a code of the references; -1 where it is none of theirs."""
+    classes = references.classes
+    place = np.searchsorted(classes, stream.classes)
+    known = classes[np.minimum(place, len(classes) - 1)] == stream.classes
+    # The last entry is that of code -1, no state.
+    return np.append(np.where(known, place, -1), -1)[stream.codes]
 
 
-# -------------------------------------------------------------------- calibration
-# How sure a prediction is: from distances to probabilities that come true as often as they say.
-#
-# The probability of a state falls with a power of the distance to its nearest reference,
-#
-#     p_c ∝ (d_c + soft · typical)^(-β),
-#
-# which depends on the ratios of distances alone once they are large: a window that is far from
-# every reference is not sure of any state. The small constant keeps equal references (d = 0) from
-# being certain. β is fitted on left-out training windows. Averaged over a synthetic stream and
-# held-out windows of the development persons the log loss was less than with exp(-β d_c), exp(-β
-# d_c²) or exp(-β d_c/d_min): mostly by SCMA, where new windows are far from all references. On
-# Vicon, and in the calibration error, exp(-β d_c) was a little better.
+def _segment_starts(stream: Stream) -> Bools:
+    """Where a segment begins: steps without a gap, shape (T,)."""
+    starts = np.zeros(len(stream), bool)
+    starts[stream.segments.start] = True
+    return starts
 
-SOFT = 0.3
-# Platt's correction: as if there were this many more blocks, of each state alike. Without it β has
-# no bound where every left-out window is right, and a metric learned on these very windows makes
-# them look better separated than new ones are.
-PRIOR_BLOCKS = 2.0
-LOG_BETA = (-4.0, 6.0)  # hardly a preference, to all but certainty
+
+# Calibration
 
 
 @dataclass(frozen=True)
@@ -153,14 +196,14 @@ class Calibration:
 
 
 def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) -> Calibration:
-    """Fit β by the least log loss on left-out training windows.
+    """Fit β by the least log loss on held-out training windows.
 
     Parameters
     ----------
     nearest : array of shape (n, S)
-        The distance to the nearest reference of each state, the window's own time left out (see
+        The distance to the nearest reference of each state, the window's own time held out (see
         :mod:`mlat.classifier.held_out`). Rows with a NaN, or without a reference of the own state,
-        are passed over.
+        are skipped.
     codes : array of shape (n,)
         The state of each window.
     blocks : array of shape (n,), optional
@@ -173,8 +216,8 @@ def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) ->
 
     Notes
     -----
-    β is only as good as the left-out windows are like new ones. Where all the training windows of
-    a state are of one short time, or the metric could fit them all, probabilities are too sure.
+    β is right as far as the held-out windows are like new ones. Where all the training windows of
+    a state are of one short time, or the metric could fit them all, probabilities are too extreme.
     """
     nearest, codes = np.asarray(nearest, dtype=np.float64), np.asarray(codes)
     if nearest.ndim != 2 or len(codes) != len(nearest):
@@ -184,13 +227,13 @@ def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) ->
     own = nearest[np.arange(len(codes)), codes]
     use = np.isfinite(own) & ~np.isnan(nearest).any(axis=1)
     typical = _typical(nearest[use])
-    if not use.any():  # nothing learned: the nearest, but hardly
+    if not use.any():  # nothing to learn from: hardly a preference
         return Calibration(float(np.exp(LOG_BETA[0])), typical)
     n_blocks = int(use.sum()) if blocks is None else len(np.unique(blocks[use]))
     smoothing = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
     excess = _excess(nearest[use], typical)
     there = np.isfinite(excess)
-    # Expected excess under the targets: the own state, and a little of every one there is.
+    # Expected excess under the targets: the own state, and a little of every state that is there.
     everywhere = np.where(there, excess, 0.0).sum(axis=1) / there.sum(axis=1)
     of_own = excess[np.arange(len(excess)), codes[use]]
     target = (1 - smoothing) * of_own + smoothing * everywhere
@@ -212,7 +255,7 @@ def _excess(nearest: Floats, typical: float) -> Floats:
 
 
 def _typical(nearest: Floats) -> float:
-    """The median least distance; of all positive distances, where most windows have an equal."""
+    """The median least distance; where that is 0, the median of all positive distances."""
     if len(nearest):
         least = float(np.median(nearest.min(axis=1)))
         if least > 0:
@@ -221,117 +264,76 @@ def _typical(nearest: Floats) -> float:
     return float(np.median(positive)) if len(positive) else 1.0
 
 
-# Which of T steps have a window, the states of these, the probabilities (T, S) of each state, and
-# which steps are like no reference.
-Told = tuple[NDArray[np.bool_], Ints, Floats, NDArray[np.bool_]]
-
-MOST_JUDGED = 3000  # references that are judged, evenly spaced: more would cost and tell no more
+# Unknown states
 
 
-@dataclass(frozen=True, eq=False)
-class Confidence:
-    """What predicting needs beside the references.
-
-    Attributes
-    ----------
-    calibration : Calibration
-        From distances to probabilities.
-    persistence : Persistence
-        How states follow each other, for the causal filter.
-    threshold : float
-        A window farther than this from every reference is of an unknown state; infinite for never.
-    farthest : float
-        The largest distance of a left-out reference to the nearest of the others; NaN where it is
-        not known, as in model files of before.
-    """
-
-    calibration: Calibration
-    persistence: Persistence
-    threshold: float
-    farthest: float = np.nan
-
-    def of_nearest(self, nearest: Floats) -> Told:
-        """By the nearest reference of each state, at the distances (T, S)."""
-        proba = self.calibration.proba(nearest)
-        known = ~np.isnan(proba[:, 0])
-        codes = nearest[known].argmin(axis=1)
-        return known, codes, proba, is_unknown(nearest, self.threshold)
-
-    def of_votes(self, distances: Floats, rows: Ints, codes: Ints) -> Told:
-        """By the nearest references (T, k), of which ``codes`` tells the states."""
-        known = rows[:, 0] >= 0
-        proba = np.full((len(rows), len(self.persistence.transition)), np.nan)
-        told, proba[known] = vote(codes[rows[known]], distances[known], proba.shape[1])
-        strange = known & (np.nan_to_num(distances[:, 0]) > self.threshold)
-        return known, told, proba, strange
-
-    def filter(self, stream: Stream, proba: Floats, n_neighbors: int) -> Floats:
-        """The probabilities (T, S) given all windows up to each step of the stream."""
-        if n_neighbors > 1:  # no state is ruled out because none of k neighbours has it
-            proba = (proba * n_neighbors + 1) / (n_neighbors + proba.shape[1])
-        return filter_proba(proba, _starts(stream), self.persistence)[0]
-
-
-def learn_confidence(
-    distances: ClassDistances,
-    embedded: Floats,
-    windows: Windows,
-    codes: Ints,
-    stream: Stream,
-    *,
-    overlap: int,
-    unknown_rate: float,
-) -> Confidence:
-    """Judge the references by each other, those of another time.
+def fit_threshold(nearest_held_out: Floats, alpha: float, blocks: Ints | None = None) -> float:
+    """The distance that a fraction ``alpha`` of windows like the training windows exceeds.
 
     Parameters
     ----------
-    distances : ClassDistances
-        Of the references.
-    embedded : array of shape (n, r)
-        The references themselves, in the learned space.
-    windows : Windows
-    codes : array of shape (n,)
-    stream : Stream
-        What was learned from.
-    overlap : int
-        How many steps a prediction depends on.
-    unknown_rate : float
-        The share of false alarms, of windows like these.
+    nearest_held_out : array of shape (n, S)
+        For each training window the distance to the nearest reference of each state, those of
+        its own time held out. Rows with a NaN are skipped.
+    alpha : float
+        The wanted false-alarm rate, from 0 to less than 1; 0 is never an alarm.
+    blocks : array of shape (n,), optional
+        Windows of one block are near-copies; default each window for itself.
+
+    Returns
+    -------
+    threshold : float
+        Alarm where the least distance is above it; infinite for no alarms.
+
+    Notes
+    -----
+    Each of the K blocks weighs 1/(K+1), spread over its windows, and so does a new block, whose
+    distances are assumed infinite. If the blocks and the new one are exchangeable, a window of the
+    new one is a false alarm with probability at most ``alpha``: on average over training streams,
+    not for each. With fewer than ``1/alpha - 1`` blocks the threshold would be infinite; the
+    largest distance is returned instead, which guarantees 1/(K+1) only.
+
+    There is no guarantee for windows of another day or person, or across a switch of states, which
+    differ from the training windows; nor that alarms come singly, for they come in a row; nor
+    where the metric was learned on these same windows and could fit them closely, for they are
+    then nearer to each other than new ones are.
+
+    Examples
+    --------
+    >>> nearest = np.array([[1.0, 9.0], [9.0, 2.0], [3.0, 9.0], [4.0, 9.0]])
+    >>> fit_threshold(nearest, 0.4), fit_threshold(nearest, 0.0)
+    (3.0, inf)
     """
-    exclude = rows_nearby(windows.start, codes, leave_out_gap(windows.start, codes, windows.width))
-    every = max(1, -(-len(codes) // MOST_JUDGED))
-    nearest = distances.query(embedded[::every], exclude=exclude[::every])
-    blocks = time_blocks(windows.start, codes, 2 * windows.width)[::every]
-    return Confidence(
-        fit_calibration(nearest, codes[::every], blocks),
-        learn_persistence(_recode(stream, windows), _starts(stream), distances.n_classes, overlap),
-        fit_threshold(nearest, unknown_rate, blocks),
-        _farthest(nearest),
-    )
+    if not 0 <= alpha < 1:
+        raise InputError(f"alpha must be from 0 to less than 1, not {alpha}")
+    distance = least_distance(nearest_held_out)
+    use = ~np.isnan(distance)
+    if alpha == 0 or not use.any():
+        return float(np.inf)
+    distance = distance[use]
+    owner = np.arange(len(distance)) if blocks is None else np.asarray(blocks)[use]
+    _, place, size = np.unique(owner, return_inverse=True, return_counts=True)
+    weight = 1.0 / (size[place] * (len(size) + 1.0))
+    order = np.argsort(distance, kind="stable")
+    below = np.cumsum(weight[order])
+    # A sum of weights that should be the level must not miss it by its rounding.
+    rank = int(np.searchsorted(below, (1 - alpha) * (1 - 1e-12)))
+    return float(distance[order[min(rank, len(order) - 1)]])
 
 
-def _farthest(nearest: Floats) -> float:
-    distance = least_distance(nearest)
-    distance = distance[np.isfinite(distance)]
-    return float(distance.max()) if len(distance) else np.nan
+def is_unknown(nearest: Floats, threshold: float) -> Bools:
+    """Where a window is farther than the threshold from every reference, shape (T,).
+
+    False where there are no distances: no window, no alarm.
+    """
+    unknown: Bools = least_distance(nearest) > threshold
+    return unknown
 
 
-def _recode(stream: Stream, windows: Windows) -> Ints:
-    """The state of each step among those that have windows; -1 for none."""
-    known = np.unique(windows.y)
-    of_class = np.full(len(stream.classes) + 1, -1, np.int64)
-    of_class[:-1] = [_place(known, state) for state in stream.classes]
-    return of_class[stream.codes]
-
-
-def _place(known: NDArray[Any], state: Any) -> int:
-    i = int(np.searchsorted(known, state))
-    return i if i < len(known) and known[i] == state else -1
-
-
-def _starts(stream: Stream) -> NDArray[np.bool_]:
-    """Where a stretch without a gap begins."""
-    starts = np.zeros(len(stream), bool)
-    starts[stream.segments.start] = True
-    return starts
+def least_distance(nearest: Floats) -> Floats:
+    """The distance to the nearest reference of any state, shape (T,); NaN where there is none."""
+    nearest = np.asarray(nearest, dtype=np.float64)
+    if nearest.ndim != 2 or not nearest.shape[1]:
+        raise InputError(f"nearest must have shape (T, S), not {nearest.shape}")
+    least: Floats = nearest.min(axis=1)
+    return least

@@ -1,8 +1,11 @@
-"""What a training window may be compared with when it stands for one not seen before.
+"""Held-out training windows: what may be compared with what, to learn how good the search is.
 
-Successive windows share all but one step, so a window's nearest reference is nearly itself. To
-learn from the training windows how far and how often right the search is, each is judged among
-those of another time only; and as they come in near-copies, they count by blocks of time.
+Successive windows share all but one step, so a window's nearest reference is nearly itself. A
+training window that stands for a new one is therefore compared only with windows of another time.
+There are two ways. The references of a fitted model: each is compared with all references but those
+near it in time (:func:`rows_nearby`). The choice of a model: the stream is divided into two sides
+that judge each other (:func:`far_sides`, :func:`far_folds`). As windows come in near-copies, they
+are counted by blocks of time.
 """
 
 from __future__ import annotations
@@ -18,24 +21,108 @@ from ..metric.targets import EPISODE_WIDTHS, episodes
 from ..stream.stream import Stream
 from ..stream.windows import Windows
 
-# -------------------------------------------------------------------- folds
-# Which steps of a training stream judge what was learned from the others.
-#
-# Never random windows: they overlap those they would be judged by. Whole runs are kept out where a
-# state has several; from a single run the two ends judge each other, with the middle left out.
-
-# Of a single run, the share at each end that learns or judges. The rest between them is left out,
-# so that they are as far apart as the run allows: nearer ends would all look alike.
-SHARE = 1 / 3
-# At most so many blocks per state and fold, by which the error of a score is judged. None is
-# shorter than a window: stretches that share their steps would make chance look sure.
+# How many widths away a window of the same segment must be. Chosen on the development people: with
+# nearer ones the probabilities are too high on held-out observations.
+GAP_WIDTHS = 10
+# Of a single run, the fraction at each end that is learned from or judged. The middle is not used,
+# so that the ends are as far apart as the run allows: nearer ends would be too similar.
+END_FRACTION = 1 / 3
+# At most so many blocks per state and fold, for the error of a score. None is shorter than a
+# window: blocks that share steps would make the error too small.
 BLOCKS = 3
 
 NEITHER, EARLY, LATE, BOTH = 0, 1, 2, 3
 
 
+# Around each window
+
+
+def held_out_gap(start: NDArray[Any], codes: Ints, width: int) -> Ints:
+    """How many steps around each window are held out, shape (n,).
+
+    Ten widths, or half of the time over which the windows of its state extend, where that is less:
+    a state with one short run is then judged by the other half of it.
+    """
+    gap = np.empty(len(start), np.int64)
+    for code in np.unique(codes):
+        rows = codes == code
+        gap[rows] = max(1, min(GAP_WIDTHS * width, int(np.ptp(start[rows])) // 2))
+    return gap
+
+
+def rows_nearby(start: NDArray[Any], codes: Ints, gap: int | Ints) -> Ints:
+    """For each window the rows ``[first, last)`` of its own state's windows at its own time.
+
+    These are the windows around it that start fewer than ``gap`` steps away, without one of
+    another state between: a missing value that cuts a run in two does not separate them.
+
+    Parameters
+    ----------
+    start : array of shape (n,)
+        When each window begins.
+    codes : array of shape (n,)
+        The state of each window; windows are in the order of the stream.
+    gap : int or array of shape (n,)
+        At least 1, which holds out the window itself.
+
+    Returns
+    -------
+    rows : array of shape (n, 2)
+
+    Examples
+    --------
+    >>> rows_nearby(np.array([0, 1, 2, 9]), np.array([0, 0, 0, 0]), 2).tolist()
+    [[0, 2], [0, 3], [1, 3], [3, 4]]
+    """
+    gap = np.asarray(gap, dtype=np.int64)
+    if not len(start):
+        return np.empty((0, 2), np.int64)
+    if gap.min() < 1:
+        raise InputError(f"gap must be at least 1, not {gap.min()}")
+    start = np.asarray(start, dtype=np.int64)
+    segment = _segments(start, codes)
+    # With each segment moved beyond the gaps of the others, one sorted axis serves all searches.
+    place = start - start.min() + segment * (int(np.ptp(start)) + int(gap.max()) + 1)
+    rows = np.empty((len(start), 2), np.int64)
+    rows[:, 0] = np.searchsorted(place, place - gap, side="right")
+    rows[:, 1] = np.searchsorted(place, place + gap, side="left")
+    return rows
+
+
+def time_blocks(start: NDArray[Any], codes: Ints, length: int) -> Ints:
+    """Which block of ``length`` steps of one state each window begins in, shape (n,).
+
+    With two widths, windows share few steps with the block after the next.
+
+    Examples
+    --------
+    >>> time_blocks(np.array([0, 1, 2, 3, 9]), np.array([0, 0, 0, 1, 1]), 2).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    if length < 1:
+        raise InputError(f"length must be at least 1, not {length}")
+    if not len(start):
+        return np.empty(0, np.int64)
+    start = np.asarray(start, dtype=np.int64)
+    segment = _segments(start, codes)
+    first = start[np.searchsorted(segment, segment)]
+    piece = (start - first) // length
+    begins = (np.diff(segment) != 0) | (np.diff(piece) != 0)
+    return np.append(0, np.cumsum(begins)).astype(np.int64)
+
+
+def _segments(start: Ints, codes: Ints) -> Ints:
+    """The number of the segment of one state that each window is in, counted from 0."""
+    # Where time goes back, another recording begins, and nothing before it is near.
+    begins = (np.diff(codes) != 0) | (np.diff(start) <= 0)
+    return np.append(0, np.cumsum(begins)).astype(np.int64)
+
+
+# Two sides
+
+
 class Fold(NamedTuple):
-    """Rows of windows to learn from, rows to judge by, and the block each of these is in."""
+    """Rows of windows to learn from, rows that are judged, and the block of each judged row."""
 
     train: Ints
     judge: Ints
@@ -45,11 +132,14 @@ class Fold(NamedTuple):
 def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
     """Divide the labelled steps into two sides that judge each other.
 
+    Never by random windows: they would overlap. Where a state has several runs far apart, whole
+    runs go to one side or the other; of a single run the two ends do.
+
     Parameters
     ----------
     stream : Stream
     width : int
-        Steps per window, the fewest that are looked at.
+        Steps of the narrowest window that is tried.
 
     Returns
     -------
@@ -72,7 +162,7 @@ def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
         if episode.max() > 0:
             sides[steps] = _alternate(episode)
             continue
-        third = int(SHARE * len(steps))
+        third = int(END_FRACTION * len(steps))
         if third < 2 * width:
             sides[steps] = BOTH
             continue
@@ -83,7 +173,7 @@ def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
 
 
 def _alternate(episode: Ints) -> Ints:
-    """A side for each step: the longest episode first, each to the side that has less."""
+    """A side for each step: the longest episode first, each to the side with fewer steps."""
     counts = np.bincount(episode)
     side, totals = np.empty(len(counts), np.int64), [0, 0]
     for i in np.argsort(-counts, kind="stable"):
@@ -96,8 +186,8 @@ def _alternate(episode: Ints) -> Ints:
 def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
     """The labelled runs with a break after every early side, and the side of each step.
 
-    So nothing that is computed from past steps reaches from one side into the other; a late side
-    may still look back at the steps between them.
+    So no feature that is computed from past steps carries values from one side to the other; a
+    late side may still look back at the steps between them.
     """
     run = np.full(len(stream), -1, np.int64)
     for number, (start, stop, _) in enumerate(stream.runs):
@@ -125,107 +215,21 @@ def far_folds(windows: Windows, codes: Ints, sides: Ints) -> list[Fold]:
         if len(judged) < 2:
             return []
         judge = judge[np.isin(codes[judge], judged)]
-        folds.append(Fold(train, judge, _blocks(codes[judge], _windows_long(windows))))
+        folds.append(Fold(train, judge, _blocks(codes[judge], _windows_per_width(windows))))
     return folds
 
 
-def _windows_long(windows: Windows) -> int:
-    """How many successive windows begin within the length of one."""
+def _windows_per_width(windows: Windows) -> int:
+    """How many successive windows begin within one width."""
     stride = int(np.diff(windows.start).min(initial=windows.width))
     return max(1, windows.width // max(1, stride))
 
 
 def _blocks(codes: Ints, shortest: int) -> Ints:
-    """Numbers for stretches of windows of one state, a few for each and none shorter than that."""
+    """The block of each window: a few per state, none of fewer than ``shortest`` windows."""
     block = np.empty(len(codes), np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
         n_blocks = max(1, min(BLOCKS, len(rows) // shortest))
         block[rows] = code * BLOCKS + np.arange(len(rows)) * n_blocks // len(rows)
     return block
-
-
-# How many widths away a window of the same stretch must be. Chosen on the development persons:
-# distances to nearer ones promise more certainty than there is on held-out observations.
-GAP_WIDTHS = 10
-
-
-def leave_out_gap(start: NDArray[Any], codes: Ints, width: int) -> Ints:
-    """How many steps around each window to leave out, shape (n,).
-
-    Ten widths, or half of the time over which its state's windows extend, where that is less: a
-    state with one short run is then judged by the other half of it.
-    """
-    gap = np.empty(len(start), np.int64)
-    for code in np.unique(codes):
-        rows = codes == code
-        gap[rows] = max(1, min(GAP_WIDTHS * width, int(np.ptp(start[rows])) // 2))
-    return gap
-
-
-def rows_nearby(start: NDArray[Any], codes: Ints, gap: int | Ints) -> Ints:
-    """For each window the rows ``[first, last)`` of its own state's windows at its own time.
-
-    These are the windows around it that start fewer than ``gap`` steps away, without one of
-    another state between: a missing value that cuts a run in two does not separate them.
-
-    Parameters
-    ----------
-    start : array of shape (n,)
-        When each window begins.
-    codes : array of shape (n,)
-        The state of each window; windows are in the order of the stream.
-    gap : int or array of shape (n,)
-        At least 1, which leaves out the window itself.
-
-    Returns
-    -------
-    rows : array of shape (n, 2)
-
-    Examples
-    --------
-    >>> rows_nearby(np.array([0, 1, 2, 9]), np.array([0, 0, 0, 0]), 2).tolist()
-    [[0, 2], [0, 3], [1, 3], [3, 4]]
-    """
-    gap = np.asarray(gap, dtype=np.int64)
-    if not len(start):
-        return np.empty((0, 2), np.int64)
-    if gap.min() < 1:
-        raise InputError(f"gap must be at least 1, not {gap.min()}")
-    start = np.asarray(start, dtype=np.int64)
-    stretch = _stretches(start, codes)
-    # Each stretch moved beyond the reach of the others, one sorted axis serves all searches.
-    place = start - start.min() + stretch * (int(np.ptp(start)) + int(gap.max()) + 1)
-    rows = np.empty((len(start), 2), np.int64)
-    rows[:, 0] = np.searchsorted(place, place - gap, side="right")
-    rows[:, 1] = np.searchsorted(place, place + gap, side="left")
-    return rows
-
-
-def time_blocks(start: NDArray[Any], codes: Ints, length: int) -> Ints:
-    """Which block of ``length`` steps of one state each window begins in, shape (n,).
-
-    Two widths make blocks whose windows share hardly a step with the next but one.
-
-    Examples
-    --------
-    >>> time_blocks(np.array([0, 1, 2, 3, 9]), np.array([0, 0, 0, 1, 1]), 2).tolist()
-    [0, 0, 1, 2, 3]
-    """
-    if length < 1:
-        raise InputError(f"length must be at least 1, not {length}")
-    if not len(start):
-        return np.empty(0, np.int64)
-    start = np.asarray(start, dtype=np.int64)
-    stretch = _stretches(start, codes)
-    first = start[np.searchsorted(stretch, stretch)]
-    piece = (start - first) // length
-    begins = (np.diff(stretch) != 0) | (np.diff(piece) != 0)
-    return np.append(0, np.cumsum(begins)).astype(np.int64)
-
-
-def _stretches(start: Ints, codes: Ints) -> Ints:
-    """A number for each stretch of windows of one state, counted from 0."""
-    # Where time goes back another timeline begins, and nothing before it is near.
-    begins = (np.diff(codes) != 0) | (np.diff(start) <= 0)
-    return np.append(0, np.cumsum(begins)).astype(np.int64)

@@ -1,9 +1,9 @@
 """The model file: safetensors with a JSON header. Nothing in it is ever executed.
 
-Everything that predicting needs is in the file: the references as the steps of the training
-stream and where each window starts, the scaling, and the metric. A file is believed only after
-its version, names, types, sizes and checksum have been checked, in this order, and no array is
-read before its size is known to be the one the header promises.
+The file holds what predicting needs: the references as steps of the training stream and where each
+window starts, the scaling, the metric and the confidence. A file is trusted only after its version,
+names, types, sizes and checksum have been checked, in this order. No array is read before its size
+is known to be the one that the header states.
 """
 
 from __future__ import annotations
@@ -23,80 +23,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks import Ints, is_real, is_whole
 from ..disk import atomic_write
-from ..errors import InputError
+from ..errors import DiskError, InputError
 from ..features.features import Features, Scaling
 from ..features.lifts import Lift
 from ..metric import toeplitz
 from ..metric.estimators import LMNN, MLAT
+from ..neighbours.references import References, steps_inside
 from ..stream.windows import Windows
 from .classifier import StreamClassifier
 from .confidence import Calibration, Confidence
 from .selection import LIFTS, Choice, Selection, Trial
-from .setup import Setup, no_metric
-from .state_filter import Persistence
-
-# -------------------------------------------------------------------- selection_record
-# What a classifier tried and chose, as JSON in its model file, and back.
-
-_NAMES = {
-    "lift": tuple(LIFTS),
-    "metric": ("euclidean", "MLAT", "LMNN"),
-    "solver": ("filter", "admm"),
-}
-
-
-def record_selection(selection: Selection | None) -> dict[str, Any] | None:
-    return None if selection is None else asdict(selection)
-
-
-def read_selection(record: Any, file: Path) -> Selection | None:
-    """A selection from JSON; nothing else depends on it, but it must be one."""
-    if record is None:
-        return None
-    try:
-        trials = [_trial(trial) for trial in record["trials"]]
-        return Selection(
-            _choice(record["choice"]), trials, str(record["why"]), float(record["seconds"])
-        )
-    except (TypeError, KeyError, ValueError, OverflowError):
-        raise InputError(f"{file} is damaged: what was chosen cannot be read") from None
-
-
-def _trial(record: Any) -> Trial:
-    return Trial(
-        choice=_choice(record["choice"]),
-        score=float(record["score"]),
-        accuracy=float(record["accuracy"]),
-        error=float(record["error"]),
-        seconds=float(record["seconds"]),
-        kept=bool(record["kept"]),
-    )
-
-
-def _choice(record: Any) -> Choice:
-    choice = Choice(**record)
-    for field in fields(Choice):
-        value = getattr(choice, field.name)
-        if field.name in _NAMES:
-            valid = value in _NAMES[field.name]
-        elif field.name == "whiten":
-            valid = isinstance(value, bool)
-        elif field.name == "shrinkage":
-            valid = _is_plain_number(value, int | float)
-        else:
-            valid = _is_plain_number(value, int) or (field.name == "n_taps" and value is None)
-        if not valid:
-            raise ValueError(field.name)
-    return choice
-
-
-def _is_plain_number(value: Any, kinds: Any) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-# -------------------------------------------------------------------- model_header
-# The header of a model file, read and believed only after every field has been checked.
+from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
 VERSION = 2
@@ -108,18 +47,160 @@ METRIC_ARRAYS: dict[str, list[set[str]]] = {
     "MLAT": [{"taps"}, {"components", "blocks"}],
 }
 
+METRICS = {"MLAT": MLAT, "LMNN": LMNN}
+# Parameters of a metric that predicting does not need: arrays and randomness.
+NOT_STORED = {"init", "random_state", "verbose"}
+# Attributes of a fitted metric that are stored in the header.
+FITTED = (
+    "loss_",
+    "initial_loss_",
+    "scale_",
+    "n_iter_",
+    "converged_",
+    "message_",
+    "history_",
+)
+# The values that a choice of ``metric="auto"`` may have.
+CHOICES = {
+    "lift": tuple(LIFTS),
+    "metric": ("euclidean", "MLAT", "LMNN"),
+    "solver": ("filter", "admm"),
+}
+
+Tensors = dict[str, NDArray[Any]]
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
 
 
+def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier; the file appears whole or not at all."""
+    check_is_fitted(classifier)
+    metric, metric_tensors = _describe_metric(classifier.metric_)
+    windows = classifier.windows_
+    steps, start = needed_steps(windows, between=classifier.features_.lift.memory > 0)
+    tensors: Tensors = {
+        "steps": steps,
+        "start": start,
+        "run": windows.run,
+        "code": classifier.references_.codes,
+        "mean": classifier.mean_,
+        "scale": classifier.scale_,
+        "feature_mean": classifier.features_.lifted.mean,
+        "feature_scale": classifier.features_.lifted.scale,
+        "transition": classifier.confidence_.state_filter.transition,
+        **metric_tensors,
+    }
+    if classifier.features_.mixing is not None:
+        tensors["mixing"] = classifier.features_.mixing
+    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "width": int(windows.width),
+        "step": int(classifier.step),
+        "n_neighbors": int(classifier.n_neighbors_),
+        "scaled": bool(classifier.scale),
+        "channels": list(classifier.channels_),
+        "classes": classifier.classes_.tolist(),
+        "n_windows": len(windows),
+        "n_steps": len(steps),
+        "metric": metric,
+        "lift": _describe_lift(classifier.features_.lift),
+        "whitened": classifier.features_.mixing is not None,
+        "confidence": _describe_confidence(classifier.confidence_),
+        "unknown_rate": float(classifier.unknown_rate),
+        "selection": None if classifier.selection_ is None else asdict(classifier.selection_),
+        "sha256": checksum(tensors),
+    }
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(serialize(tensors, metadata={"mlat": json.dumps(header)}))
+
+
+def load(path: str | os.PathLike[str]) -> StreamClassifier:
+    """Read a classifier that :meth:`StreamClassifier.save` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file is not a model of this version, or is damaged.
+    DiskError
+        If it cannot be read.
+    """
+    file = Path(path)
+    header = read_header(file)
+    expected = expected_tensors(header, file)
+    tensors = _read_tensors(file, expected)
+    if checksum(tensors) != header["sha256"]:
+        raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
+    for name, array in tensors.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(f"{file} is damaged: {name} holds NaN or infinity")
+    start, code, run = tensors["start"], tensors["code"], tensors["run"]
+    n_steps, width = header["n_steps"], header["width"]
+    classes = np.array(header["classes"])
+    if (
+        (start < 0).any()
+        or (start > n_steps - width).any()
+        or (code < 0).any()
+        or (code >= len(classes)).any()
+        or (tensors["scale"] <= 0).any()
+        or (tensors["feature_scale"] <= 0).any()
+        or (tensors["transition"] <= 0).any()
+        or (np.abs(tensors["transition"].sum(axis=1) - 1) > 1e-9).any()
+    ):
+        raise InputError(f"{file} is damaged: windows or scales are out of range")
+    if not np.isin(np.arange(len(classes)), code).all():
+        raise InputError(f"{file} is damaged: a state has no windows")
+    metric = _rebuild_metric(header, tensors, file)
+    features = Features(
+        Scaling(tensors["mean"], tensors["scale"]),
+        Lift(**header["lift"]),
+        Scaling(tensors["feature_mean"], tensors["feature_scale"]),
+        tensors.get("mixing"),
+    )
+    # The parameters that give the same model again: what was chosen is now given.
+    classifier = StreamClassifier(
+        width,
+        metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
+        lift=features.lift,
+        whiten=header["whitened"],
+        n_neighbors=header["n_neighbors"],
+        scale=header["scaled"],
+        step=header["step"],
+        unknown_rate=header["unknown_rate"],
+    )
+    windows = Windows(tensors["steps"], width, start, run, classes[code])
+    classifier._set_fitted(
+        References(windows, features, metric),
+        tuple(header["channels"]),
+        header["n_neighbors"],
+        _read_selection(header["selection"], file),
+    )
+    classifier.confidence_ = _rebuild_confidence(header["confidence"], tensors["transition"])
+    return classifier
+
+
+def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], Ints]:
+    """The steps inside some window, and where each window starts among them.
+
+    ``between`` adds those between the windows of a run: a lift may look back at them.
+    """
+    inside = steps_inside(windows, between=between)
+    place = np.cumsum(inside) - 1
+    return windows.values[inside].astype(np.float64), place[windows.start].astype(np.int64)
+
+
+# The header, as a reader checks it
+
+
 def read_header(file: Path) -> dict[str, Any]:
-    """The JSON header, with every field that is used later known to be of its type."""
+    """The JSON header, with the type of every field checked."""
     not_a_model = f"{file} is not an mlat model"
     try:
         size = file.stat().st_size
         with file.open("rb") as stream:
             prefix = stream.read(8)
     except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror}); check the path") from None
+        raise DiskError(f"{file} cannot be read ({error.strerror}); check the path") from None
     if len(prefix) < 8:
         raise InputError(f"{not_a_model}: it has only {size} bytes")
     length = struct.unpack("<Q", prefix)[0]
@@ -146,9 +227,8 @@ def read_header(file: Path) -> dict[str, Any]:
 
 def _check_header(header: dict[str, Any], file: Path) -> None:
     def whole(value: Any, low: int = 1, high: int = 1 << 40) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return is_whole(value) and low <= value <= high
 
-    number = _is_number
     channels: Any = header.get("channels")
     classes: Any = header.get("classes")
     metric: Any = header.get("metric")
@@ -176,7 +256,7 @@ def _check_header(header: dict[str, Any], file: Path) -> None:
     elif (
         not all(isinstance(header.get(name), bool) for name in ("scaled", "whitened"))
         or not isinstance(header.get("sha256"), str)
-        or not number(header.get("unknown_rate"), 0, 1)
+        or not _is_number(header.get("unknown_rate"), 0, 1)
         or header["unknown_rate"] == 1
     ):
         problem = "fields are missing"
@@ -191,7 +271,7 @@ def _check_header(header: dict[str, Any], file: Path) -> None:
 
 
 def _is_number(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    return is_real(value) and low <= value <= high
 
 
 def _is_confidence(record: Any) -> bool:
@@ -218,8 +298,8 @@ def _is_lift(record: Any, n_channels: int) -> bool:
         for of in chosen
     )
     reach = record["reach"]
-    # Its ring is kept for every stream: a header must not ask for all the memory there is.
-    if not plain or isinstance(reach, bool) or not _is_number(reach, 1, 1 << 20):
+    # Each stream has a ring buffer of this size: a header must not take all the memory.
+    if not plain or not _is_number(reach, 1, 1 << 20):
         return False
     try:
         return Lift(maps, reach).n_features(n_channels) > 0
@@ -228,7 +308,7 @@ def _is_lift(record: Any, n_channels: int) -> bool:
 
 
 def expected_tensors(header: dict[str, Any], file: Path) -> Shapes:
-    """The type and shape that each array must have, from the header alone."""
+    """The type and shape that each array must have, by the header alone."""
     n, d, width = header["n_windows"], len(header["channels"]), header["width"]
     lifted = Lift(**header["lift"]).n_features(d)
     n_states = len(header["classes"])
@@ -266,121 +346,42 @@ def expected_tensors(header: dict[str, Any], file: Path) -> Shapes:
     return expected | {name: ("F64", tuple(shape)) for name, shape in shapes.items()}
 
 
-METRICS = {"MLAT": MLAT, "LMNN": LMNN}
-# Parameters that are arrays or randomness are not needed to predict.
-LEFT_OUT = {"init", "random_state", "verbose"}
-# What a fitted metric tells of itself, as plain JSON.
-FITTED = (
-    "loss_",
-    "initial_loss_",
-    "scale_",
-    "n_iter_",
-    "converged_",
-    "message_",
-    "history_",
-)
-
-Tensors = dict[str, NDArray[Any]]
+# The arrays
 
 
-def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier; the file appears whole or not at all."""
-    check_is_fitted(classifier)
-    metric, metric_tensors = _describe_metric(classifier.metric_)
-    windows = classifier.windows_
-    # Only the steps that are needed, so that the file holds no more than it needs.
-    steps, start = needed_steps(windows, between=classifier.features_.lift.memory > 0)
-    tensors: Tensors = {
-        "steps": steps,
-        "start": start,
-        "run": windows.run,
-        "code": np.searchsorted(classifier.classes_, windows.y).astype(np.int64),
-        "mean": classifier.mean_,
-        "scale": classifier.scale_,
-        "feature_mean": classifier.features_.lifted.mean,
-        "feature_scale": classifier.features_.lifted.scale,
-        "transition": classifier.confidence_.persistence.transition,
-        **metric_tensors,
-    }
-    if classifier.features_.mixing is not None:
-        tensors["mixing"] = classifier.features_.mixing
-    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "width": int(windows.width),
-        "step": int(classifier.step),
-        "n_neighbors": int(classifier.n_neighbors_),
-        "scaled": bool(classifier.scale),
-        "channels": list(classifier.channels_),
-        "classes": classifier.classes_.tolist(),
-        "n_windows": len(windows),
-        "n_steps": len(steps),
-        "metric": metric,
-        "lift": _describe_lift(classifier.features_.lift),
-        "whitened": classifier.features_.mixing is not None,
-        "confidence": _describe_confidence(classifier.confidence_),
-        "unknown_rate": float(classifier.unknown_rate),
-        "selection": record_selection(classifier.selection_),
-        "sha256": _digest(tensors),
-    }
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(serialize(tensors, metadata={"mlat": json.dumps(header)}))
+def _read_tensors(file: Path, expected: Shapes) -> Tensors:
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            names = set(opened.keys())
+            if names != set(expected):
+                raise InputError(
+                    f"{file} is damaged: it holds {', '.join(sorted(names))}, "
+                    f"not {', '.join(sorted(expected))}"
+                )
+            for name, (dtype, shape) in expected.items():
+                piece = opened.get_slice(name)
+                if piece.get_dtype() != dtype or tuple(piece.get_shape()) != shape:
+                    raise InputError(
+                        f"{file} is damaged: {name} is {piece.get_dtype()} "
+                        f"{tuple(piece.get_shape())}, not {dtype} {shape}"
+                    )
+            return {name: opened.get_tensor(name) for name in expected}
+    except SafetensorError as error:
+        raise InputError(f"{file} cannot be read ({error})") from None
+    except OSError as error:
+        raise DiskError(f"{file} cannot be read ({error})") from None
 
 
-def load(path: str | os.PathLike[str]) -> StreamClassifier:
-    """Read a classifier that :meth:`StreamClassifier.save` wrote."""
-    file = Path(path)
-    header = read_header(file)
-    expected = expected_tensors(header, file)
-    tensors = _read_tensors(file, expected)
-    if _digest(tensors) != header["sha256"]:
-        raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
-    for name, array in tensors.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(f"{file} is damaged: {name} holds NaN or infinity")
-    start, code, run = tensors["start"], tensors["code"], tensors["run"]
-    n_steps, width = header["n_steps"], header["width"]
-    classes = np.array(header["classes"])
-    if (
-        (start < 0).any()
-        or (start > n_steps - width).any()
-        or (code < 0).any()
-        or (code >= len(classes)).any()
-        or (tensors["scale"] <= 0).any()
-        or (tensors["feature_scale"] <= 0).any()
-        or (tensors["transition"] <= 0).any()
-        or (np.abs(tensors["transition"].sum(axis=1) - 1) > 1e-9).any()
-    ):
-        raise InputError(f"{file} is damaged: windows or scales are out of range")
-    if not np.isin(np.arange(len(classes)), code).all():
-        raise InputError(f"{file} is damaged: a state has no windows")
-    metric = _rebuild_metric(header, tensors, file)
-    features = Features(
-        Scaling(tensors["mean"], tensors["scale"]),
-        Lift(**header["lift"]),
-        Scaling(tensors["feature_mean"], tensors["feature_scale"]),
-        tensors.get("mixing"),
-    )
-    # As one would ask for the same again: what was chosen counts as given.
-    classifier = StreamClassifier(
-        width,
-        metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
-        lift=features.lift,
-        whiten=header["whitened"],
-        n_neighbors=header["n_neighbors"],
-        scale=header["scaled"],
-        step=header["step"],
-        unknown_rate=header["unknown_rate"],
-    )
-    selection = read_selection(header["selection"], file)
-    setup = Setup(
-        width, features.lift, header["whitened"], header["n_neighbors"], no_metric, selection
-    )
-    windows = Windows(tensors["steps"], width, start, run, classes[code])
-    classifier._remember(windows, features, metric, tuple(header["channels"]), setup)
-    classifier.confidence_ = _rebuild_confidence(header["confidence"], tensors["transition"])
-    return classifier
+def checksum(tensors: Tensors) -> str:
+    """SHA-256 of the names and values of the arrays, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()
+
+
+# The parts: lift, confidence, metric, selection
 
 
 def _describe_lift(lift: Lift) -> dict[str, Any]:
@@ -395,44 +396,26 @@ def _describe_lift(lift: Lift) -> dict[str, Any]:
 
 
 def _describe_confidence(confidence: Confidence) -> dict[str, Any]:
-    # JSON has no infinity and no NaN: a threshold that is never passed is null, and so is a
-    # farthest distance that is not known.
+    # JSON has no infinity and no NaN: null is a threshold that is never exceeded, or a farthest
+    # distance that is not known.
     return {
         "beta": confidence.calibration.beta,
         "typical": confidence.calibration.typical,
-        "tempering": confidence.persistence.tempering,
+        "tempering": confidence.state_filter.tempering,
         "threshold": confidence.threshold if np.isfinite(confidence.threshold) else None,
         "farthest": confidence.farthest if np.isfinite(confidence.farthest) else None,
     }
 
 
 def _rebuild_confidence(record: dict[str, Any], transition: NDArray[Any]) -> Confidence:
-    # A file of before the farthest distance was kept has no such field.
+    # Older files have no farthest distance.
     threshold, farthest = record["threshold"], record.get("farthest")
     return Confidence(
         Calibration(record["beta"], record["typical"]),
-        Persistence(transition, record["tempering"]),
+        StateFilter(transition, record["tempering"]),
         np.inf if threshold is None else threshold,
         np.nan if farthest is None else farthest,
     )
-
-
-def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The steps inside some window, and where each window starts among them.
-
-    ``between`` keeps those between the windows of a run too: a lift may look back at them.
-    """
-    start, stop = windows.start, windows.start + windows.width
-    if between:
-        runs = [rows for _, rows in windows.by_run()]
-        start = np.array([start[rows].min() for rows in runs])
-        stop = np.array([stop[rows].max() for rows in runs])
-    covered = np.zeros(len(windows.values) + 1, np.int64)
-    np.add.at(covered, start, 1)
-    np.add.at(covered, stop, -1)
-    inside = np.cumsum(covered[:-1]) > 0
-    place = np.cumsum(inside) - 1
-    return windows.values[inside].astype(np.float64), place[windows.start].astype(np.int64)
 
 
 def _describe_metric(metric: Any) -> tuple[dict[str, Any], Tensors]:
@@ -451,7 +434,7 @@ def _describe_metric(metric: Any) -> tuple[dict[str, Any], Tensors]:
         tensors["components"] = metric.components_
         if kind == "MLAT":
             tensors["blocks"] = metric.blocks_
-    parameters = {k: v for k, v in metric.get_params().items() if k not in LEFT_OUT}
+    parameters = {k: v for k, v in metric.get_params().items() if k not in NOT_STORED}
     return {
         "kind": kind,
         "parameters": parameters,
@@ -486,30 +469,42 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
     return metric
 
 
-def _read_tensors(file: Path, expected: Shapes) -> Tensors:
+def _read_selection(record: Any, file: Path) -> Selection | None:
+    """The record of what was chosen; predicting does not depend on it, but it must be valid."""
+    if record is None:
+        return None
     try:
-        with safe_open(file, framework="numpy") as opened:
-            names = set(opened.keys())
-            if names != set(expected):
-                raise InputError(
-                    f"{file} is damaged: it holds {', '.join(sorted(names))}, "
-                    f"not {', '.join(sorted(expected))}"
-                )
-            for name, (dtype, shape) in expected.items():
-                piece = opened.get_slice(name)
-                if piece.get_dtype() != dtype or tuple(piece.get_shape()) != shape:
-                    raise InputError(
-                        f"{file} is damaged: {name} is {piece.get_dtype()} "
-                        f"{tuple(piece.get_shape())}, not {dtype} {shape}"
-                    )
-            return {name: opened.get_tensor(name) for name in expected}
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} cannot be read ({error})") from None
+        trials = [_trial(trial) for trial in record["trials"]]
+        return Selection(
+            _choice(record["choice"]), trials, str(record["why"]), float(record["seconds"])
+        )
+    except (TypeError, KeyError, ValueError, OverflowError):
+        raise InputError(f"{file} is damaged: what was chosen cannot be read") from None
 
 
-def _digest(tensors: Tensors) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
-    return digest.hexdigest()
+def _trial(record: Any) -> Trial:
+    return Trial(
+        choice=_choice(record["choice"]),
+        score=float(record["score"]),
+        accuracy=float(record["accuracy"]),
+        error=float(record["error"]),
+        seconds=float(record["seconds"]),
+        kept=bool(record["kept"]),
+    )
+
+
+def _choice(record: Any) -> Choice:
+    choice = Choice(**record)
+    for field in fields(Choice):
+        value = getattr(choice, field.name)
+        if field.name in CHOICES:
+            valid = value in CHOICES[field.name]
+        elif field.name == "whiten":
+            valid = isinstance(value, bool)
+        elif field.name == "shrinkage":
+            valid = is_real(value)
+        else:
+            valid = is_whole(value) or (field.name == "n_taps" and value is None)
+        if not valid:
+            raise ValueError(field.name)
+    return choice

@@ -1,9 +1,10 @@
-"""The search: from the usual choice to others, which must earn their place.
+"""The automatic selection of ``metric="auto"``: lift, width, metric and number of neighbours.
 
-The usual choice, channels and running energies, whitened, did well on every set of the development
-persons, where others did best on one and badly on another. Another lift, or none, takes its place
-where it is better by more than its error; so does then a metric that is learned, and so do more
-neighbours.
+Choices are compared on two sides of the stream that judge each other
+(:mod:`mlat.classifier.held_out`). The search starts from a default, channels and running energies,
+whitened: it did well on every set of the development people, where others did best on one and badly
+on another. Another lift, or none, replaces it where its score is higher by more than its error. So
+do then a learned metric, more targets and more neighbours.
 """
 
 from __future__ import annotations
@@ -28,194 +29,33 @@ from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .held_out import Fold, cut, far_folds, far_sides
 
-# -------------------------------------------------------------------- scores
-# How well windows tell their states by the windows of another part of the stream.
-
-# How steeply a relative margin counts: at 1/20 nearer to its own state a window counts 73 %.
+# How steeply a relative margin counts: a window 1/20 nearer to its own state scores 73 %.
 STEEPNESS = 20.0
-# How many standard errors count as its error. Blocks are few and not wholly independent; between
-# 1 and 1.5 the development persons fare alike.
+# How many standard errors a lead must exceed. Blocks are few and not wholly independent; between
+# 1 and 1.5 the results on the development people are similar.
 ERRORS = 1.25
 LEAST_LEAD = 1e-3
 
-
-@dataclass(frozen=True, eq=False)
-class Marks:
-    """What each judged window got, its state and its block.
-
-    Attributes
-    ----------
-    soft : array of shape (n,)
-        Between 0 and 1: how much nearer the nearest of its own state is than the nearest of
-        another. Where nearly all windows are right, this still tells which choice is safer.
-    right : array of shape (n,)
-    codes, block : arrays of shape (n,)
-    """
-
-    soft: Floats
-    right: Floats
-    codes: Ints
-    block: Ints
-
-    @classmethod
-    def join(cls, parts: Sequence[Marks]) -> Marks:
-        return cls(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("soft", "right", "codes", "block")
-            )
-        )
-
-    @property
-    def score(self) -> float:
-        return float(_by_state(self.soft, self.codes).mean())
-
-    @property
-    def accuracy(self) -> float:
-        """In percent, every state counting the same."""
-        return 100 * float(_by_state(self.right, self.codes).mean())
-
-    def error(self, other: Marks) -> float:
-        """The standard error of how far the score is from another's, over blocks.
-
-        Windows of one block are near-copies of each other, so a block counts as one.
-        """
-        block = np.unique(self.block, return_inverse=True)[1]
-        apart = np.bincount(block, self.soft - other.soft) / np.bincount(block)
-        if len(apart) < 2:
-            return float("inf")
-        return float(apart.std(ddof=1) / np.sqrt(len(apart)))
-
-
-def is_ahead(rival: Marks, best: Marks) -> bool:
-    """Whether a rival's score is higher by more than its error, and by what anyone would notice."""
-    return rival.score - best.score > max(ERRORS * rival.error(best), LEAST_LEAD)
-
-
-def judge(
-    references: Floats, known: Ints, windows: Floats, codes: Ints, block: Ints, n_neighbors: int
-) -> Marks:
-    """Marks for windows (n, D) by references (m, D) and their states."""
-    squared = (
-        np.einsum("ij,ij->i", windows, windows)[:, None]
-        + np.einsum("ij,ij->i", references, references)
-        - 2 * windows @ references.T
-    )
-    distance = np.sqrt(np.maximum(squared, 0))
-    own = codes[:, None] == known
-    k = min(n_neighbors, len(references))
-    # With more neighbours a state is as far as the k-th of its windows on average.
-    same = _mean_of_nearest(np.where(own, distance, np.inf), k)
-    other = _mean_of_nearest(np.where(own, np.inf, distance), k)
-    margin = (other - same) / np.maximum(other + same, 1e-300)
-    soft = 1 / (1 + np.exp(-STEEPNESS * margin))
-    nearest = np.argpartition(distance, k - 1, axis=1)[:, :k]
-    voted, _ = vote(
-        known[nearest], np.take_along_axis(distance, nearest, axis=1), int(known.max()) + 1
-    )
-    return Marks(soft, (voted == codes).astype(np.float64), codes, block)
-
-
-def _mean_of_nearest(distance: Floats, k: int) -> Floats:
-    if k == 1:
-        nearest: Floats = distance.min(axis=1)
-        return nearest
-    few = np.partition(distance, k - 1, axis=1)[:, :k]
-    finite = np.isfinite(few)
-    return np.where(finite, few, 0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
-
-
-def _by_state(values: Floats, codes: Ints) -> Floats:
-    states = np.unique(codes, return_inverse=True)[1]
-    return np.bincount(states, values) / np.bincount(states)
-
-
-# -------------------------------------------------------------------- reach
-# How far back lifts may look.
-
-STEPS = 100
-# The share of a run for which, after a switch, a lift still looks back into the state before. The
-# windows that judge never lie across a switch, so this lag must be bounded beforehand.
-SHARE_OF_RUN = 1 / 5
-
-
-def longest_reach(width: int) -> int:
-    """100 steps, or two widths where that is more."""
-    return max(STEPS, 2 * width)
-
-
-def default_reach(stream: Stream, width: int) -> int:
-    """The longest, but no more than a fifth of the usual run, or the width if that is more."""
-    return max(1, min(longest_reach(width), max(width, int(SHARE_OF_RUN * run_length(stream)))))
-
-
-def run_length(stream: Stream) -> float:
-    """The median length of the runs of a labelled stream; a missing value does not end one."""
-    ends = np.flatnonzero(stream._gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
-    begins = np.concatenate([[0], ends])
-    lengths = np.diff(np.append(begins, len(stream)))
-    labelled = stream.codes[begins] >= 0
-    return float(np.median(lengths[labelled])) if labelled.any() else 0.0
-
-
-# -------------------------------------------------------------------- learning
-# Learning a chosen metric, from no more windows than it needs.
+# The default reach of lifts, in steps. After a switch a lift still looks back into the state
+# before. The windows that are judged never lie across a switch, so this lag must be bounded
+# beforehand: by a fraction of a run.
+REACH = 100
+REACH_OF_RUN = 1 / 5
 
 # A metric is learned from at most this many windows; all of them stay references. Neighbours in
 # time are near-copies, and learning grows with the square of their number.
 MOST_IN_FIT = 1500
 
+MOST_WINDOWS = 3000  # compared in the search, evenly spaced
+MOST_LEARNED = 500  # that a metric is learned from in the search
+MOST_VALUES = 1500  # of a window, for a wide one to be tried
+MOST_FULL = 400  # of a window, for a metric with a full matrix or a filter of all taps
+MOST_ADMM = 150  # of a window, for the slower solver
+NARROW = 10
+MORE_NEIGHBOURS = 5
 
-def learn_metric(choice: Choice, windows: Windows, most: int, **options: Any) -> Any:
-    """The choice's metric, learned from at most so many of the windows.
-
-    A state of a single window has no target and teaches nothing; it is left out. None, which is
-    the Euclidean distance, where fewer than two states are left.
-    """
-    if options.get("init", 0) is None:
-        del options["init"]
-    states, counts = np.unique(windows.y, return_counts=True)
-    if counts.min() < 2:
-        if (counts >= 2).sum() < 2:
-            return None
-        windows = windows.take(np.isin(windows.y, states[counts >= 2]))
-    fewest = _fewest(windows.y)
-    windows = windows.take(fair_rows(windows.y, most))
-    n_targets = max(1, min(choice.n_targets, fewest - 1, _fewest(windows.y) - 1))
-    metric = choice.but(n_targets=n_targets).make_metric(**options)
-    try:
-        return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
-    except InputError as error:
-        raise InputError(f"{choice.metric_name}: {error}") from None
-
-
-def _fewest(labels: NDArray[Any]) -> int:
-    return int(np.unique(labels, return_counts=True)[1].min())
-
-
-def fair_rows(labels: NDArray[Any], most: int) -> NDArray[np.int64]:
-    """At most so many rows, evenly spaced within each state, small states kept whole."""
-    names, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    share, left = most, len(names)
-    kept = {}
-    for code in np.argsort(counts, kind="stable"):
-        n = min(int(counts[code]), max(share // left, 2))
-        kept[code] = n
-        share, left = share - n, left - 1
-    parts: Sequence[NDArray[np.int64]] = [
-        np.flatnonzero(inverse == code)[
-            np.linspace(0, counts[code] - 1, n).round().astype(np.int64)
-        ]
-        for code, n in kept.items()
-    ]
-    return np.sort(np.concatenate(parts))
-
-
-# -------------------------------------------------------------------- choice
-# One way to set up a classifier, in words and in parts.
-
-# The lifts among which is chosen. Energies alone do not know where a channel stands, which is a
-# help where it drifts and a loss where it does not.
+# The lifts that are tried. Energies alone ignore the level of a channel, which helps where it
+# drifts and loses information where it does not.
 ENERGIES = ("running_magnitude", "running_deviation", "running_difference")
 LIFTS = {
     "channels as they are": ("identity",),
@@ -226,7 +66,7 @@ LIFTS = {
 
 
 def looks_back(lift: str) -> bool:
-    """Whether a lift reaches further back than the step itself."""
+    """Whether a lift uses earlier steps than the step itself."""
     return bool(set(LIFTS[lift]) & set(RUNNING))
 
 
@@ -279,7 +119,7 @@ class Choice:
         return MLAT(n_taps=self.n_taps or self.width, **shared)
 
     def __str__(self) -> str:
-        # What the energies reach back to is said, because it is further than the window.
+        # The reach of the energies is named, because it is further back than the window.
         reach = f" over {self.reach} steps" if looks_back(self.lift) else ""
         steps = f"{self.width} step{'s' if self.width > 1 else ''}"
         return f"{self.lift}{reach}, {steps}, {self.metric_name}{self._neighbours}"
@@ -300,18 +140,9 @@ class Choice:
         return f", {self.n_neighbors} neighbours" if self.n_neighbors > 1 else ""
 
 
-MOST_WINDOWS = 3000  # looked at while choosing, evenly spaced
-MOST_LEARNED = 500  # that a metric is learned from while choosing
-MOST_VALUES = 1500  # of a window, for a wide one to be tried
-MOST_FULL = 400  # of a window, for a metric with a full matrix or a filter of all taps
-MOST_ADMM = 150  # of a window, for the slower solver
-NARROW = 10
-MORE_NEIGHBOURS = 5
-
-
 @dataclass(frozen=True)
 class Trial:
-    """One choice and how it did."""
+    """One choice and its scores."""
 
     choice: Choice
     score: float
@@ -351,7 +182,7 @@ def select(
     scale: bool = True,
     budget: float = 60.0,
 ) -> Selection:
-    """Choose from a labelled stream.
+    """Choose lift, width, metric and number of neighbours from a labelled stream.
 
     Parameters
     ----------
@@ -382,11 +213,10 @@ class _Search:
         self._began = time.monotonic()
         narrow = min(NARROW, self.width)
         sides, apart = far_sides(self.stream, narrow)
-        # A wider window is tried where the sides are long enough to hold some and far enough
-        # apart for it.
+        # A wider window is tried where the sides are far enough apart for it.
         self._widest = self.width if self.width <= apart // 2 else narrow
         simplest = Choice("channels as they are", self.reach, narrow)
-        usual = self._wide(simplest.but(lift="channels and running energies", whiten=True))
+        default = self._wide(simplest.but(lift="channels and running energies", whiten=True))
         self._part, on_side = cut(self.stream, sides)
         windows = self._windows(self._widest) if len(self._part) else None
         self._folds = []
@@ -399,7 +229,7 @@ class _Search:
                 "learn from some and judge by others, so the simplest is kept"
             )
             return Selection(simplest, [], why, self._elapsed)
-        best = usual, self._try(usual, None)
+        best = default, self._try(default, None)
         for stage in (self._lifts, self._metrics, self._targets, self._neighbours):
             best = self._improve(best, stage(best[0]))
         why = (
@@ -415,17 +245,17 @@ class _Search:
         return time.monotonic() - self._began
 
     def _improve(
-        self, best: tuple[Choice, Marks], rivals: Iterator[Choice]
-    ) -> tuple[Choice, Marks]:
-        """The best of the rivals that are ahead of the best so far by more than their error."""
-        leader: tuple[Choice, Marks] | None = None
+        self, best: tuple[Choice, Scores], rivals: Iterator[Choice]
+    ) -> tuple[Choice, Scores]:
+        """The best of the rivals whose lead over the best so far exceeds its error."""
+        leader: tuple[Choice, Scores] | None = None
         for choice in rivals:
             if self._elapsed > self.budget:
                 break
-            marks = self._try(choice, best[1])
-            ahead = is_ahead(marks, best[1])
-            if ahead and (leader is None or marks.score > leader[1].score):
-                leader = choice, marks
+            scores = self._try(choice, best[1])
+            ahead = is_ahead(scores, best[1])
+            if ahead and (leader is None or scores.score > leader[1].score):
+                leader = choice, scores
         if leader is None:
             return best
         self.trials = [
@@ -434,7 +264,7 @@ class _Search:
         ]
         return leader
 
-    # The stages, each from the best so far to what could be better.
+    # The stages: each yields rivals of the best so far.
 
     def _lifts(self, best: Choice) -> Iterator[Choice]:
         narrow = min(NARROW, self.width)
@@ -445,7 +275,7 @@ class _Search:
         if raw.width * self.stream.n_channels <= MOST_FULL:
             yield raw.but(metric="MLAT", shrinkage=0.0)
         for lift in LIFTS:
-            # Where nothing looks back there is one reach; else the half of it is quicker.
+            # A lift that looks back is tried with half the reach too: it is quicker at a switch.
             half = max(1, self.reach // 2)
             for reach in (self.reach, half) if looks_back(lift) else (self.reach,):
                 rival = best.but(lift=lift, reach=reach, width=narrow)
@@ -475,33 +305,33 @@ class _Search:
             yield best.but(n_targets=10)
 
     def _neighbours(self, best: Choice) -> Iterator[Choice]:
-        # A state with fewer windows than half of the neighbours could never win a vote.
+        # A state with too few windows could never win a vote.
         if np.bincount(self._codes).min() >= MORE_NEIGHBOURS:
             yield best.but(n_neighbors=MORE_NEIGHBOURS)
 
-    # Judging one.
+    # The scores of one choice.
 
-    def _try(self, choice: Choice, against: Marks | None) -> Marks:
+    def _try(self, choice: Choice, against: Scores | None) -> Scores:
         began = time.monotonic()
         parts = [self._judge(choice, i, fold) for i, fold in enumerate(self._folds)]
-        marks = Marks.join(parts)
-        error = 0.0 if against is None else marks.error(against)
+        scores = Scores.join(parts)
+        error = 0.0 if against is None else scores.error(against)
         self.trials.append(
             Trial(
                 choice,
-                marks.score,
-                marks.accuracy,
+                scores.score,
+                scores.accuracy,
                 error,
                 time.monotonic() - began,
                 against is None,
             )
         )
         progress.report(
-            "choosing", len(self.trials), 0, {"score": marks.score, "seconds": self._elapsed}
+            "choosing", len(self.trials), 0, {"score": scores.score, "seconds": self._elapsed}
         )
-        return marks
+        return scores
 
-    def _judge(self, choice: Choice, number: int, fold: Fold) -> Marks:
+    def _judge(self, choice: Choice, number: int, fold: Fold) -> Scores:
         windows = self._windows(choice.width)
         lifted = self._lift(choice)
         known = np.zeros(len(self._part), bool)
@@ -546,6 +376,173 @@ class _Search:
         return self._lifted[key]
 
 
+# Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The score of each judged window, its state and its block.
+
+    Attributes
+    ----------
+    soft : array of shape (n,)
+        Between 0 and 1: how much nearer the nearest of its own state is than the nearest of
+        another. Where nearly all windows are right, this still shows which choice is safer.
+    right : array of shape (n,)
+        1 where the predicted state is right, 0 elsewhere.
+    codes, block : arrays of shape (n,)
+    """
+
+    soft: Floats
+    right: Floats
+    codes: Ints
+    block: Ints
+
+    @classmethod
+    def join(cls, parts: Sequence[Scores]) -> Scores:
+        return cls(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("soft", "right", "codes", "block")
+            )
+        )
+
+    @property
+    def score(self) -> float:
+        return float(_by_state(self.soft, self.codes).mean())
+
+    @property
+    def accuracy(self) -> float:
+        """In percent, with equal weight of all states."""
+        return 100 * float(_by_state(self.right, self.codes).mean())
+
+    def error(self, other: Scores) -> float:
+        """The standard error of the difference to another score, over blocks.
+
+        Windows of one block are near-copies of each other, so a block counts as one.
+        """
+        block = np.unique(self.block, return_inverse=True)[1]
+        apart = np.bincount(block, self.soft - other.soft) / np.bincount(block)
+        if len(apart) < 2:
+            return float("inf")
+        return float(apart.std(ddof=1) / np.sqrt(len(apart)))
+
+
+def is_ahead(rival: Scores, best: Scores) -> bool:
+    """Whether a rival's score is higher by more than its error, and by ``LEAST_LEAD``."""
+    return rival.score - best.score > max(ERRORS * rival.error(best), LEAST_LEAD)
+
+
+def judge(
+    references: Floats, known: Ints, windows: Floats, codes: Ints, block: Ints, n_neighbors: int
+) -> Scores:
+    """Scores of windows (n, D) by references (m, D) and their states."""
+    squared = (
+        np.einsum("ij,ij->i", windows, windows)[:, None]
+        + np.einsum("ij,ij->i", references, references)
+        - 2 * windows @ references.T
+    )
+    distance = np.sqrt(np.maximum(squared, 0))
+    own = codes[:, None] == known
+    k = min(n_neighbors, len(references))
+    # With more neighbours a state is as far as the k-th of its windows on average.
+    same = _mean_of_nearest(np.where(own, distance, np.inf), k)
+    other = _mean_of_nearest(np.where(own, np.inf, distance), k)
+    margin = (other - same) / np.maximum(other + same, 1e-300)
+    soft = 1 / (1 + np.exp(-STEEPNESS * margin))
+    nearest = np.argpartition(distance, k - 1, axis=1)[:, :k]
+    voted, _ = vote(
+        known[nearest], np.take_along_axis(distance, nearest, axis=1), int(known.max()) + 1
+    )
+    return Scores(soft, (voted == codes).astype(np.float64), codes, block)
+
+
+def _mean_of_nearest(distance: Floats, k: int) -> Floats:
+    if k == 1:
+        nearest: Floats = distance.min(axis=1)
+        return nearest
+    few = np.partition(distance, k - 1, axis=1)[:, :k]
+    finite = np.isfinite(few)
+    return np.where(finite, few, 0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+
+
+def _by_state(values: Floats, codes: Ints) -> Floats:
+    states = np.unique(codes, return_inverse=True)[1]
+    return np.bincount(states, values) / np.bincount(states)
+
+
+# Reach
+
+
+def longest_reach(width: int) -> int:
+    """100 steps, or two widths where that is more."""
+    return max(REACH, 2 * width)
+
+
+def default_reach(stream: Stream, width: int) -> int:
+    """The longest, but no more than a fifth of the median run, or the width if that is more."""
+    return max(1, min(longest_reach(width), max(width, int(REACH_OF_RUN * run_length(stream)))))
+
+
+def run_length(stream: Stream) -> float:
+    """The median length of the runs of a labelled stream; a missing value does not end one."""
+    ends = np.flatnonzero(stream._gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
+    begins = np.concatenate([[0], ends])
+    lengths = np.diff(np.append(begins, len(stream)))
+    labelled = stream.codes[begins] >= 0
+    return float(np.median(lengths[labelled])) if labelled.any() else 0.0
+
+
+# Learning
+
+
+def learn_metric(choice: Choice, windows: Windows, most: int, **options: Any) -> Any:
+    """The choice's metric, learned from at most ``most`` of the windows.
+
+    States with a single window have no target neighbours and are not used. None, which is the
+    Euclidean distance, if that is the choice or if fewer than two states remain.
+    """
+    if choice.metric == "euclidean":
+        return None
+    if options.get("init", 0) is None:
+        del options["init"]
+    states, counts = np.unique(windows.y, return_counts=True)
+    if counts.min() < 2:
+        if (counts >= 2).sum() < 2:
+            return None
+        windows = windows.take(np.isin(windows.y, states[counts >= 2]))
+    fewest = _fewest(windows.y)
+    windows = windows.take(fair_rows(windows.y, most))
+    n_targets = max(1, min(choice.n_targets, fewest - 1, _fewest(windows.y) - 1))
+    metric = choice.but(n_targets=n_targets).make_metric(**options)
+    try:
+        return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
+    except InputError as error:
+        raise InputError(f"{choice.metric_name}: {error}") from None
+
+
+def _fewest(labels: NDArray[Any]) -> int:
+    return int(np.unique(labels, return_counts=True)[1].min())
+
+
+def fair_rows(labels: NDArray[Any], most: int) -> NDArray[np.int64]:
+    """At most ``most`` rows, evenly spaced within each state; small states are kept whole."""
+    names, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    remaining, left = most, len(names)
+    kept = {}
+    for code in np.argsort(counts, kind="stable"):
+        n = min(int(counts[code]), max(remaining // left, 2))
+        kept[code] = n
+        remaining, left = remaining - n, left - 1
+    parts: Sequence[NDArray[np.int64]] = [
+        np.flatnonzero(inverse == code)[
+            np.linspace(0, counts[code] - 1, n).round().astype(np.int64)
+        ]
+        for code, n in kept.items()
+    ]
+    return np.sort(np.concatenate(parts))
+
+
 def evenly(n: int, most: int) -> NDArray[np.int64]:
-    """At most so many of n rows, evenly spaced."""
+    """At most ``most`` of n rows, evenly spaced."""
     return np.arange(0, n, -(-n // most) if n > most else 1)

@@ -1,16 +1,12 @@
-"""What a classifier was asked for, or what it decides for itself, before it learns."""
+"""The settings of a classifier before it learns: given as parameters, or chosen from the stream."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from ..checks import is_real, is_whole
@@ -34,8 +30,8 @@ class Setup:
     lift : Lift
     whiten : bool
     n_neighbors : int
-    fit_metric : callable
-        From labelled windows of features to a fitted transformer, or to None.
+    metric : unfitted estimator, or None
+        None is the Euclidean distance, or the metric of ``selection``.
     selection : Selection or None
     """
 
@@ -43,101 +39,82 @@ class Setup:
     lift: Lift
     whiten: bool
     n_neighbors: int
-    fit_metric: Callable[[Windows], Any]
+    metric: Any = None
     selection: Selection | None = None
 
+    def fit_metric(self, windows: Windows) -> Any:
+        """Learn the metric from labelled windows of features; None is the Euclidean distance."""
+        if self.selection is not None:
+            return learn_metric(self.selection.choice, windows, MOST_IN_FIT)
+        if self.metric is None:
+            return None
+        metric = clone(self.metric)
+        accepted = inspect.signature(metric.fit).parameters
+        when = {"start": windows.start, "run": windows.run}
+        return metric.fit(windows.X, windows.y, **{k: v for k, v in when.items() if k in accepted})
 
-def set_up(classifier: Any, stream: Stream) -> Setup:
-    """From the parameters of a classifier, and from the stream where it is to decide."""
-    _check_numbers(classifier)
-    k = classifier.n_neighbors
-    with warnings.catch_warnings():
-        # States without windows are told of once, when the width is settled.
-        warnings.simplefilter("ignore", UserWarning)
-        windows = sliding_windows(stream, classifier.width, step=classifier.step)
-    classes = np.unique(windows.y)
-    if len(classes) < 2:
-        raise InputError(
-            f"the stream has windows of one state only, {classes[0]!s}; label at least two states"
-        )
-    metric = classifier.metric
-    if isinstance(metric, str) and metric == "auto":
-        return _choose(classifier, stream)
-    if isinstance(metric, str) and metric in NAMED:
-        metric = NAMED[metric]()
-    elif isinstance(metric, str) and metric != "euclidean":
+
+def set_up(
+    stream: Stream,
+    *,
+    width: int,
+    metric: Any,
+    lift: Any,
+    whiten: bool,
+    n_neighbors: int | None,
+    scale: bool,
+    step: int,
+    reach: int | None,
+    unknown_rate: float,
+    budget: float,
+) -> Setup:
+    """Check the parameters of a classifier, and choose from the stream what they leave open.
+
+    Raises
+    ------
+    InputError
+        If a parameter is wrong, or if the stream has windows of fewer than two states.
+    """
+    for name, steps in (("width", width), ("step", step)):
+        if not is_whole(steps) or steps < 1:
+            raise InputError(f"{name} must be a whole number of steps, at least 1, not {steps!r}")
+    if n_neighbors is not None and (not is_whole(n_neighbors) or n_neighbors < 1):
+        raise InputError(f"n_neighbors must be at least 1, not {n_neighbors!r}")
+    if reach is not None and (not is_whole(reach) or reach < 1):
+        raise InputError(f"reach must be a whole number of at least 1, not {reach!r}")
+    if not is_real(unknown_rate) or not 0 <= unknown_rate < 1:
+        raise InputError(f"unknown_rate must be from 0 to less than 1, not {unknown_rate!r}")
+    if not is_real(budget) or not budget >= 0:
+        raise InputError(f"budget must be a number of seconds, at least 0, not {budget!r}")
+    is_name = isinstance(metric, str)
+    if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
         raise InputError(
             f'metric must be "auto", "euclidean", "mlat", "lmnn" or an estimator such as '
             f"mlat.MLAT(), not {metric!r}"
         )
-    return Setup(
-        classifier.width,
-        as_lift(classifier.lift),
-        bool(classifier.whiten),
-        1 if k is None else int(k),
-        partial(_fit_given, metric),
-    )
-
-
-def _check_numbers(classifier: Any) -> None:
-    k, reach = classifier.n_neighbors, classifier.reach
-    if k is not None and (not is_whole(k) or k < 1):
-        raise InputError(f"n_neighbors must be at least 1, not {k!r}")
-    if reach is not None and (not is_whole(reach) or reach < 1):
-        raise InputError(f"reach must be a whole number of at least 1, not {reach!r}")
-    rate, budget = classifier.unknown_rate, classifier.budget
-    if not is_real(rate) or not 0 <= rate < 1:
-        raise InputError(f"unknown_rate must be from 0 to less than 1, not {rate!r}")
-    if not is_real(budget) or not budget >= 0:
-        raise InputError(f"budget must be a number of seconds, at least 0, not {budget!r}")
-
-
-def as_lift(given: Any) -> Lift:
-    """A lift from its maps' names, or as it is; nothing is the identity."""
-    if given is None:
-        return Lift()
-    return given if isinstance(given, Lift) else Lift(given).fit()
-
-
-def _choose(classifier: Any, stream: Stream) -> Setup:
-    if classifier.lift is not None or classifier.whiten:
+    is_auto = is_name and metric == "auto"
+    if is_auto and (lift is not None or whiten):
         raise InputError('metric="auto" chooses lift and whitening itself; leave them out')
-    selection = select(
-        stream,
-        classifier.width,
-        reach=classifier.reach,
-        scale=classifier.scale,
-        budget=classifier.budget,
-    )
-    choice = selection.choice
-    k = choice.n_neighbors if classifier.n_neighbors is None else classifier.n_neighbors
-    fit = no_metric if choice.metric == "euclidean" else partial(_fit_chosen, choice)
-    return Setup(choice.width, choice.make_lift(), choice.whiten, k, fit, selection)
+    _check_states(stream, width)
+    if is_auto:
+        selection = select(stream, width, reach=reach, scale=scale, budget=budget)
+        choice = selection.choice
+        k = choice.n_neighbors if n_neighbors is None else n_neighbors
+        return Setup(choice.width, choice.make_lift(), choice.whiten, int(k), selection=selection)
+    if is_name:
+        metric = None if metric == "euclidean" else NAMED[metric]()
+    lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
+    return Setup(width, lift, bool(whiten), 1 if n_neighbors is None else int(n_neighbors), metric)
 
 
-def no_metric(windows: Windows) -> None:
-    """The Euclidean distance."""
-
-
-def _fit_chosen(choice: Any, windows: Windows) -> Any:
-    return learn_metric(choice, windows, MOST_IN_FIT)
-
-
-def _fit_given(metric: Any, windows: Windows) -> Any:
-    if isinstance(metric, str):
-        return None
-    metric = clone(metric)
-    accepted = inspect.signature(metric.fit).parameters
-    when = {"start": windows.start, "run": windows.run}
-    return metric.fit(windows.X, windows.y, **{k: v for k, v in when.items() if k in accepted})
-
-
-def as_labelled(stream: Stream | ArrayLike, states: ArrayLike | None, **more: Any) -> Stream:
-    """A stream, or one of values and states."""
-    if isinstance(stream, Stream):
-        if states is not None:
-            raise InputError("the stream has states of its own; give it alone")
-        return stream
-    if states is None:
-        raise InputError("fit needs the states: a labelled stream, or values and states")
-    return Stream(stream, states, **more)
+def _check_states(stream: Stream, width: int) -> None:
+    """Refuse a stream that has windows of fewer than two states."""
+    runs = stream.runs
+    codes = np.unique(runs.code[runs.length >= width])
+    if not len(codes):
+        sliding_windows(stream, width)  # raises: it says why there is no window
+    if len(codes) < 2:
+        raise InputError(
+            f"the stream has windows of one state only, {stream.classes[codes[0]]!s}; label at "
+            "least two states"
+        )

@@ -1,9 +1,10 @@
-"""States persist: a causal filter over successive predictions, and what it costs at a switch.
+"""The state filter: a hidden Markov filter over successive predictions, and its delay at a switch.
 
-The forward recursion of a hidden Markov chain: the belief of the step before, moved by the
-transition, times what the window says. Successive windows share all but one step, so what each says
-is mostly what the one before has said: its probabilities count to the power of ``tempering``. A
-window after none shares no step with an earlier one, and counts in full.
+The forward recursion of a hidden Markov model: the belief of the step before, moved by the
+transition matrix, times the probabilities of the window. Successive windows share all but one step,
+so most of the evidence of a window is that of the one before: its probabilities count to the power
+of ``tempering``. The first window after a gap shares no step with an earlier one, and counts in
+full.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from numba import njit
 from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 
-# What is assumed before any run is seen, to count as one more: it lasts ten windows.
+# The prior: one more run, ten windows long.
 PRIOR_RUNS = 1.0
 PRIOR_WINDOWS = 10.0
 # The evidence of `overlap` successive windows counts as that of this many. One would be right if
-# sharing steps were all; but after a switch the filter then waits for two windows and more. With
+# windows only shared steps; but after a switch the filter then waits for two windows and more. With
 # four, runs of ten to thirty windows lost nothing on average over a synthetic stream and the
-# development persons, and longer ones gained as much as with one.
+# development people, and longer ones gained as much as with one.
 EVIDENCE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Persistence:
+class StateFilter:
     """How states follow each other.
 
     Attributes
@@ -44,7 +45,7 @@ class Persistence:
 
     @cached_property
     def stationary(self) -> Floats:
-        """How often each state is met in the long run, shape (S,): the belief before any window."""
+        """The stationary distribution of the states, shape (S,): the belief before any window."""
         n = len(self.transition)
         stationary: Floats = np.linalg.solve(
             (np.eye(n) - self.transition + 1.0).T, np.ones(n)
@@ -56,22 +57,22 @@ class Persistence:
 class Belief:
     """What is carried from one step to the next.
 
-    ``shares`` (S,) is the probability of each state; ``fresh`` says that the step before had no
+    ``proba`` (S,) is the probability of each state. ``fresh`` is True where the step before had no
     window, so that the next shares no step with an earlier one.
     """
 
-    shares: Floats
+    proba: Floats
     fresh: bool = True
 
 
-def learn_persistence(codes: Ints, starts: Bools, n_classes: int, overlap: int) -> Persistence:
-    """From the runs of a labelled stream.
+def learn_state_filter(codes: Ints, starts: Bools, n_classes: int, overlap: int) -> StateFilter:
+    """Learn the transitions from the runs of a labelled stream.
 
     A step ends a run with probability ``(runs + 1) / (steps + 10 · overlap)``, the same for every
-    state. It is followed by the states that followed in the stream, each counted once more; a
-    stream without switches of its own, cut to one run per state, makes all alike. Such a stream
-    says only that runs are at least so long: the end of a recording counts as the end of a run,
-    since a filter that is too quick does less harm than one that is too slow.
+    state. The next state is as frequent as it was in the stream, each counted once more; in a
+    stream without switches, such as one run per state, all are equally frequent. The end of a
+    recording counts as the end of a run, although the run may have been longer: a filter that is
+    too quick does less harm than one that is too slow.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def learn_persistence(codes: Ints, starts: Bools, n_classes: int, overlap: int) 
         True where a recording begins or time jumps.
     n_classes : int
     overlap : int
-        How many successive windows share a step: the width, and what a metric reaches beyond.
+        How many successive windows share a step: the width and the memory of the lift.
     """
     codes, starts = np.asarray(codes), np.asarray(starts, dtype=bool)
     if codes.shape != starts.shape:
@@ -90,7 +91,7 @@ def learn_persistence(codes: Ints, starts: Bools, n_classes: int, overlap: int) 
         raise InputError(f"overlap must be at least 1, not {overlap}")
     tempering = min(1.0, EVIDENCE / overlap)
     if n_classes == 1:
-        return Persistence(np.ones((1, 1)), tempering)
+        return StateFilter(np.ones((1, 1)), tempering)
     labelled = codes >= 0
     changes = starts[1:] | (codes[1:] != codes[:-1])
     runs = int(labelled[:1].sum() + (changes & labelled[1:]).sum())
@@ -101,18 +102,18 @@ def learn_persistence(codes: Ints, starts: Bools, n_classes: int, overlap: int) 
     np.fill_diagonal(followed, 0.0)
     transition = min(end, 0.5) * followed / followed.sum(axis=1, keepdims=True)
     np.fill_diagonal(transition, 1.0 - min(end, 0.5))
-    return Persistence(transition, tempering)
+    return StateFilter(transition, tempering)
 
 
-def filter_step(shares: Floats, proba: Floats, transition: Floats, power: float) -> Floats:
+def filter_step(before: Floats, proba: Floats, transition: Floats, power: float) -> Floats:
     """The belief (S,) after one more window, from that before it.
 
-    ``power`` is the tempering, or 1 for a window after none; a ``proba`` of NaN is no window, and
-    the belief moves towards the stationary one.
+    ``power`` is the tempering, or 1 for the first window after a gap. A ``proba`` of NaN is no
+    window: the belief moves towards the stationary one.
     """
-    after = np.empty(len(shares))
+    after = np.empty(len(before))
     _step(
-        np.ascontiguousarray(shares, dtype=np.float64),
+        np.ascontiguousarray(before, dtype=np.float64),
         np.ascontiguousarray(proba, dtype=np.float64),
         np.ascontiguousarray(transition, dtype=np.float64),
         float(power),
@@ -122,65 +123,65 @@ def filter_step(shares: Floats, proba: Floats, transition: Floats, power: float)
 
 
 def filter_proba(
-    proba: Floats, starts: Bools, persistence: Persistence, belief: Belief | None = None
+    proba: Floats, starts: Bools, state_filter: StateFilter, belief: Belief | None = None
 ) -> tuple[Floats, Belief]:
     """The probability of each state given all windows up to each step.
 
     Parameters
     ----------
     proba : array of shape (T, S)
-        What each window says on its own; NaN rows where there is none.
+        The probabilities by each window alone; NaN rows where there is none.
     starts : array of shape (T,)
-        True where a recording begins or time jumps: all belief before it is forgotten.
-    persistence : Persistence
+        True where a recording begins or time jumps: the belief starts anew.
+    state_filter : StateFilter
     belief : Belief, optional
-        What the call for the steps before returned; default none before.
+        What the call for the steps before returned; default the stationary one.
 
     Returns
     -------
     filtered : array of shape (T, S)
-        NaN where ``proba`` is. The most probable state is oftener right where runs are long; the
-        probabilities themselves are too sure, for windows err together.
+        NaN where ``proba`` is. The most probable state is more often right where runs are long.
+        The probabilities themselves are too extreme, for the errors of windows are correlated.
     belief : Belief
-        To go on with. Chunk by chunk the result is bitwise that of all at once.
+        For the next call. In chunks the result is bitwise that of one call.
     """
     proba = np.ascontiguousarray(proba, dtype=np.float64)
-    transition = np.ascontiguousarray(persistence.transition, dtype=np.float64)
+    transition = np.ascontiguousarray(state_filter.transition, dtype=np.float64)
     if proba.ndim != 2 or proba.shape[1] != len(transition):
         raise InputError(f"proba must have shape (T, {len(transition)}), not {proba.shape}")
     starts = np.ascontiguousarray(starts, dtype=bool)
     if starts.shape != proba.shape[:1]:
         raise InputError(f"there are {len(proba)} steps and {len(starts)} starts")
-    belief = belief or Belief(persistence.stationary)
-    shares = np.array(belief.shares, dtype=np.float64)
+    belief = belief or Belief(state_filter.stationary)
+    current = np.array(belief.proba, dtype=np.float64)
     filtered = np.empty_like(proba)
     fresh = _filter(
         proba,
         starts,
         transition,
-        persistence.stationary,
-        float(persistence.tempering),
+        state_filter.stationary,
+        float(state_filter.tempering),
         belief.fresh,
-        shares,
+        current,
         filtered,
     )
-    return filtered, Belief(shares, bool(fresh))
+    return filtered, Belief(current, bool(fresh))
 
 
 @dataclass(frozen=True)
 class SwitchDelay:
-    """How late predictions are at a switch of states, in steps; NaN without a switch.
+    """The delay of predictions at a switch of states, in steps; NaN without a switch.
 
     Attributes
     ----------
     n_switches : int
     first_median, first_90 : float
-        Until the new state is predicted for the first time: the median over switches, and what
-        nine in ten do not exceed. Infinite where as many runs end before it.
+        Until the new state is predicted for the first time: the median and the 90 % quantile over
+        switches. Infinite where too many runs end before it.
     settled_median, settled_90 : float
-        Until it is predicted for good: at every later step of the run.
+        Until it is predicted at every later step of the run.
     missed : float
-        The share of runs whose state is never predicted.
+        The fraction of runs whose state is never predicted.
     """
 
     n_switches: int
@@ -212,7 +213,7 @@ def switch_delay(states: Ints, predicted: Ints, starts: Bools) -> SwitchDelay:
     starts = np.asarray(starts, dtype=bool)
     if not states.shape == predicted.shape == starts.shape:
         raise InputError(
-            f"states, predictions and starts must be alike in length, not {len(states)}, "
+            f"states, predictions and starts must have one length, not {len(states)}, "
             f"{len(predicted)} and {len(starts)}"
         )
     changes = np.flatnonzero(starts[1:] | (states[1:] != states[:-1])) + 1
@@ -238,44 +239,43 @@ def _quantiles(delays: list[float]) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _filter(proba, starts, transition, stationary, tempering, fresh, shares, filtered):  # type: ignore[no-untyped-def]
-    after = np.empty_like(shares)
+def _filter(proba, starts, transition, stationary, tempering, fresh, current, filtered):  # type: ignore[no-untyped-def]
+    after = np.empty_like(current)
     for t in range(len(proba)):
         if starts[t]:
-            shares[:] = stationary
+            current[:] = stationary
             fresh = True
-        seen = _step(shares, proba[t], transition, 1.0 if fresh else tempering, after)
-        shares[:] = after
+        seen = _step(current, proba[t], transition, 1.0 if fresh else tempering, after)
+        current[:] = after
         fresh = not seen
         if seen:
-            filtered[t] = shares
+            filtered[t] = current
         else:
             filtered[t] = np.nan
     return fresh
 
 
 @njit(cache=True, nogil=True)
-def _step(shares, proba, transition, power, after):  # type: ignore[no-untyped-def]
-    n = len(shares)
+def _step(current, proba, transition, power, after):  # type: ignore[no-untyped-def]
+    n = len(current)
     seen = True
     for c in range(n):
         after[c] = 0.0
         for b in range(n):
-            after[c] += shares[b] * transition[b, c]
+            after[c] += current[b] * transition[b, c]
         seen = seen and not np.isnan(proba[c])
     total = 0.0
     if seen:
         for c in range(n):
             total += after[c] * proba[c] ** power
-    # A window that contradicts the belief beyond all numbers is passed over.
-    told = total > 0.0
-    if told:
+    # A window that contradicts the belief entirely (the product is 0) is skipped.
+    if total > 0.0:
         for c in range(n):
             after[c] *= proba[c] ** power
     else:
         for c in range(n):
             total += after[c]
-    # Also without a window: rounding must not add up over a long gap.
+    # Without a window too: rounding must not add up over a long gap.
     for c in range(n):
         after[c] /= total
     return seen

@@ -135,7 +135,7 @@ def _table(outcomes: dict[str, Outcome]) -> Table:
 
 def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
     blocks = outcomes["MLAT"].classifier.metric_.blocks_
-    beyond = 1 - learned.lag_shares(blocks)[0]
+    beyond = 1 - learned.lag_fractions(blocks)[0]
     strongest = 1 + int(np.argmax(learned.lag_norms(blocks)[1:]))
     apart = "1 step" if strongest == 1 else f"{strongest} steps"
     selection = outcomes["auto"].classifier.selection_

@@ -151,7 +151,7 @@ def _lag_table(blocks: NDArray[np.float64]) -> Table:
 
 
 def _in_words(blocks: NDArray[np.float64]) -> str:
-    fractions = learned.lag_shares(blocks)
+    fractions = learned.lag_fractions(blocks)
     if len(fractions) == 1:
         return "Windows of one step have no lags: every step is judged on its own."
     norms = learned.lag_norms(blocks)
@@ -163,7 +163,7 @@ def _in_words(blocks: NDArray[np.float64]) -> str:
 
 
 def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table:
-    fractions = learned.channel_shares(blocks)
+    fractions = learned.channel_fractions(blocks)
     order = np.argsort(-fractions, kind="stable")
     title = "By feature: fraction of the weight of single steps"
     if len(order) > MAX_FEATURES:

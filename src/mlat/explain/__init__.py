@@ -1,9 +1,9 @@
-"""Why: what a distance consists of, what a model goes by, which states it confuses."""
+"""Explanations: the parts of a distance, what a model goes by, which states it confuses."""
 
 from .attribution import Parts, split
 from .confusions import Confusions, count_confusions
 from .explanation import Explanation, explain
-from .usage import Usage, usage
+from .usage import Usage, measure_usage
 
 __all__ = [
     "Confusions",
@@ -12,6 +12,6 @@ __all__ = [
     "Usage",
     "count_confusions",
     "explain",
+    "measure_usage",
     "split",
-    "usage",
 ]

@@ -7,9 +7,9 @@ apart::
 
     P(m, f) = Σ_{|s-t| = m} δ_{s,f} (M_st δ_t)_f
 
-A term of two features is shared equally between them, and so is one of two moments. Every term
-belongs to one lag and one feature, so the parts add up to D. A part may be negative: what the
-differences at these moments add by themselves, the metric takes back where they go together.
+A term of two features counts half for each, and so does one of two moments. Every term belongs to
+one lag and one feature, so the parts add up to D. A part may be negative: where differences at two
+moments go together, a negative block between them makes the distance smaller.
 
 The metric is None (the identity), a matrix (w*d, w*d) or, block Toeplitz, its blocks (w, d, d).
 """
@@ -69,7 +69,7 @@ class Parts:
         )
 
     def __truediv__(self, whole: float) -> Parts:
-        """As shares of something; all 0 where that is 0."""
+        """As fractions of ``whole``; all 0 where that is 0."""
         return Parts(*(a / whole if whole else 0 * a for a in vars(self).values()))
 
 
@@ -79,7 +79,7 @@ def split(delta: ArrayLike, metric: ArrayLike | None = None) -> Parts:
     Parameters
     ----------
     delta : array of shape (w, d) or (n, w, d)
-        One difference, or many, of which the mean parts are given.
+        One difference, or many; of many the mean parts are returned.
     metric : None, array of shape (w*d, w*d) or array of shape (w, d, d)
         The identity, a matrix (time-major), or the blocks of a block-Toeplitz matrix.
 
@@ -118,7 +118,7 @@ def _split_plain(differences: Floats) -> Parts:
 def _split_by_matrix(differences: Floats, M: Floats) -> Parts:
     n, w, d = differences.shape
     flat = differences.reshape(n, w * d)
-    # Of (M + Mᵀ) / 2, which gives the same distances, both factors of a product get half of it.
+    # (M + Mᵀ) / 2 gives the same distances; each factor of a product gets half of it.
     terms = (M + M.T) * (flat.T @ flat) / (2 * n)
     by_moments = terms.reshape(w, d, w, d).sum(axis=3).transpose(0, 2, 1)  # (s, t, f)
     lag = np.abs(np.subtract.outer(np.arange(w), np.arange(w)))

@@ -1,4 +1,4 @@
-"""Predicted states against true ones, counted."""
+"""The confusion matrix of predicted and true states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
@@ -16,12 +16,12 @@ from ..stream.stream import Stream
 
 @dataclass(frozen=True, eq=False)
 class Confusions:
-    """How often each state was taken for each.
+    """How often each state is predicted for each.
 
     Attributes
     ----------
     states : array of shape (S,)
-        Every state that is true or predicted somewhere, or that was named as known; sorted.
+        Every state that is true or predicted somewhere, or given as known; sorted.
     counts : array of shape (S, S)
         Judged steps by their true (row) and predicted (column) state.
     n_unjudged : int
@@ -29,7 +29,7 @@ class Confusions:
     """
 
     states: NDArray[Any]
-    counts: NDArray[np.int64]
+    counts: Ints
     n_unjudged: int
 
     @property
@@ -42,18 +42,18 @@ class Confusions:
 
     @property
     def accuracy(self) -> float:
-        """The share of judged steps that are predicted rightly; NaN where none is judged."""
+        """The fraction of judged steps that are predicted right; NaN where none is judged."""
         return self.n_right / self.n_judged if self.n_judged else float("nan")
 
     @property
     def recall(self) -> Floats:
-        """Of the steps in each state, the share that is recognised, (S,); NaN of none."""
-        return _share(np.diagonal(self.counts), self.counts.sum(axis=1))
+        """Of the steps in each state, the fraction that is predicted so, (S,); NaN of none."""
+        return _fraction(np.diagonal(self.counts), self.counts.sum(axis=1))
 
     @property
     def precision(self) -> Floats:
-        """Of the steps taken for each state, the share that is in it, (S,); NaN of none."""
-        return _share(np.diagonal(self.counts), self.counts.sum(axis=0))
+        """Of the steps predicted as each state, the fraction in it, (S,); NaN of none."""
+        return _fraction(np.diagonal(self.counts), self.counts.sum(axis=0))
 
 
 def count_confusions(
@@ -80,20 +80,20 @@ def count_confusions(
     true = stream.states if isinstance(stream, Stream) else as_states(stream, n_steps)
     if len(true) != n_steps:
         raise InputError(f"there are {n_steps} predicted states for {len(true)} steps")
-    told = as_states(predicted, n_steps)
-    labelled, answered = true != no_state(true), told != no_state(told)
+    answers = as_states(predicted, n_steps)
+    labelled, answered = true != no_state(true), answers != no_state(answers)
     if not labelled.any():
         raise InputError("the stream has no states to compare the predicted ones with")
-    if answered.any() and true.dtype.kind != told.dtype.kind:
+    if answered.any() and true.dtype.kind != answers.dtype.kind:
         raise InputError("some states are names and others numbers; predict with the same kind")
     judged = labelled & answered
-    named = [np.asarray(known), true[labelled], told[judged]]
+    named = [np.asarray(known), true[labelled], answers[judged]]
     states = np.unique(np.concatenate([part for part in named if len(part)]))
     size = len(states)
-    cell = np.searchsorted(states, true[judged]) * size + np.searchsorted(states, told[judged])
+    cell = np.searchsorted(states, true[judged]) * size + np.searchsorted(states, answers[judged])
     counts = np.bincount(cell, minlength=size * size).reshape(size, size)
     return Confusions(states, counts, int((labelled & ~answered).sum()))
 
 
-def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Floats:
+def _fraction(part: Ints, whole: Ints) -> Floats:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

@@ -1,4 +1,4 @@
-"""What a metric learned, in figures: by lag, by channel, by direction."""
+"""What a metric learned: by lag, by channel and by eigenvalue."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def lag_norms(blocks: Floats) -> Floats:
     return norms
 
 
-def lag_shares(blocks: Floats) -> Floats:
-    """The share of each lag in ``‖M‖²``, counted as often as its block stands in M; shape (w,)."""
+def lag_fractions(blocks: Floats) -> Floats:
+    """The fraction of each lag in ``‖M‖²``, with every occurrence of its block in M; shape (w,)."""
     squares = toeplitz.occurrences(len(blocks)) * lag_norms(blocks) ** 2
     total = squares.sum()
     return squares / total if total else squares
 
 
-def channel_shares(blocks: Floats) -> Floats:
-    """The share of each channel in the weight of single steps, ``diag A(0)``; shape (d,)."""
+def channel_fractions(blocks: Floats) -> Floats:
+    """The fraction of each channel in the weight of single steps, ``diag A(0)``; shape (d,)."""
     weights = np.diagonal(blocks[0]).copy()
     total = weights.sum()
     return weights / total if total else weights
@@ -55,7 +55,7 @@ def channel_shares(blocks: Floats) -> Floats:
 class Spectrum:
     """The eigenvalues of M, the largest first.
 
-    ``effective_rank`` is ``(Σλ)² / Σλ²``: w*d where all are alike, 1 where one is alone.
+    ``effective_rank`` is ``(Σλ)² / Σλ²``: w*d where all are equal, 1 where only one is not 0.
     """
 
     eigenvalues: Floats

@@ -1,4 +1,4 @@
-"""What a model goes by, in figures."""
+"""What a model goes by: which features at which lags separate its states."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from ..checks import Ints
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..neighbours.references import References
 from .attribution import Parts, split
-from .explanation import References
+from .explanation import metric_before_whitening
 
 MAX_JUDGED = 300  # references by which usage is judged
 
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """What a model goes by, as :func:`usage` defines it.
+    """What a model goes by, as :func:`measure_usage` defines it.
 
     Attributes
     ----------
@@ -25,10 +26,10 @@ class Usage:
         Mean parts of the squared distance of a reference to the nearest of its own state and to
         the nearest of the others.
     n_judged : int
-        References they are the mean of.
+        The number of references in the mean.
     features : tuple of d' names
     channels : array of shape (d',)
-        The channel each feature is of.
+        The channel of each feature.
     """
 
     own: Parts
@@ -38,13 +39,13 @@ class Usage:
     channels: Ints
 
     @property
-    def shares(self) -> Parts:
-        """``(other - own)`` in shares of the mean squared distance to the nearest other state."""
+    def fractions(self) -> Parts:
+        """``other - own`` as fractions of the mean squared distance to the nearest other state."""
         return (self.other - self.own) / self.other.total
 
 
-def usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
-    """What the model goes by when it tells its own references apart.
+def measure_usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
+    """What separates the states of a model, by feature and lag, over its own references.
 
     For references x, evenly taken from all states, let h be the nearest of the same state from
     another run (where the state has one run only, at least a window away) and o the nearest of
@@ -52,10 +53,10 @@ def usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
 
         U(m, f) = mean of [ P(m, f) of x - o  less  P(m, f) of x - h ]  /  mean of D(x, o)
 
-    All U together are the share by which the own state is nearer than the other, and each is what
-    a feature adds to that at a lag. A weight on what never varies adds nothing, and neither
-    does what varies as much within a state as between states. These are references the metric was
-    learned from: the sum is kinder than a new stream will be.
+    The sum of all U is the fraction by which the own state is nearer than the other; U(m, f) is the
+    part of a feature at a lag. A weight on what never varies adds nothing, and neither does what
+    varies as much within a state as between states. The metric was learned from these references,
+    so the sum is larger than on a new stream.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
     max_judged : int, default=300
     """
     judged = _spread_over_states(clf, max_judged)
-    references = References(clf)
+    references = clf.references_
     own, other = _nearest_own_and_other(references, judged)
     known = own >= 0
     if not known.any():
@@ -72,7 +73,7 @@ def usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
             "the model's usage by; learn from more runs"
         )
     judged, own, other = judged[known], own[known], other[known]
-    X, metric = references[judged], references.metric
+    X, metric = references[judged], metric_before_whitening(clf)
     return Usage(
         own=split(X - references[own], metric),
         other=split(X - references[other], metric),
@@ -83,7 +84,7 @@ def usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
 
 
 def _spread_over_states(clf: StreamClassifier, most: int) -> Ints:
-    """Rows of references, as many of each state as can be, evenly spaced."""
+    """At most ``most`` rows of references, equally many of each state, evenly spaced."""
     each = max(most // len(clf.classes_), 1)
     chosen = []
     for state in clf.classes_:
@@ -95,17 +96,16 @@ def _spread_over_states(clf: StreamClassifier, most: int) -> Ints:
 
 def _nearest_own_and_other(references: References, judged: Ints) -> tuple[Ints, Ints]:
     """For each judged reference the nearest of its state and of the others; -1 for none."""
-    clf = references.clf
-    windows = clf.windows_
-    single = [s for s in clf.classes_ if len(np.unique(windows.run[windows.y == s])) == 1]
+    windows = references.windows
+    single = [s for s in references.classes if len(np.unique(windows.run[windows.y == s])) == 1]
     of_single = np.isin(windows.y[judged], single)[:, None]
-    Q = references.embed(references[judged])
+    Q = references.embedded(judged)
     best = np.full((2, len(judged)), np.inf)
     found = np.full((2, len(judged)), -1, np.int64)
-    for rows, Z in references.embedded():
+    for rows, Z in references.embedded_blocks():
         squared = (Q**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * Q @ Z.T
         same = windows.y[judged][:, None] == windows.y[rows]
-        apart = np.abs(windows.start[judged][:, None] - windows.start[rows]) >= clf.width_
+        apart = np.abs(windows.start[judged][:, None] - windows.start[rows]) >= windows.width
         other_run = windows.run[judged][:, None] != windows.run[rows]
         for i, allowed in enumerate((same & np.where(of_single, apart, other_run), ~same)):
             candidates = np.where(allowed, squared, np.inf)

@@ -1,14 +1,21 @@
-"""The references of a classifier, and what of them is near the windows of a stream."""
+"""The references of a classifier, and the search among them for the windows of a stream.
+
+What is kept is the features of the references' steps, a w-th of the windows. The points of the
+learned space are computed from them, and are held only in the form that a search needs: each of the
+two searches is built at its first use.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .. import progress
-from ..checks import Floats, Ints
+from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features
 from ..metric.estimators import Embedding, MarginMetric
@@ -18,75 +25,121 @@ from .class_distances import ClassDistances
 from .search import NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
+ALL = slice(None)
 
 
-class ReferenceSearch:
-    """Labelled windows in the learned space.
+class References:
+    """Labelled windows, their features and the exact searches among them.
 
     Parameters
     ----------
     windows : Windows
         The references, over raw channels.
     features : Features
+        From the channels to what the metric sees.
     metric : fitted transformer, or None for Euclidean distance
-    codes : array of shape (n,)
-        The state of each reference.
-    n_classes : int
+    plain : array of shape (T, d'), optional
+        The features of the references' steps before whitening, NaN elsewhere; default computed
+        from ``windows``.
 
     Attributes
     ----------
-    plain : array of shape (T, d')
-        The features of the references' steps, before whitening.
-    embedded : array of shape (n, r)
-    nearest : NearestNeighbors
-    by_class : ClassDistances
+    windows, features, metric, plain
+        As given.
+    classes : array of shape (S,)
+        The states.
+    codes : array of shape (n,)
+        The state of each reference, as an index into ``classes``.
     embed : callable
-        From windows (n, w, d') of features to the learned space (n, r).
+        From windows (n, w, d') of what the metric sees to the learned space, (n, r).
     """
 
     def __init__(
-        self, windows: Windows, features: Features, metric: Any, codes: Ints, n_classes: int
+        self, windows: Windows, features: Features, metric: Any, plain: Floats | None = None
     ) -> None:
-        self._width, self._features = windows.width, features
+        self.windows, self.features, self.metric = windows, features, metric
+        self.plain = features.of_runs(windows) if plain is None else plain
+        self.classes, codes = np.unique(windows.y, return_inverse=True)
+        self.codes = codes.astype(np.int64, copy=False)
         self.embed = embedding(metric)
-        self.plain = features.of_runs(windows)
-        seen = features.mix(self.plain)
-        self.embedded = np.concatenate([*self._embed(seen, windows.start)])
-        self.nearest = NearestNeighbors(self.embedded)
-        self.by_class = ClassDistances(self.embedded, codes, n_classes)
 
     def __len__(self) -> int:
-        return len(self.nearest)
+        return len(self.codes)
+
+    def __getitem__(self, rows: Ints | slice) -> Floats:
+        """The features of some references before whitening, shape (n, w, d')."""
+        return self._windows_over(self.plain)[self.windows.start[rows]]
+
+    def _windows_over(self, steps: Floats) -> Floats:
+        """Every window of steps (T, d'), shape (T-w+1, w, d'), as a view."""
+        return replace(self.windows, values=steps).view
+
+    @cached_property
+    def by_class(self) -> ClassDistances:
+        """The search for the nearest reference of each state."""
+        return ClassDistances(self.embedded(), self.codes, len(self.classes))
+
+    @cached_property
+    def nearest(self) -> NearestNeighbors:
+        """The search for the k nearest references."""
+        return NearestNeighbors(self.embedded())
+
+    def prepare(self, n_neighbors: int) -> None:
+        """Build the search that so many neighbours need now, not at the first query."""
+        _ = self.by_class if n_neighbors == 1 else self.nearest
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The mean of the references in the learned space, shape (r,)."""
+        mean: Floats = self.embedded().mean(axis=0)
+        return mean
+
+    @cached_property
+    def n_dimensions(self) -> int:
+        """Of the learned space, r."""
+        return int(self.embed(self.features.mix(self[:1])).shape[1])
+
+    def embedded(self, rows: Ints | slice = ALL) -> Floats:
+        """Some references in the learned space, shape (n, r): computed, not kept."""
+        points = np.empty((len(self.codes[rows]), self.n_dimensions))
+        for block, Z in self.embedded_blocks(rows):
+            points[block] = Z
+        return points
+
+    def embedded_blocks(self, rows: Ints | slice = ALL) -> Iterator[tuple[slice, Floats]]:
+        """The same, a block at a time: its positions among the rows, and its points."""
+        return self.embed_steps(self.features.mix(self.plain), self.windows.start[rows])
+
+    def embed_steps(self, seen: Floats, start: Ints) -> Iterator[tuple[slice, Floats]]:
+        """Windows over steps (T, d') of what the metric sees, by where they start, in blocks."""
+        windows = self._windows_over(seen)
+        for begin in range(0, len(start), BLOCK):
+            block = slice(begin, begin + BLOCK)
+            yield block, self.embed(windows[start[block]])
 
     def neighbours(self, stream: Stream, k: int) -> tuple[Floats, Ints]:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
-        for at, Z in self._blocks(stream):
-            distances[at], rows[at] = self.nearest.query(Z, k)
+        for ends, Z in self._embed_stream(stream):
+            distances[ends], rows[ends] = self.nearest.query(Z, k)
         return distances, rows
 
     def class_distances(self, stream: Stream) -> Floats:
         """The distance to the nearest of each state, shape (T, S); NaN without a window."""
-        nearest = np.full((len(stream), self.by_class.n_classes), np.nan)
-        for at, Z in self._blocks(stream):
-            nearest[at] = self.by_class.query(Z)
+        nearest = np.full((len(stream), len(self.classes)), np.nan)
+        for ends, Z in self._embed_stream(stream):
+            nearest[ends] = self.by_class.query(Z)
         return nearest
 
-    def _blocks(self, stream: Stream) -> Iterator[tuple[Ints, Floats]]:
-        """The steps at which windows end, and the windows in the learned space, some at a time."""
-        start = sliding_windows(stream, self._width, labelled=False).start
-        ends = start + self._width - 1
-        for i, Z in enumerate(self._embed(self._features(stream), start)):
-            progress.report("neighbours", i + 1, -(-len(start) // BLOCK), {})
-            yield ends[i * BLOCK : (i + 1) * BLOCK], Z
-
-    def _embed(self, seen: Floats, start: Ints) -> Iterator[Floats]:
-        """Windows over features, by where they start."""
-        nothing = np.empty(0)
-        view = Windows(seen, self._width, start, nothing.astype(np.int64), nothing).view
-        for begin in range(0, len(start), BLOCK):
-            yield self.embed(view[start[begin : begin + BLOCK]])
+    def _embed_stream(self, stream: Stream) -> Iterator[tuple[Ints, Floats]]:
+        """The steps at which windows end, and the windows in the learned space, in blocks."""
+        width = self.windows.width
+        start = sliding_windows(stream, width, labelled=False).start
+        n_blocks = -(-len(start) // BLOCK)
+        for i, (block, Z) in enumerate(self.embed_steps(self.features(stream), start)):
+            progress.report("neighbours", i + 1, n_blocks, {})
+            yield start[block] + width - 1, Z
 
 
 def embedding(metric: Any) -> Embedding:
@@ -96,17 +149,39 @@ def embedding(metric: Any) -> Embedding:
     return metric._embedding() if isinstance(metric, MarginMetric) else metric.transform
 
 
+def steps_inside(windows: Windows, *, between: bool) -> Bools:
+    """Which steps are inside some window, shape (T,).
+
+    ``between`` adds those between the windows of a run: a lift may look back at them.
+    """
+    start, stop = windows.start, windows.start + windows.width
+    if between:
+        runs = [rows for _, rows in windows.by_run()]
+        start = np.array([start[rows].min() for rows in runs])
+        stop = np.array([stop[rows].max() for rows in runs])
+    covered = np.zeros(len(windows.values) + 1, np.int64)
+    np.add.at(covered, start, 1)
+    np.add.at(covered, stop, -1)
+    inside: Bools = np.cumsum(covered[:-1]) > 0
+    return inside
+
+
 def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:
-    """Refuse a stream of other channels than those that were learned from."""
+    """Refuse a stream of other channels than those that were learned from.
+
+    Raises
+    ------
+    InputError
+    """
     if stream.n_channels != len(channels):
         raise InputError(
             f"the stream has {stream.n_channels} channels, the model was learned on "
             f"{len(channels)} ({', '.join(channels)})"
         )
     unnamed = {f"x{i}" for i in range(len(channels))}
-    # Channels that were never named cannot be told apart by name.
+    # Channels without names of their own cannot be compared by name.
     if stream.channels != channels and unnamed not in (set(stream.channels), set(channels)):
         raise InputError(
             f"the stream's channels are {', '.join(stream.channels)}; the model was "
-            f"learned on {', '.join(channels)}; choose and order them alike"
+            f"learned on {', '.join(channels)}; choose the same, in the same order"
         )

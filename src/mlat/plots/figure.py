@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -35,7 +35,7 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
         figure = Figure(figsize=size, layout="constrained")
         return figure, figure.add_subplot()
     # Not get_figure(root=True), which matplotlib before 3.10 does not have.
-    return cast(Figure, ax.figure.figure), ax
+    return ax.figure.figure, ax
 
 
 def state_colours(n_states: int) -> Floats:

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
-from ..explain.usage import Usage, usage
+from ..explain.usage import Usage, measure_usage
 from .figure import FAINT, INK, bare, frame_bars, shorten, used_lags
 
 MAX_FEATURES = 20
@@ -19,9 +19,9 @@ _FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the colour map
 def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
     """Which features at which lags separate the states, and the sums by feature and by lag.
 
-    The numbers are those of :func:`mlat.explain.usage.usage`. The squared distance to the nearest
-    reference of another state minus that to the nearest of the own state is divided among features
-    and lags, as fractions of the former. Red adds to the difference, blue subtracts.
+    The numbers are those of :func:`mlat.explain.usage.measure_usage`. The squared distance to the
+    nearest reference of another state minus that to the nearest of the own state is divided among
+    features and lags, as fractions of the former. Red adds to the difference, blue subtracts.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     max_features : int, default=20
         How many features to draw, the most used ones.
     """
-    used = usage(clf)
-    parts = used.shares.by_lag_and_feature.T
+    used = measure_usage(clf)
+    parts = used.fractions.by_lag_and_feature.T
     n_lags = used_lags(parts.T)
-    order = np.argsort(-np.abs(used.shares.by_feature), kind="stable")
+    order = np.argsort(-np.abs(used.fractions.by_feature), kind="stable")
     shown = order[:max_features]
     height = 0.28 * len(shown) + 0.4
     figure = Figure(figsize=(10, height + 2.9), layout="constrained")
@@ -49,7 +49,7 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     bar.ax.tick_params(labelsize=7, color=FAINT, labelcolor=INK)
     bar.outline.set_visible(False)
     below = figure.add_subplot(grid[1, 0], sharex=ax)
-    _draw_lags(below, used.shares.by_lag[:n_lags])
+    _draw_lags(below, used.fractions.by_lag[:n_lags])
     ax.tick_params(labelbottom=False)
     below.set_xlim(-0.5, n_lags - 0.5)
     _draw_features(figure.add_subplot(grid[0, 1], sharey=ax), used, shown)
@@ -70,7 +70,7 @@ def _draw_lags(ax: Axes, fractions: Floats) -> None:
 
 
 def _draw_features(ax: Axes, used: Usage, shown: Ints) -> None:
-    fractions = used.shares.by_feature[shown]
+    fractions = used.fractions.by_feature[shown]
     ax.barh(np.arange(len(shown)), fractions, height=0.7, color=_colours(fractions))
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
     ax.xaxis.set_major_formatter(FuncFormatter(_percent))
@@ -88,7 +88,7 @@ def _percent(fraction: float, _: int) -> str:
 
 def _write_note(ax: Axes, used: Usage, hidden: int) -> None:
     ax.set_axis_off()
-    total = used.shares.total
+    total = used.fractions.total
     compared = f"{abs(total):.0%} {'nearer' if total >= 0 else 'farther'}"
     lines = [
         "In squared distance, the nearest window of",

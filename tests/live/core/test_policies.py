@@ -359,7 +359,7 @@ def test_farthest_is_the_largest_left_out_distance(tmp_path):
     stream = clusters(0, [40, 40, 40])
     clf = StreamClassifier(4, metric="euclidean").fit(stream)
     farthest = clf.confidence_.farthest
-    Z = clf._search.embedded
+    Z = clf.references_.embedded()
     apart = np.abs(clf.windows_.start[:, None] - clf.windows_.start) >= 18  # half of a run
     other = clf.windows_.y[:, None] != clf.windows_.y
     D = np.sqrt(((Z[:, None] - Z) ** 2).sum(axis=2))

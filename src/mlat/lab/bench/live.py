@@ -122,8 +122,8 @@ def soak(n_steps: int, console: Console | None = None) -> Soak:
         result = search.push(state, seen)
         if chunk % CHECK == CHECK - 1 or chunk == n_chunks - 1:
             starts = np.arange(CHUNK - WIDTH + 1)
-            Z = np.concatenate([*clf._search._embed(seen, starts)])
-            exact = clf._search.by_class.query(Z)
+            Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
+            exact = clf.references_.by_class.query(Z)
             apart = np.abs(result.nearest[WIDTH - 1 :] ** 2 - exact**2).max(axis=1)
             difference = max(difference, float(apart.max()))
             share = max(share, float((apart / result.bound[WIDTH - 1 :]).max()))
@@ -217,10 +217,10 @@ def session_step(clf: StreamClassifier, values: Floats) -> Callable[[int], objec
 def brute_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
     """scikit-learn's search for one window, already in the learned space."""
     peer = KNeighborsClassifier(n_neighbors=1, algorithm="brute")
-    peer.fit(clf._search.embedded, clf._codes)
+    peer.fit(clf.references_.embedded(), clf.references_.codes)
     seen = clf.features_(Stream(values))
     starts = np.arange(len(seen) - clf.width_ + 1)
-    Z = np.concatenate([*clf._search._embed(seen, starts)])
+    Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
     return lambda i: peer.predict(Z[i % len(Z) : i % len(Z) + 1])
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...checks import Bools, Floats, Ints
 from ...classifier.classifier import StreamClassifier
-from ...classifier.state_filter import Belief, Persistence, filter_proba
+from ...classifier.state_filter import Belief, StateFilter, filter_proba
 from ...errors import InputError
 from ..search.exact import ExactSearch, Taught, Told, check_state, side_by_side
 from ..search.incremental import FlatResult, FlatSearch, FlatState
@@ -91,7 +91,7 @@ class Classifying:
         settled: Settled,
         dead: Ints | None,
         classes: list[str | int],
-        persistence: Persistence,
+        state_filter: StateFilter,
     ) -> list[Prediction]:
         """Predictions of accepted steps; the state goes on.
 
@@ -122,7 +122,7 @@ class Classifying:
                 why = state.stretch.why
                 filling, told = self._extend(state, settled.values[begin:end])
             if self._options.filtered:
-                self._filter(state, filling, told, starts, persistence)
+                self._filter(state, filling, told, starts, state_filter)
             for i in range(begin, begin + filling):
                 predictions.append(
                     Prediction(
@@ -178,10 +178,10 @@ class Classifying:
         filling: int,
         told: Told | None,
         starts: bool,
-        persistence: Persistence,
+        state_filter: StateFilter,
     ) -> None:
         """Steps without a window, and then windows: as ``Confidence.filter``."""
-        proba = np.full((filling, len(persistence.transition)), np.nan)
+        proba = np.full((filling, len(state_filter.transition)), np.nan)
         if told is not None:
             said, k = told.shares, self.exact.n_neighbors
             if k > 1:
@@ -189,7 +189,7 @@ class Classifying:
             proba = np.concatenate([proba, said])
         begins = np.zeros(len(proba), bool)
         begins[0] = starts
-        filtered, state.belief = filter_proba(proba, begins, persistence, state.belief)
+        filtered, state.belief = filter_proba(proba, begins, state_filter, state.belief)
         if told is not None:
             told.shares[:] = filtered[filling:]
             told.codes[:] = told.shares.argmax(axis=1)
@@ -344,7 +344,7 @@ class LiveModel:
         self._classifying = Classifying(clf, self.options)
         self.search, self.limit = self._classifying.search, self._classifying.limit
         self._fingerprint = Fingerprint(fingerprint_of(clf), self.options, self.search)
-        self._persistence = lru_cache(maxsize=4)(self._extended)
+        self._state_filter = lru_cache(maxsize=4)(self._extended)
 
     @property
     def n_channels(self) -> int:
@@ -358,7 +358,7 @@ class LiveModel:
             Held.start(self.n_channels),
             Still.start(self.n_channels),
             self._classifying.begin("filling"),
-            Belief(self.clf.confidence_.persistence.stationary),
+            Belief(self.clf.confidence_.state_filter.stationary),
             self.taught((), np.empty(0, np.int64), self._classifying.no_windows()),
             flat=self._classifying.start_flat(),
         )
@@ -405,7 +405,7 @@ class LiveModel:
         state = state.copy()
         state.taught = self.taught(names, codes, kept)
         # Nothing was believed of a state that was not known.
-        shares = np.append(state.belief.shares, np.zeros(len(names) - len(old.names)))
+        shares = np.append(state.belief.proba, np.zeros(len(names) - len(old.names)))
         state.belief = Belief(shares, state.belief.fresh)
         state.counters["taught"] += n
         return state
@@ -458,9 +458,9 @@ class LiveModel:
             dead = state.still.dead(settled.values, self.dead_after)
             if dead is not None:
                 dead[settled.missing] = -1
-        persistence = self._persistence(len(state.taught.names))
+        state_filter = self._state_filter(len(state.taught.names))
         return self._classifying.predict(
-            state, steps, settled, dead, self.classes(state), persistence
+            state, steps, settled, dead, self.classes(state), state_filter
         )
 
     def taught(self, names: tuple[Any, ...], codes: Ints, windows: Floats) -> Taught:
@@ -469,13 +469,13 @@ class LiveModel:
         columns = side_by_side(exact.centred(exact.embed(windows)))
         return Taught(names, windows, codes.astype(np.int64), columns)
 
-    def _extended(self, n_new: int) -> Persistence:
+    def _extended(self, n_new: int) -> StateFilter:
         """How states follow each other when some are new: nothing is known of what follows them.
 
         A run of a new state ends as often as one of the others, and each state follows alike;
         after the others each new state follows as often as one of all others would.
         """
-        old = self.clf.confidence_.persistence
+        old = self.clf.confidence_.state_filter
         if not n_new:
             return old
         n_old = len(old.transition)
@@ -485,7 +485,7 @@ class LiveModel:
         transition[:n_old, :n_old] = old.transition * (n_old - 1) / (n - 1)
         np.fill_diagonal(transition, 0.0)
         np.fill_diagonal(transition, 1.0 - transition.sum(axis=1))
-        return Persistence(transition, old.tempering)
+        return StateFilter(transition, old.tempering)
 
 
 def _warn(state: LiveState, text: str) -> None:

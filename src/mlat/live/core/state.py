@@ -87,9 +87,9 @@ def fingerprint_of(clf: StreamClassifier) -> str:
         *[features.lifted.mean, features.lifted.scale],
         *([] if features.mixing is None else [features.mixing]),
         *needed_steps(clf.windows_, between=lift.memory > 0),
-        *[clf._codes, _metric_array(clf)],
+        *[clf.references_.codes, _metric_array(clf)],
         *[confidence.calibration.beta, confidence.calibration.typical],
-        *[confidence.persistence.transition, confidence.persistence.tempering],
+        *[confidence.state_filter.transition, confidence.state_filter.tempering],
         *[confidence.threshold, confidence.farthest],
     ]
     for array in arrays:
@@ -104,7 +104,7 @@ def _metric_array(clf: StreamClassifier) -> Any:
     if hasattr(metric, "taps_"):
         return metric.taps_
     # Of a metric that no file could hold, what it makes of the references.
-    return metric.components_ if hasattr(metric, "components_") else clf._search.embedded
+    return metric.components_ if hasattr(metric, "components_") else clf.references_.embedded()
 
 
 def _bytes_of(array: NDArray[Any]) -> bytes:

@@ -100,7 +100,7 @@ def _arrays(state: LiveState) -> Arrays:
         "lift_sums": stretch.lift.sums,
         "features": stretch.features,
         "raw": stretch.raw,
-        "belief": state.belief.shares,
+        "belief": state.belief.proba,
         "taught": state.taught.windows,
         "taught_codes": state.taught.codes,
         "times": np.array(state.times, dtype=np.float64),

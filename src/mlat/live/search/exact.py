@@ -147,11 +147,12 @@ class ExactSearch:
     """The references of a fitted classifier; its distances are those of ``predict``."""
 
     def __init__(self, clf: StreamClassifier) -> None:
-        self._references = clf._search
-        self._codes = clf._codes
+        self._references = clf.references_
+        self._codes = clf.references_.codes
         self._n_classes = len(clf.classes_)
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
+        self._references.prepare(self.n_neighbors)  # the first step is not to wait for it
 
     def __len__(self) -> int:
         return len(self._references)
@@ -159,11 +160,11 @@ class ExactSearch:
     def embed(self, windows: Floats) -> Floats:
         """Windows (n, w, d') of features in the learned space, (n, r)."""
         if not len(windows):  # which not every transformer takes
-            return np.empty((0, self._references.embedded.shape[1]))
+            return np.empty((0, self._references.n_dimensions))
         return np.asarray(self._references.embed(windows))
 
     def centred(self, Z: Floats) -> Floats:
-        return Z - self._references.nearest.mean
+        return Z - self._references.mean
 
     def by_state(self, Z: Floats) -> tuple[Floats, Ints]:
         """Distances (n, S) to the nearest reference of each state, and their rows (n, S)."""

@@ -36,10 +36,10 @@ class ExactAnswer:
     """The references of a classifier in the learned space."""
 
     def __init__(self, clf: StreamClassifier) -> None:
-        self._search, self._codes = clf._search, np.asarray(clf._codes, dtype=np.int64)
+        self._search, self._codes = clf.references_, clf.references_.codes
         self.n_classes = len(clf.classes_)
-        self._place = np.empty(len(clf._search), np.int64)  # of each row, state by state
-        self._place[clf._search.by_class._rows] = np.arange(len(clf._search))
+        self._place = np.empty(len(clf.references_), np.int64)  # of each row, state by state
+        self._place[clf.references_.by_class._rows] = np.arange(len(clf.references_))
 
     def embed(self, window: Floats) -> Floats:
         """A window (w, d') in the learned space, (1, r)."""
@@ -876,7 +876,7 @@ class FlatSearch:
             references.squared,
             references.of_class,
             references.rows,
-            np.asarray(clf._codes, dtype=np.int64),
+            clf.references_.codes,
             np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
             bound_of(references),
         )
@@ -911,7 +911,7 @@ class FlatSearch:
             clf.features_.mix(clf.reference_features_),
             windows.start,
             windows.run,
-            np.asarray(clf._codes),
+            clf.references_.codes,
             width,
             metric,
             max(int(anchor), PERIOD_PER_WIDTH * width),

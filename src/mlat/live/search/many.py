@@ -162,7 +162,7 @@ class Many:
             proba[known] = shares[np.arange(len(shares)), result.codes[known]]
         else:
             known = (result.codes >= 0) & ~(result.distances[:, 0] > confidence.threshold)
-            of = np.asarray(clf._codes)[result.neighbours[known]]
+            of = clf.references_.codes[result.neighbours[known]]
             proba[known] = (of == result.codes[known, None]).mean(axis=1)
         states[known] = clf.classes_[result.codes[known]]
         return states, result.distances[:, 0], proba

@@ -1,10 +1,10 @@
-"""Distances in synthetic streams: of training windows, their own time left out, and of new ones."""
+"""Distances in synthetic streams: of training windows, their own time held out, and of new ones."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from mlat.classifier.held_out import leave_out_gap, rows_nearby, time_blocks
+from mlat.classifier.held_out import held_out_gap, rows_nearby, time_blocks
 from mlat.neighbours.class_distances import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
@@ -15,10 +15,10 @@ WIDTH = 16
 
 @dataclass(frozen=True)
 class Learned:
-    """The references of a stream, and what they say of it with their own time left out."""
+    """The references of a stream, and the distances among them with their own time held out."""
 
     search: ClassDistances
-    left_out: np.ndarray
+    held_out: np.ndarray
     codes: np.ndarray
     blocks: np.ndarray
 
@@ -34,7 +34,7 @@ def flat(X):
     return X.reshape(len(X), -1)
 
 
-def stream(seed, turns=TURNS, **options):
+def turning(seed, turns=TURNS, **options):
     return rotating_states(turns, random_state=seed, **{"noise": 0.5, **options})
 
 
@@ -42,6 +42,6 @@ def learn(train):
     windows = sliding_windows(train, WIDTH)
     codes = np.searchsorted(sorted(TURNS), windows.y)
     search = ClassDistances(flat(windows.X), codes, len(TURNS))
-    gap = leave_out_gap(windows.start, codes, WIDTH)
-    left_out = search.query(flat(windows.X), exclude=rows_nearby(windows.start, codes, gap))
-    return Learned(search, left_out, codes, time_blocks(windows.start, codes, 2 * WIDTH))
+    gap = held_out_gap(windows.start, codes, WIDTH)
+    held_out = search.query(flat(windows.X), exclude=rows_nearby(windows.start, codes, gap))
+    return Learned(search, held_out, codes, time_blocks(windows.start, codes, 2 * WIDTH))
