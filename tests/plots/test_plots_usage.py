@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 
 import mlat
-from mlat.explain.usage import usage
+from mlat.explain.usage import measure_usage
 from mlat.plots import plot_usage
 from plot_checks import axes_titled, draws, many_channels, texts
 
 
 def test_usage_is_drawn_by_feature_and_lag(clf, tmp_path):
-    shares = usage(clf).shares
+    shares = measure_usage(clf).fractions
     figure = plot_usage(clf)
     heat = figure.axes[0]
     order = [clf.feature_names_.index(t) for t in texts(heat.get_yticklabels())]
