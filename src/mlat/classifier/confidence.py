@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from ..checks import Floats, Ints
 from ..errors import InputError
-from ..neighbours.class_distances import ClassDistances
+from ..neighbours.search import ClassDistances
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import Windows

@@ -14,8 +14,7 @@ from ..features.features import Features
 from ..metric.estimators import Embedding, MarginMetric
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
-from .class_distances import ClassDistances
-from .search import NearestNeighbors
+from .search import ClassDistances, NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...checks import Floats, Ints
 from ...metric.loss import Share
+from ...metric.nearest import Nearest, Places, nearest
 from ...metric.problem import Loss, MarginProblem, Problem, scale_for
-from ...metric.targets import Gap, Nearest, Places, check_enough, check_found, places_of
+from ...metric.targets import Gap, check_enough, check_found, places_of
 from .pieces import Index, Piece
 from .tasks import Team
 
@@ -173,7 +174,7 @@ def find_targets(
     piece: Piece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
 ) -> Nearest:
     """The nearest windows that the part's tiles have to offer, for all of its windows."""
-    nearest = Nearest.none(len(piece), k)
+    found = Nearest.none(len(piece), k)
     at = {
         (c, s): np.flatnonzero((cell == c) & (codes == s))
         for c in plan.cells
@@ -183,12 +184,12 @@ def find_targets(
         for state in np.unique(codes).tolist():
             for mine, theirs in {(a, b), (b, a)}:
                 here, there = at[mine, state], at[theirs, state]
-                met = Nearest(nearest.rows[here], nearest.squared[here])
-                met.meet(
-                    _flat(piece, here), places.take(here), _flat(piece, there), places.take(there)
+                both = places.take(here), places.take(there)
+                met = nearest(
+                    _flat(piece, here), _flat(piece, there), k, rows=both[1].row, places=both
                 )
-                nearest.rows[here], nearest.squared[here] = met.rows, met.squared
-    return nearest
+                found.add(here, met)
+    return found
 
 
 def _flat(piece: Piece, rows: Ints) -> Floats:
@@ -355,12 +356,12 @@ class DaskProblem(MarginProblem):
             told = (places.take(rows), index.codes[rows], self.cell[rows], plan, k)
             return self._submit(find_targets, worker, [self._piece(part, worker)], *told)
 
-        nearest = Nearest.none(len(index), k)
+        targets = Nearest.none(len(index), k)
         team = Team(self.client, len(self.plans), make, self._advice)
         for plan, found in zip(self.plans, team.ask(_itself), strict=True):
-            nearest.add(self._rows(plan), found)
-        check_found(index.codes, nearest.rows, gap, index.names)
-        return nearest.rows
+            targets.add(self._rows(plan), found)
+        check_found(index.codes, targets.rows, gap, index.names)
+        return targets.rows
 
     def _build(self, part: int, worker: str) -> Any:
         plan, index = self.plans[part], self.index
