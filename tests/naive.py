@@ -177,7 +177,7 @@ def naive_gradient(M, X, codes, targets, c):
 
 
 def naive_projection(M, width):
-    """Eq. 11, entry by entry: average over every place where a block's entry occurs."""
+    """Eq. 10, entry by entry: average over every place where a block's entry occurs."""
     d = len(M) // width
     result = np.zeros_like(M)
     for s in range(width):

@@ -92,7 +92,7 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    return metric._embedding() if isinstance(metric, MarginMetric) else metric.transform
+    return metric.embedding() if isinstance(metric, MarginMetric) else metric.transform
 
 
 def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...checks import Floats, Ints
-from ...metric.loss import Share
+from ...metric.loss import LossPart
 from ...metric.nearest import Nearest, Places, nearest
 from ...metric.problem import Loss, MarginProblem, Problem, scale_for
 from ...metric.targets import Gap, check_enough, check_found, places_of
@@ -119,7 +119,7 @@ def cells_of(codes: Ints, n_shards: int) -> Ints:
 # What a worker does: its part of the targets, of the loss and of the gradient.
 #
 # Plain functions of plain arrays; nothing here knows of Dask. A part is a :class:`Problem` of its
-# own with a :class:`Share`, so the mathematics is that of a fit on one machine.
+# own with a :class:`LossPart`, so the mathematics is that of a fit on one machine.
 
 Kind = tuple[str, int, int]
 
@@ -202,7 +202,7 @@ def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
     order = np.argsort(rows)
     X = np.concatenate([piece.windows(), halo.windows()])[order]
     local = np.searchsorted(sheet.rows, sheet.targets)
-    share = Share(
+    part = LossPart(
         sheet.n_windows, sheet.cell, sheet.plan.tiles, np.isin(sheet.cell, sheet.plan.pulled)
     )
     return Part(
@@ -213,7 +213,7 @@ def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
             sheet.start,
             sheet.run,
             sheet.push_weight,
-            share=share,
+            part=part,
         )
     )
 
@@ -237,8 +237,8 @@ def moments(part: Part) -> tuple[int, Floats, Floats, Floats]:
     ``Σ (x - c)`` (w, d) over the windows, and ``Σ (x - c)(x - c)ᵀ`` (d, d) over their steps.
     """
     problem = part.problem
-    assert problem.share is not None
-    own = problem.flat[problem.share.pulled].reshape(-1, problem.width, problem.n_channels)
+    assert problem.part is not None
+    own = problem.flat[problem.part.pulled].reshape(-1, problem.width, problem.n_channels)
     steps = own.reshape(-1, problem.n_channels)
     return len(own), problem.X.mean(axis=0), own.sum(axis=0), steps.T @ steps
 

@@ -726,7 +726,7 @@ def prepare(
 
 
 def causal(x: Floats, taps: Floats) -> Floats:
-    """``Σ_m taps[m] x[t-m]``, lag by lag: as :func:`mlat.metric.lags.causal`, which rounds more."""
+    """``Σ_m taps[m] x[t-m]``, lag by lag; that of ``mlat.metric.toeplitz_loss`` rounds more."""
     result: Floats = x @ taps[0].T
     for m in range(1, min(len(taps), len(x))):
         result[m:] += x[: len(x) - m] @ taps[m].T
