@@ -184,7 +184,7 @@ def test_a_constant_stream_does_not_break_it():
     assert np.isfinite(metric.blocks_).all()
 
 
-def test_data_of_any_scale_is_learned_alike(windows):
+def test_the_scale_of_the_data_does_not_matter(windows):
     """The start is scaled to the data, so units do not matter."""
     metrics = [fitted(mlat.MLAT(max_iter=20), windows)]
     X = windows.X * 1e6

@@ -23,42 +23,7 @@ from numpy.typing import NDArray
 from ..checks import Bools, Floats, Ints
 from .impostors import ImpostorSearch
 
-# Columns per rectangle of pairs: the products of a block of rows with it stay small.
-COLUMNS = 65536
-
-
-@dataclass(frozen=True, eq=False)
-class LossPart:
-    """A part of the loss, for windows that are divided among machines.
-
-    The loss is a sum over pairs of windows. The windows are divided into cells, and so the pairs
-    into tiles: one cell against another. A part is some of the tiles, with all windows they need.
-
-    Attributes
-    ----------
-    n_windows : int
-        Windows of the whole problem; the loss is divided by it.
-    cell : array of shape (n,)
-        The cell of each window of this part; -1 for a window that is only a target.
-    tiles : tuple of (int, int)
-        The pairs of cells whose windows are compared here. Each pair is in one part only.
-    pulled : array of shape (n,)
-        The windows whose pull towards their targets is summed here.
-    """
-
-    n_windows: int
-    cell: Ints
-    tiles: tuple[tuple[int, int], ...]
-    pulled: Bools
-
-    @classmethod
-    def whole(cls, n: int) -> LossPart:
-        """The whole loss of n windows."""
-        return cls(n, np.zeros(n, np.int64), ((0, 0),), np.ones(n, bool))
-
-    def take(self, rows: Ints) -> LossPart:
-        """The same part for windows in another order."""
-        return LossPart(self.n_windows, self.cell[rows], self.tiles, self.pulled[rows])
+COLUMNS = 65536  # per rectangle of pairs: the products of a block of rows with it stay small
 
 
 class LargeMarginLoss:
@@ -180,6 +145,40 @@ class LinearLoss:
         return value, 2 * (pulled + force.T @ self.flat[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class LossPart:
+    """A part of the loss, for windows that are divided among machines.
+
+    The loss is a sum over pairs of windows. The windows are divided into cells, and so the pairs
+    into tiles: one cell against another. A part is some of the tiles, with all windows they need.
+
+    Attributes
+    ----------
+    n_windows : int
+        Windows of the whole problem; the loss is divided by it.
+    cell : array of shape (n,)
+        The cell of each window of this part; -1 for a window that is only a target.
+    tiles : tuple of (int, int)
+        The pairs of cells whose windows are compared here. Each pair is in one part only.
+    pulled : array of shape (n,)
+        The windows whose pull towards their targets is summed here.
+    """
+
+    n_windows: int
+    cell: Ints
+    tiles: tuple[tuple[int, int], ...]
+    pulled: Bools
+
+    @classmethod
+    def whole(cls, n: int) -> LossPart:
+        """The whole loss of n windows."""
+        return cls(n, np.zeros(n, np.int64), ((0, 0),), np.ones(n, bool))
+
+    def take(self, rows: Ints) -> LossPart:
+        """The same part for windows in another order."""
+        return LossPart(self.n_windows, self.cell[rows], self.tiles, self.pulled[rows])
+
+
 def pairs_of_different_states(cells: Ints, states: Ints, tiles: Sequence[tuple[int, int]]) -> Ints:
     """The pairs of windows of different states in the tiles, as (m, 4) rectangles.
 
@@ -214,8 +213,8 @@ def _columns(low: int, high: int, left: int, right: int) -> list[tuple[int, int,
     return [(low, high, at, min(at + COLUMNS, right)) for at in range(left, right, COLUMNS)]
 
 
-# Sums may be reordered into vector lanes; no NaN or infinity is lost by it, since the inputs are
-# checked to be finite. "-inf" marks an absent margin and is only ever compared.
+# Sums may be reordered into vector lanes. The inputs are checked to be finite, so this loses no NaN
+# or infinity; "-inf" marks an absent margin and is only compared.
 _SUM = {"reassoc", "contract"}
 
 

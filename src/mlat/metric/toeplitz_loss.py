@@ -69,40 +69,6 @@ class ToeplitzLoss:
         self._tiles = self._tiles_of_pieces()
         self._pairs = self._group_targets()
 
-    def _tiles_of_pieces(self) -> list[tuple[int, int]]:
-        """The pieces of different states whose windows are compared here."""
-        state, cell = self.pieces.state, self.part.cell[self.pieces.window0[:-1]]
-        wanted = set(self.part.tiles) | {(b, a) for a, b in self.part.tiles}
-        return [
-            (P, Q)
-            for P in range(len(state))
-            for Q in range(P + 1, len(state))
-            if state[P] != state[Q] and (cell[P], cell[Q]) in wanted
-        ]
-
-    def _group_targets(self) -> list[tuple[int, int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """Target pairs by the pieces they join: (P, Q, row in P, row in Q, flat target index)."""
-        flat = np.flatnonzero(self.targets.ravel() >= 0)
-        i, j = flat // self.targets.shape[1], self.targets.ravel()[flat]
-        piece_i = np.searchsorted(self.pieces.window0, i, side="right") - 1
-        piece_j = np.searchsorted(self.pieces.window0, j, side="right") - 1
-        swap = piece_i > piece_j
-        i, j = np.where(swap, j, i), np.where(swap, i, j)
-        P, Q = np.minimum(piece_i, piece_j), np.maximum(piece_i, piece_j)
-        order = np.lexsort((Q, P))
-        key = P[order] * len(self.pieces.state) + Q[order]
-        groups = np.split(order, np.flatnonzero(np.diff(key)) + 1) if len(order) else []
-        return [
-            (
-                int(P[g[0]]),
-                int(Q[g[0]]),
-                i[g] - self.pieces.window0[P[g[0]]],
-                j[g] - self.pieces.window0[Q[g[0]]],
-                flat[g],
-            )
-            for g in groups
-        ]
-
     def __call__(self, blocks: Floats) -> tuple[float, Floats]:
         """The loss and its gradient in the blocks, both for ``blocks`` of shape (w, d, d)."""
         n, c = self.part.n_windows, self.push_weight
@@ -154,6 +120,40 @@ class ToeplitzLoss:
         value = (1 - c) / n * distance[present].sum() + c / n * hinge
         return float(value), backward.gradient(along)
 
+    def _tiles_of_pieces(self) -> list[tuple[int, int]]:
+        """The pieces of different states whose windows are compared here."""
+        state, cell = self.pieces.state, self.part.cell[self.pieces.window0[:-1]]
+        wanted = set(self.part.tiles) | {(b, a) for a, b in self.part.tiles}
+        return [
+            (P, Q)
+            for P in range(len(state))
+            for Q in range(P + 1, len(state))
+            if state[P] != state[Q] and (cell[P], cell[Q]) in wanted
+        ]
+
+    def _group_targets(self) -> list[tuple[int, int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Target pairs by the pieces they join: (P, Q, row in P, row in Q, flat target index)."""
+        flat = np.flatnonzero(self.targets.ravel() >= 0)
+        i, j = flat // self.targets.shape[1], self.targets.ravel()[flat]
+        piece_i = np.searchsorted(self.pieces.window0, i, side="right") - 1
+        piece_j = np.searchsorted(self.pieces.window0, j, side="right") - 1
+        swap = piece_i > piece_j
+        i, j = np.where(swap, j, i), np.where(swap, i, j)
+        P, Q = np.minimum(piece_i, piece_j), np.maximum(piece_i, piece_j)
+        order = np.lexsort((Q, P))
+        key = P[order] * len(self.pieces.state) + Q[order]
+        groups = np.split(order, np.flatnonzero(np.diff(key)) + 1) if len(order) else []
+        return [
+            (
+                int(P[g[0]]),
+                int(Q[g[0]]),
+                i[g] - self.pieces.window0[P[g[0]]],
+                j[g] - self.pieces.window0[Q[g[0]]],
+                flat[g],
+            )
+            for g in groups
+        ]
+
 
 @njit(cache=True, nogil=True)
 def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, along):  # type: ignore[no-untyped-def]
@@ -165,6 +165,7 @@ def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, a
     for i in range(n_rows):
         window = row0 + i
         squared_i, farthest_i = squared[window], farthest[window]
+        # Row i of G: the row before it, moved on by one, plus the increments.
         if i == 0:
             for j in range(n_cols):
                 here[j] = tile[0, j]
