@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlat.classifier.held_out import held_out_gap, rows_nearby, time_blocks
-from mlat.neighbours.class_distances import ClassDistances
+from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
 

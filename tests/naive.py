@@ -30,7 +30,7 @@ def naive_breaks(values, recordings=None, time=None, max_gap=None):
 
 
 def naive_runs(values, states, recordings=None, time=None, max_gap=None):
-    """Maximal stretches of one state, as (start, stop, state); "" is no state."""
+    """Maximal segments of one state, as (start, stop, state); "" is no state."""
     breaks = naive_breaks(values, recordings, time, max_gap)
     runs = []
     for t, (row, state) in enumerate(zip(values, states, strict=True)):
@@ -177,7 +177,7 @@ def naive_gradient(M, X, codes, targets, c):
 
 
 def naive_projection(M, width):
-    """Eq. 11, entry by entry: average over every place where a block's entry occurs."""
+    """Eq. 10, entry by entry: average over every place where a block's entry occurs."""
     d = len(M) // width
     result = np.zeros_like(M)
     for s in range(width):

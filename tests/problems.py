@@ -28,6 +28,12 @@ def random_problem(
     return Problem(X, code, targets, start, run, **weights)
 
 
+def loss_of(problem, M):
+    """The loss of a problem at a given matrix."""
+    root = np.linalg.cholesky(M + 1e-10 * np.trace(M) / len(M) * np.eye(len(M)))
+    return problem.margin_loss()(problem.flat @ root)[0]
+
+
 def central_differences(fun, x, step=1e-6):
     """The gradient of ``fun(x)[0]`` by central differences, entry by entry."""
     gradient = np.zeros_like(x)

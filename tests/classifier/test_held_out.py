@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mlat import Lift, Stream
+from mlat import InputError, Lift, Stream
 from mlat.classifier.held_out import (
     BLOCKS,
     BOTH,
@@ -19,8 +19,12 @@ from mlat.classifier.held_out import (
     cut,
     far_folds,
     far_sides,
+    held_out_gap,
+    rows_nearby,
+    time_blocks,
 )
 from mlat.features.features import lift_runs
+from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from naive import naive_episodes
 
@@ -244,3 +248,80 @@ def test_sides_of_no_windows_at_all(width):
     sides, apart = far_sides(stream, width)
     assert (sides == NEITHER).all()
     assert apart == 20
+
+
+# --- Which references to hold out ---------------------------------------------------------------
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_windows(seed):
+    """Starts and states of windows in the order of a stream, with gaps and with time going back."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    start = np.cumsum(rng.choice([1, 1, 1, 2, 7], n))
+    if rng.random() < 0.3:
+        start[n // 2 :] -= start[n // 2]
+    codes = np.repeat(rng.integers(0, 3, n), rng.integers(1, 9, n))[:n]
+    return start, codes
+
+
+def naive_nearby(start, codes, gap, i):
+    """The rows around i that a walk to either side meets."""
+    rows = {i}
+    for way in (-1, 1):
+        j = i + way
+        while (
+            0 <= j < len(start)
+            and codes[j] == codes[i]
+            and way * (start[j] - start[j - way]) > 0
+            and abs(start[j] - start[i]) < gap
+        ):
+            rows.add(j)
+            j += way
+    return rows
+
+
+@given(seeds, st.integers(1, 12))
+def test_rows_nearby_are_those_a_walk_meets(seed, gap):
+    start, codes = random_windows(seed)
+    gaps = gap + np.arange(len(start)) % 3
+    for every in (gap, gaps):
+        rows = rows_nearby(start, codes, every)
+        for i, (first, last) in enumerate(rows):
+            own = every if np.isscalar(every) else every[i]
+            assert set(range(first, last)) == naive_nearby(start, codes, own, i)
+
+
+@given(seeds, st.integers(1, 10))
+def test_blocks_are_short_and_of_one_state(seed, length):
+    start, codes = random_windows(seed)
+    blocks = time_blocks(start, codes, length)
+    assert blocks[0] == 0
+    assert set(np.diff(blocks)) <= {0, 1}
+    for block in np.unique(blocks):
+        rows = blocks == block
+        assert len(np.unique(codes[rows])) == 1
+        assert np.ptp(start[rows]) < length
+
+
+def test_the_gap_is_ten_widths_or_half_of_a_short_state():
+    start = np.concatenate([np.arange(500), 500 + np.arange(41)])
+    codes = np.repeat([0, 1], [500, 41])
+    gap = held_out_gap(start, codes, width=8)
+    assert set(gap[codes == 0]) == {80}
+    assert set(gap[codes == 1]) == {20}
+    # So every window has a reference of its own state left.
+    rows = rows_nearby(start, codes, gap)
+    Z = np.zeros((len(start), 1))
+    nearest = ClassDistances(Z, codes, 2).query(Z, exclude=rows)
+    assert np.isfinite(nearest).all()
+
+
+def test_windows_left_out_need_a_gap():
+    with pytest.raises(InputError, match="gap must be at least 1, not 0"):
+        rows_nearby(np.arange(3), np.zeros(3, int), 0)
+    with pytest.raises(InputError, match="length must be at least 1, not 0"):
+        time_blocks(np.arange(3), np.zeros(3, int), 0)
+    assert rows_nearby(np.empty(0, int), np.empty(0, int), 1).shape == (0, 2)
+    assert time_blocks(np.empty(0, int), np.empty(0, int), 1).shape == (0,)

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,6 +13,7 @@ import mlat
 from mlat import InputError
 from mlat.metric import toeplitz
 from mlat.synthetic import rotating_states
+from problems import alignment, planted_problem
 
 
 @pytest.fixture(scope="module")
@@ -181,9 +184,42 @@ def test_a_constant_stream_does_not_break_it():
     assert np.isfinite(metric.blocks_).all()
 
 
-def test_data_of_any_scale_is_learned_alike(windows):
+def test_the_scale_of_the_data_does_not_matter(windows):
     """The start is scaled to the data, so units do not matter."""
     metrics = [fitted(mlat.MLAT(max_iter=20), windows)]
     X = windows.X * 1e6
     metrics.append(mlat.MLAT(max_iter=20).fit(X, windows.y, start=windows.start, run=windows.run))
     np.testing.assert_allclose(metrics[0].blocks_, metrics[1].blocks_ * 1e12, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["filter", "admm"])
+def test_a_planted_toeplitz_metric_is_recovered_better_than_by_lmnn(solver):
+    """Few windows, and the truth is Toeplitz: the constraint must pay."""
+    for seed in range(3):
+        planted, (X, y), _ = planted_problem(seed, n_per_state=20)
+        found = mlat.MLAT(solver=solver, target_gap=0, push_weight=0.5).fit(X, y)
+        free = mlat.LMNN(target_gap=0, push_weight=0.5).fit(X, y)
+        assert alignment(found.metric_, planted) > alignment(free.metric_, planted) + 0.08
+        assert alignment(found.metric_, planted) > alignment(np.eye(len(planted)), planted)
+
+
+def test_a_long_window_never_forms_the_full_matrix():
+    """The whole fit takes a fraction of the memory of the matrix alone."""
+    rng = np.random.default_rng(0)
+    width, d = 1500, 6
+    runs = [
+        rng.normal(size=(width + 39, d)) + np.sin(np.arange(width + 39) / f)[:, None]
+        for f in (3, 5)
+    ]
+    stream = mlat.Stream.join(
+        [mlat.Stream(r, [s] * len(r)) for r, s in zip(runs, "ab", strict=True)]
+    )
+    windows = mlat.sliding_windows(stream, width)
+    tracemalloc.start()
+    metric = mlat.MLAT(max_iter=2, n_taps=20).fit(
+        windows.X, windows.y, start=windows.start, run=windows.run
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert metric.blocks_.shape == (width, d, d)
+    assert peak < 0.3 * np.dtype(float).itemsize * (width * d) ** 2

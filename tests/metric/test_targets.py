@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat import InputError
-from mlat.metric import targets as module
+from mlat.metric import nearest as module
 from mlat.metric.targets import select_targets
 from naive import naive_targets
 

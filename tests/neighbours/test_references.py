@@ -53,7 +53,7 @@ def test_what_is_held_is_less_than_twice_the_windows(n_neighbors):
     clf.fit(TRAIN).predict(TRAIN)  # compiled before it is measured
     tracemalloc.start()
     clf.fit(train)
-    clf.references_.prepare(n_neighbors)
+    assert len(clf.references_.nearest) == len(clf.references_)  # it is there
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 2 * clf.references_.embedded().nbytes

@@ -166,8 +166,6 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             overlap=self.width_ + features.lift.memory,
             unknown_rate=self.unknown_rate,
         )
-        if self.n_neighbors_ > 1:
-            del references.by_class  # votes use the other search; this one is built again on use
         return self
 
     def _set_fitted(

@@ -450,7 +450,7 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
     kind = METRICS[description["kind"]]
     try:
         metric = kind(**description["parameters"])
-        metric._check_parameters()
+        metric.check_parameters()
         fitted = description["fitted"]
         for name in FITTED:
             setattr(metric, name, fitted[name])
@@ -461,9 +461,8 @@ def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any
     if "taps" in tensors:
         metric.taps_ = tensors["taps"]
         metric.blocks_ = toeplitz.autocorrelation(metric.taps_, metric.width_)
-        metric._components = None
     elif isinstance(metric, MLAT):
-        metric._components, metric.blocks_ = tensors["components"], tensors["blocks"]
+        metric.components_, metric.blocks_ = tensors["components"], tensors["blocks"]
     else:
         metric.components_ = tensors["components"]
     return metric

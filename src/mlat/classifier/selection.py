@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..features.features import Lifted, lift_runs
 from ..features.lifts import RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
+from ..metric.nearest import Nearest, nearest
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
@@ -437,33 +438,31 @@ def judge(
     references: Floats, known: Ints, windows: Floats, codes: Ints, block: Ints, n_neighbors: int
 ) -> Scores:
     """Scores of windows (n, D) by references (m, D) and their states."""
-    squared = (
-        np.einsum("ij,ij->i", windows, windows)[:, None]
-        + np.einsum("ij,ij->i", references, references)
-        - 2 * windows @ references.T
-    )
-    distance = np.sqrt(np.maximum(squared, 0))
-    own = codes[:, None] == known
     k = min(n_neighbors, len(references))
+    own, others = Nearest.none(len(windows), k), Nearest.none(len(windows), k)
+    for code in np.unique(codes):
+        at = np.flatnonzero(codes == code)
+        for found, rows in (
+            (own, np.flatnonzero(known == code)),
+            (others, np.flatnonzero(known != code)),
+        ):
+            found.add(at, nearest(windows[at], references[rows], k, rows=rows))
     # With more neighbours a state is as far as the k-th of its windows on average.
-    same = _mean_of_nearest(np.where(own, distance, np.inf), k)
-    other = _mean_of_nearest(np.where(own, np.inf, distance), k)
+    same, other = _mean_distance(own), _mean_distance(others)
     margin = (other - same) / np.maximum(other + same, 1e-300)
     soft = 1 / (1 + np.exp(-STEEPNESS * margin))
-    nearest = np.argpartition(distance, k - 1, axis=1)[:, :k]
-    voted, _ = vote(
-        known[nearest], np.take_along_axis(distance, nearest, axis=1), int(known.max()) + 1
-    )
+    # The nearest of all are among the nearest of the own state and the nearest of the others.
+    own.add(np.arange(len(windows)), others)
+    voted, _ = vote(known[own.rows], np.sqrt(own.squared), int(known.max()) + 1)
     return Scores(soft, (voted == codes).astype(np.float64), codes, block)
 
 
-def _mean_of_nearest(distance: Floats, k: int) -> Floats:
-    if k == 1:
-        nearest: Floats = distance.min(axis=1)
-        return nearest
-    few = np.partition(distance, k - 1, axis=1)[:, :k]
-    finite = np.isfinite(few)
-    return np.where(finite, few, 0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+def _mean_distance(found: Nearest) -> Floats:
+    distance: Floats = np.sqrt(found.squared)
+    if distance.shape[1] == 1:
+        return distance[:, 0]
+    finite = np.isfinite(distance)
+    return np.where(finite, distance, 0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
 
 
 def _by_state(values: Floats, codes: Ints) -> Floats:

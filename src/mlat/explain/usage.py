@@ -9,6 +9,7 @@ import numpy as np
 from ..checks import Ints
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..metric.nearest import Places, nearest
 from ..neighbours.references import References
 from .attribution import Parts, split
 from .explanation import metric_before_whitening
@@ -96,21 +97,17 @@ def _spread_over_states(clf: StreamClassifier, most: int) -> Ints:
 
 def _nearest_own_and_other(references: References, judged: Ints) -> tuple[Ints, Ints]:
     """For each judged reference the nearest of its state and of the others; -1 for none."""
-    windows = references.windows
-    single = [s for s in references.classes if len(np.unique(windows.run[windows.y == s])) == 1]
-    of_single = np.isin(windows.y[judged], single)[:, None]
-    Q = references.embedded(judged)
-    best = np.full((2, len(judged)), np.inf)
-    found = np.full((2, len(judged)), -1, np.int64)
-    for rows, Z in references.embedded_blocks():
-        squared = (Q**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * Q @ Z.T
-        same = windows.y[judged][:, None] == windows.y[rows]
-        apart = np.abs(windows.start[judged][:, None] - windows.start[rows]) >= windows.width
-        other_run = windows.run[judged][:, None] != windows.run[rows]
-        for i, allowed in enumerate((same & np.where(of_single, apart, other_run), ~same)):
-            candidates = np.where(allowed, squared, np.inf)
-            nearest = candidates.argmin(axis=1)
-            value = np.take_along_axis(candidates, nearest[:, None], axis=1)[:, 0]
-            better = value < best[i]
-            best[i, better], found[i, better] = value[better], nearest[better] + rows.start
-    return found[0], found[1]
+    windows, Z = references.windows, references.embedded()
+    own, other = np.full(len(judged), -1, np.int64), np.full(len(judged), -1, np.int64)
+    for state in references.classes:
+        at = np.flatnonzero(windows.y[judged] == state)
+        same, different = np.flatnonzero(windows.y == state), np.flatnonzero(windows.y != state)
+        # Of several runs another one; of a single run windows that share no step.
+        several = len(np.unique(windows.run[same])) > 1
+        gap = np.full(len(windows), np.iinfo(np.int64).max if several else windows.width)
+        places = Places(np.arange(len(windows)), windows.start, windows.run, gap)
+        both = places.take(judged[at]), places.take(same)
+        Q = Z[judged[at]]
+        own[at] = nearest(Q, Z[same], 1, rows=same, places=both).rows[:, 0]
+        other[at] = nearest(Q, Z[different], 1, rows=different).rows[:, 0]
+    return own, other

@@ -1,7 +1,8 @@
 """Solver ``admm``: Algorithm 1 of the paper.
 
-Minimise ``E(M)`` over PSD block-Toeplitz M by splitting the two constraints (Eq. 8): M is PSD, Z is
-block Toeplitz, and the scaled dual U drives them together.
+``E(M)`` is minimised over PSD block-Toeplitz M (Eq. 6) by splitting the two constraints (Eq. 7):
+M is PSD, Z is block Toeplitz, and the scaled dual U drives them together. Eq. 8 updates M, Z and U
+in turn.
 """
 
 from __future__ import annotations
@@ -14,24 +15,19 @@ from ..checks import Floats
 from . import toeplitz
 from .lbfgs import Memory, minimize
 from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty
-from .problem import Listener, MarginProblem, Record
+from .problem import Listener, MarginProblem, Record, Solution
 
 
-@dataclass(frozen=True)
-class ADMMSolution:
-    """Where Algorithm 1 ended.
+@dataclass(frozen=True, kw_only=True)
+class ADMMSolution(Solution):
+    """``L`` gives the paper's result ``M = LᵀL``, PSD and nearly Toeplitz.
 
-    ``L`` gives the paper's result ``M = LᵀL``, PSD and nearly Toeplitz; ``blocks`` give a metric
-    that is both exactly: Z with the smallest multiple of the identity that makes it PSD.
+    ``blocks`` give a metric that is exactly both: Z plus the smallest multiple of the identity that
+    makes it PSD.
     """
 
     L: Floats
     blocks: Floats
-    loss: float
-    history: list[Record]
-    n_iter: int
-    converged: bool
-    message: str
 
 
 def solve_admm(
@@ -75,13 +71,13 @@ def solve_admm(
     history: list[Record] = []
     message, converged = "the iteration limit was reached", False
     for iteration in range(1, max_iter + 1):
-        # M-update (Eq. 10) over L, with the shrinkage as part of the loss. From one to the next
-        # only the centre of the quadratic moves, so the curvature is remembered.
+        # M-update (Eq. 9) over L, with the shrinkage as part of the loss. Between updates only the
+        # centre of the quadratic moves, so the curvature is kept.
         objective.penalties = [*shrinkage_penalty(problem), (weight, Z - U)]
         L = minimize(objective, L, max_iter=inner_iter, tol=0.0, memory=memory).x
         objective(L)
         M = L.T @ L
-        # Z-update (Eq. 11) and U-update.
+        # Z-update (Eq. 10), and U-update (Eq. 8c).
         previous, Z = Z, toeplitz.project(M + U, w)
         U = U + M - Z
         record: Record = {
@@ -103,4 +99,12 @@ def solve_admm(
             message, converged = "both residuals are within their tolerances", True
             break
     blocks = toeplitz.nearest_psd_shift(toeplitz.project_to_blocks(Z, w))
-    return ADMMSolution(L, blocks, objective.loss, history, iteration, converged, message)
+    return ADMMSolution(
+        L=L,
+        blocks=blocks,
+        loss=objective.loss,
+        history=history,
+        n_iter=iteration,
+        converged=converged,
+        message=message,
+    )

@@ -1,7 +1,8 @@
 """Phase II as scikit-learn transformers over windows: ``MLAT`` and ``LMNN``.
 
-The estimators are thin: they call a solver and keep what it found; the mathematics is in
-:mod:`mlat.metric`, the checks are in :mod:`mlat.metric.estimators`.
+The estimators only check their input, select target neighbours and call a solver. Solvers are pure
+functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`,
+:mod:`~mlat.metric.admm` and :mod:`~mlat.metric.lmnn`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from threadpoolctl import threadpool_limits
 
 from .. import progress
-from ..checks import SMALLEST, Floats, check_real, check_whole
+from ..checks import SMALLEST, Floats, Ints, check_real, check_whole
 from ..errors import InputError
 from ..fixed_order import Convolution, Linear
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
@@ -26,18 +27,15 @@ from . import toeplitz
 from .admm import solve_admm
 from .filter import solve_filter
 from .lmnn import solve_lmnn
-from .problem import MarginProblem, Problem, Record
+from .problem import Listener, MarginProblem, Problem, Record, Solution
 from .targets import Gap, select_targets, when_of
-
-# -------------------------------------------------------------------- margin_metric
-# What the large-margin estimators share: windows in, checked, and a large-margin problem out.
 
 Embedding = Callable[[Floats], Floats]
 
-# Many targets make the better metric where there are many windows. Where there are few, some of
-# ten would be far away in the state, and pulling them together undoes what tells states apart.
+# More targets make a better metric where there are many windows. Where there are few, some of ten
+# targets would be far away, and pulling them together removes what separates the states.
 FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
-MANY_PRODUCTS = 1e10  # n² w d
+MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
 class MarginMetric(
@@ -46,7 +44,7 @@ class MarginMetric(
     BaseEstimator,  # type: ignore[misc]
     metaclass=ABCMeta,
 ):
-    """A scikit-learn transformer over windows; an estimator adds _solve and _embedding."""
+    """What MLAT and LMNN share; a subclass adds ``_solve`` and ``embedding``."""
 
     width: int | None
     n_targets: int | None
@@ -76,11 +74,16 @@ class MarginMetric(
         y : array of shape (n,)
             The state of each window.
         start : array of shape (n,), optional
-            The step each window begins at, for ``target_gap``. Default: the row number.
+            The step each window begins at, for ``target_gap``; default the row number.
         run : array of shape (n,), optional
-            The run each window lies in. Default: neighbouring rows of one state are a run.
+            The run each window lies in; by default neighbouring rows of one state are a run.
+
+        Raises
+        ------
+        InputError
+            If a parameter or the windows are not valid, or a state has too few windows.
         """
-        self._check_parameters()
+        self.check_parameters()
         X = as_windows(X)
         width = window_width(X, self.width)
         flat, labels = validate_data(
@@ -90,7 +93,7 @@ class MarginMetric(
             dtype=np.float64,
             order="C",
             ensure_min_samples=2,
-            ensure_all_finite=False,  # checked below, with the place
+            ensure_all_finite=False,  # check_finite says where
         )
         check_classification_targets(labels)
         windows = check_finite(fold(flat, width))
@@ -99,7 +102,7 @@ class MarginMetric(
         targets = select_targets(
             flat,
             codes,
-            self._n_targets(codes),
+            self.n_targets_for(codes),
             gap=self.target_gap,
             start=start,
             run=run,
@@ -110,54 +113,54 @@ class MarginMetric(
             windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
         )
         with threadpool_limits(_threads(problem)):
-            self._learn(problem)
+            self.fit_problem(problem)
         return self
 
-    def _learn(self, problem: MarginProblem) -> None:
-        """Solve a problem, wherever its windows are, and keep what was found."""
+    def fit_problem(self, problem: MarginProblem) -> None:
+        """Learn the metric of a problem, wherever its windows are."""
         self.width_, self.n_channels_ = problem.width, problem.n_channels
         self.scale_ = problem.scale
         self.initial_loss_ = problem.initial_loss
-        self._solve(problem)
+        solution = self._solve(problem)
+        self.loss_, self.history_ = solution.loss, solution.history
+        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
+        self.message_ = solution.message
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Windows (n, w, d) or (n, w*d) in the space where distances are Euclidean."""
+        """Windows (n, w, d) or (n, w*d) in the learned space, where distances are Euclidean."""
         check_is_fitted(self)
         X = as_windows(X)
-        if isinstance(X, np.ndarray) and X.ndim == 3:
-            _check_windows(X, self.width_, self.n_channels_)
+        learned = self.width_, self.n_channels_
+        if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[1:] != learned:
+            raise InputError(
+                f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was "
+                f"learned on {self.width_} steps and {self.n_channels_} channels"
+            )
         flat = validate_data(
             self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
         )
-        windows = check_finite(flat.reshape(len(flat), self.width_, self.n_channels_))
-        return self._embedding()(windows)
+        return self.embedding()(check_finite(flat.reshape(len(flat), *learned)))
 
     @abstractmethod
-    def _solve(self, problem: MarginProblem) -> None:
-        """Solve the problem and keep what was found."""
+    def _solve(self, problem: MarginProblem) -> Solution:
+        """Solve the problem and keep the metric."""
 
     @abstractmethod
-    def _embedding(self) -> Embedding:
-        """From windows (n, w, d) to the learned space, (n, r), made ready to be used often.
+    def embedding(self) -> Embedding:
+        """The map from windows (n, w, d) to the learned space (n, r), prepared for many calls.
 
-        A window is the same to the last bit whatever windows it comes with.
+        A window maps to the same numbers, to the last bit, whatever windows it comes with.
         """
 
-    def _n_targets(self, codes: NDArray[np.int64]) -> int:
-        """As many as asked for; else by how many windows the smallest state has."""
+    def n_targets_for(self, codes: Ints) -> int:
+        """``n_targets``, or the default for windows of these states."""
         if self.n_targets is not None:
             return self.n_targets
         fewest = int(np.bincount(codes).min())
         usual = min(MOST_TARGETS, max(FEWEST_TARGETS, fewest // WINDOWS_PER_TARGET))
         return min(usual, max(1, fewest - 1))
 
-    def _record(self, solution: Any) -> None:
-        """Keep what every solution tells of itself."""
-        self.loss_, self.history_ = solution.loss, solution.history
-        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
-        self.message_ = solution.message
-
-    def _listener(self) -> Any:
+    def _listener(self) -> Listener:
         name = type(self).__name__
 
         def listen(record: Record) -> None:
@@ -184,15 +187,14 @@ class MarginMetric(
             raise InputError("init holds NaN or infinity")
         return start
 
-    def _check_parameters(self) -> None:
-        if self.n_targets is not None:
-            check_whole(self.n_targets, "n_targets")
+    def check_parameters(self) -> None:
+        """Raise an InputError if a parameter is not valid."""
+        check_whole(self.n_targets, "n_targets", optional=True)
         check_whole(self.max_iter, "max_iter")
         check_real(self.push_weight, "push_weight", 0, 1)
         check_real(self.shrinkage, "shrinkage", 0)
         check_real(self.tol, "tol", 0)
-        if self.width is not None:
-            check_whole(self.width, "width")
+        check_whole(self.width, "width", optional=True)
         if self.target_gap != "run":
             check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
         if isinstance(self.init, str) and self.init != "identity":
@@ -200,7 +202,7 @@ class MarginMetric(
 
     @property
     def _n_features_out(self) -> int:
-        return len(self._embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
+        return len(self.embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -208,74 +210,45 @@ class MarginMetric(
         return tags
 
 
-def _threads(problem: Problem) -> int | None:
-    """How many threads the matrix products may use; None for as many as there are.
-
-    Products of paper-size problems are short: on a machine that does anything else besides,
-    threads that wait for each other cost far more than they save.
-    """
-    n, w, d = problem.X.shape
-    return 1 if n * n * w * d < MANY_PRODUCTS else None
-
-
-def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The states, of which there must be at least two, and the index of each window's."""
-    states, codes = np.unique(labels, return_inverse=True)
-    if len(states) < 2:
-        raise InputError(
-            f"all {len(codes)} windows are of one class, {states[0]!s}; "
-            "a metric is learned from at least two"
-        )
-    return states, codes
-
-
-def _check_windows(X: NDArray[Any], width: int, n_channels: int) -> None:
-    if X.shape[1:] != (width, n_channels):
-        raise InputError(
-            f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was learned "
-            f"on {width} steps and {n_channels} channels"
-        )
-
-
 class MLAT(MarginMetric):
     """A Mahalanobis metric over windows, constrained to be block Toeplitz.
 
-    A dependence between two moments of a window then depends on their lag alone, not on where in
-    the window they are.
+    The weight of two steps of a window then depends on the lag between them alone, not on where in
+    the window they are (Eq. 6 of the paper).
 
     Parameters
     ----------
     width : int, optional
-        Steps per window: how to fold a flat (n, w*d) array. Without it a flat array is one
-        channel, and a (n, w, d) array says it itself.
+        Steps per window: how to fold a flat (n, w*d) array. Without it a flat array is one channel.
+        An array (n, w, d) needs none.
     solver : {"filter", "admm"}, default="filter"
         ``"filter"``: exactly Toeplitz and PSD by construction, for windows of any width.
         ``"admm"``: Algorithm 1 of the paper.
     n_targets : int, optional
-        Windows of the same state that each window is pulled towards; default one for every 25
-        windows of the smallest state, from 3 to 10.
+        Target neighbours of each window: windows of the same state it is pulled towards. Default
+        one for every 25 windows of the smallest state, from 3 to 10.
     target_gap : int or "run", default="run"
-        Keep out targets of the same run fewer than this many steps away; ``"run"`` takes targets
-        from another run of the state, or at least five windows away in its only run. 0 is the
-        paper.
+        Exclude targets of the same run fewer than this many steps away. ``"run"`` takes targets
+        from another run of the state, or at least five widths away in its only run. 0 is the paper.
     push_weight : float, default=0.1
-        The paper's c: the weight of pushing other states away, against pulling targets nearer.
+        The paper's c (Eq. 2): the weight of pushing other states away, against pulling targets
+        nearer.
     shrinkage : float, default=0.0
         Weight of ``½‖M - M0‖²`` towards the scaled identity, relative to the loss. 0 is the paper.
     rho : float, default=0.3
-        The penalty of ``"admm"``, relative in the same way.
+        The paper's ρ (Eq. 7) for ``"admm"``, relative in the same way.
     n_taps : int, optional
-        Filter taps q of ``"filter"``; default the width and, up to twice the width, ten more:
-        more taps than steps enlarge the set of metrics.
+        Filter taps q of ``"filter"``; default the width and up to ten more, at most twice the
+        width. More taps than steps enlarge the set of metrics.
     n_filters : int, optional
         Filters r of ``"filter"``; default the number of channels.
     max_iter : int, default=100
     tol : float, default=1e-3
-        Relative fall of the loss per iteration (``"filter"``) or relative residuals (``"admm"``)
-        at which to stop.
+        Stop at this relative decrease of the loss per iteration (``"filter"``), or at these
+        relative residuals (``"admm"``).
     init : "identity" or array, default="identity"
-        Where to begin: the scaled identity, taps (q, r, d) for ``"filter"``, or components
-        (r, w*d) for ``"admm"``.
+        The start: the scaled identity, taps (q, r, d) for ``"filter"``, or components (r, w*d)
+        for ``"admm"``.
     random_state : int or RandomState, optional
         Only used when ``n_filters`` exceeds the number of channels.
     verbose : int, default=0
@@ -283,12 +256,12 @@ class MLAT(MarginMetric):
     Attributes
     ----------
     blocks_ : array of shape (w, d, d)
-        The metric by lag: block m weighs products of moments m steps apart.
+        The metric by lag: block m weighs products of values m steps apart (Definition 5).
     metric_ : array of shape (w*d, w*d)
-        M. With ``"admm"`` this is the paper's result, PSD and nearly Toeplitz; its exactly
-        Toeplitz and PSD neighbour is given by ``blocks_``.
+        M. With ``"admm"`` this is the paper's result, PSD and nearly Toeplitz; ``blocks_`` then
+        give a metric close to it that is exactly both.
     components_ : array of shape (r, w*d)
-        L with ``M = LᵀL``; formed when asked for.
+        L with ``M = LᵀL``; with ``"filter"`` it is formed on access.
     taps_ : array of shape (q, r, d)
         The filter taps (``"filter"`` only).
     loss_, initial_loss_ : float
@@ -312,6 +285,8 @@ class MLAT(MarginMetric):
     >>> metric.blocks_.shape
     (10, 8, 8)
     """
+
+    _components: Floats | None = None  # L of "admm"; the L of "filter" follows from the taps
 
     def __init__(
         self,
@@ -348,9 +323,9 @@ class MLAT(MarginMetric):
 
     @classmethod
     def as_in_paper(cls, **parameters: Any) -> MLAT:
-        """Algorithm 1 and nothing else: ADMM, nearest targets wherever they are, no shrinkage.
+        """Algorithm 1 as printed: ADMM, the nearest targets wherever they are, no shrinkage.
 
-        The paper gives neither its c nor how many targets; 0.5 and 3 are the usual choices.
+        The paper gives neither its c nor the number of targets; 0.5 and 3 are the usual choices.
         """
         paper = {
             "solver": "admm",
@@ -361,17 +336,15 @@ class MLAT(MarginMetric):
         }
         return cls(**{**paper, **parameters})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.solver not in ("filter", "admm"):
             raise InputError(f'solver must be "filter" or "admm", not {self.solver!r}')
         check_real(self.rho, "rho", SMALLEST)
-        for name in ("n_taps", "n_filters"):
-            if getattr(self, name) is not None:
-                check_whole(getattr(self, name), name)
+        check_whole(self.n_taps, "n_taps", optional=True)
+        check_whole(self.n_filters, "n_filters", optional=True)
 
-    def _solve(self, problem: MarginProblem) -> None:
-        self._components: Floats | None
+    def _solve(self, problem: MarginProblem) -> Solution:
         if self.solver == "admm":
             admm = solve_admm(
                 problem,
@@ -382,24 +355,22 @@ class MLAT(MarginMetric):
                 listener=self._listener(),
             )
             self._components, self.blocks_ = admm.L, admm.blocks
-            self._record(admm)
-        else:
-            filtered = solve_filter(
-                problem,
-                n_taps=self.n_taps,
-                n_filters=self.n_filters,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                init=self._start((None, None, problem.n_channels)),
-                random_state=check_random_state(self.random_state),
-                listener=self._listener(),
-            )
-            self.taps_ = filtered.taps
-            self.blocks_ = toeplitz.autocorrelation(filtered.taps, problem.width)
-            self._components = None
-            self._record(filtered)
+            return admm
+        filtered = solve_filter(
+            problem,
+            n_taps=self.n_taps,
+            n_filters=self.n_filters,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            init=self._start((None, None, problem.n_channels)),
+            random_state=check_random_state(self.random_state),
+            listener=self._listener(),
+        )
+        self._components, self.taps_ = None, filtered.taps
+        self.blocks_ = toeplitz.autocorrelation(filtered.taps, problem.width)
+        return filtered
 
-    def _embedding(self) -> Embedding:
+    def embedding(self) -> Embedding:
         if self._components is not None:
             return Linear(self._components)
         return Convolution(self.taps_, self.width_)
@@ -412,6 +383,10 @@ class MLAT(MarginMetric):
             return self._components
         return toeplitz.convolution_matrix(self.taps_, self.width_)
 
+    @components_.setter
+    def components_(self, L: Floats) -> None:
+        self._components = L
+
     @property
     def metric_(self) -> Floats:
         if not hasattr(self, "blocks_"):
@@ -422,7 +397,7 @@ class MLAT(MarginMetric):
 
 
 class LMNN(MarginMetric):
-    """A Mahalanobis metric over windows by the same large-margin loss, without the constraint.
+    """A Mahalanobis metric over windows by the same loss (Eq. 2), without the Toeplitz constraint.
 
     Parameters
     ----------
@@ -463,7 +438,7 @@ class LMNN(MarginMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(self, problem: MarginProblem) -> None:
+    def _solve(self, problem: MarginProblem) -> Solution:
         solution = solve_lmnn(
             problem,
             max_iter=self.max_iter,
@@ -472,9 +447,9 @@ class LMNN(MarginMetric):
             listener=self._listener(),
         )
         self.components_ = solution.L
-        self._record(solution)
+        return solution
 
-    def _embedding(self) -> Embedding:
+    def embedding(self) -> Embedding:
         return Linear(self.components_)
 
     @property
@@ -482,3 +457,30 @@ class LMNN(MarginMetric):
         if not hasattr(self, "loss_"):
             raise AttributeError("metric_ exists after fit")
         return self.components_.T @ self.components_
+
+
+def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """The states, and the index of each window's state.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two states.
+    """
+    states, codes = np.unique(labels, return_inverse=True)
+    if len(states) < 2:
+        raise InputError(
+            f"all {len(codes)} windows are of one class, {states[0]!s}; "
+            "a metric is learned from at least two"
+        )
+    return states, codes
+
+
+def _threads(problem: Problem) -> int | None:
+    """How many threads the matrix products may use; None for all.
+
+    Products of paper-size problems are short. Where the machine does anything else besides, threads
+    that wait for each other cost far more than they save.
+    """
+    n, w, d = problem.X.shape
+    return 1 if n * n * w * d < MANY_PRODUCTS else None

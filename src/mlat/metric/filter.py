@@ -1,8 +1,9 @@
 """Solver ``filter``: a metric that is block Toeplitz and positive semidefinite by construction.
 
 Let ``H`` be q filter taps of shape r × d and L the full convolution of a window with them. Then
-``M = LᵀL`` is block Toeplitz with blocks ``A(m) = Σ_p H(p)ᵀ H(p+m)``, and PSD because it is a Gram
-matrix. Nothing has to be enforced: the loss is minimised over the taps by L-BFGS.
+``M = LᵀL`` is block Toeplitz (Definition 5) with blocks ``A(m) = Σ_p H(p)ᵀ H(p+m)``, and PSD as a
+Gram matrix. Both constraints of Eq. 6 hold for any taps, so the loss is minimised over the taps by
+L-BFGS, and no ADMM is needed.
 """
 
 from __future__ import annotations
@@ -10,26 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ..checks import Floats
 from . import toeplitz
 from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record
+from .problem import Listener, MarginProblem, Record, Solution
 
-# How many taps beyond the width are worth their time.
-MORE_TAPS = 10
+MORE_TAPS = 10  # so many taps beyond the width are worth their time
 
 
-@dataclass(frozen=True)
-class FilterSolution:
-    """Taps ``H`` (q, r, d), how the loss fell, and why it stopped."""
+@dataclass(frozen=True, kw_only=True)
+class FilterSolution(Solution):
+    """Taps ``H`` (q, r, d)."""
 
     taps: Floats
-    loss: float
-    history: list[Record]
-    n_iter: int
-    converged: bool
-    message: str
 
 
 def solve_filter(
@@ -56,7 +52,7 @@ def solve_filter(
     def objective(H: Floats) -> tuple[float, Floats]:
         value, gradient = loss(H)
         if problem.shrinkage:
-            penalty, in_blocks = _shrinkage(problem, toeplitz.autocorrelation(H, w))
+            penalty, in_blocks = shrinkage_of_blocks(problem, toeplitz.autocorrelation(H, w))
             value += penalty
             gradient = gradient + toeplitz.autocorrelation_gradient(H, in_blocks)
         return value, gradient
@@ -69,12 +65,17 @@ def solve_filter(
     minimum = minimize(objective, taps, max_iter=max_iter, tol=tol, callback=note)
     value, _ = loss(minimum.x)
     return FilterSolution(
-        minimum.x, value, history, minimum.n_iter, minimum.converged, minimum.message
+        taps=minimum.x,
+        loss=value,
+        history=history,
+        n_iter=minimum.n_iter,
+        converged=minimum.converged,
+        message=minimum.message,
     )
 
 
 def default_taps(width: int) -> int:
-    """Twice the width reaches nearly every metric there is; for long windows ten more must do."""
+    """Twice the width reaches nearly every PSD Toeplitz metric; for long windows, ten more taps."""
     return width + min(width, MORE_TAPS)
 
 
@@ -84,28 +85,24 @@ def initial_taps(
     n_filters: int,
     random_state: int | np.random.RandomState | None = None,
 ) -> Floats:
-    """The scaled identity as taps: one at lag 0, the others 0.
+    """The scaled identity as taps: the identity at lag 0, the others 0.
 
-    Fewer filters than channels begin with the leading principal directions of the steps; more
-    begin small and random, since equal ones would stay equal.
+    Fewer filters than channels begin with the leading principal directions of the steps.
+    Additional filters begin small and random, since equal ones would stay equal.
     """
     d = problem.n_channels
     H = np.zeros((n_taps, n_filters, d))
     if n_filters >= d:
         H[0, :d] = np.eye(d)
         if n_filters > d:
-            rng = (
-                np.random.RandomState(random_state)
-                if not isinstance(random_state, np.random.RandomState)
-                else random_state
-            )
+            rng = check_random_state(random_state)
             H[:, d:] = 0.01 * rng.normal(size=(n_taps, n_filters - d, d))
     else:
         H[0] = np.linalg.svd(problem.step_moments)[2][:n_filters]
     return np.sqrt(problem.scale) * H
 
 
-def _shrinkage(problem: MarginProblem, blocks: Floats) -> tuple[float, Floats]:
+def shrinkage_of_blocks(problem: MarginProblem, blocks: Floats) -> tuple[float, Floats]:
     """``λ/2 ‖M - M0‖²`` and its gradient, from the blocks alone."""
     weight = problem.relative_weight(problem.shrinkage)
     apart = blocks.copy()

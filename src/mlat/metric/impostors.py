@@ -1,4 +1,4 @@
-"""Finding every pair of windows that may violate a margin, and provably no fewer.
+"""Impostors: every pair of windows that may violate a margin of Eq. 2, and provably no fewer.
 
 For an embedding ``z`` a pair (i, l) of different states matters only while
 ``‖z_i - z_l‖ < max(h_i, h_l)``, with ``h_i`` the radius of the farthest margin of i. From one
@@ -8,7 +8,7 @@ evaluation of the loss to the next the embedding moves a little; by the triangle
 
 so a list of the pairs closer than ``max(h⁰_i, h⁰_l) + s_i + s_l`` at z⁰ holds every pair that
 matters while no window has used up its slack: ``‖z_i - z⁰_i‖ + max(h_i - h⁰_i, 0) ≤ s_i``. A pair
-that is left out is *provably* inactive. The all-pairs search itself runs in single precision,
+that is not on the list is *provably* inactive. The search over all pairs runs in single precision,
 with its rounding error added to the radius.
 """
 
@@ -22,13 +22,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 
 ROWS = 512  # windows per block of the all-pairs search
-KEPT_PAIRS = 6_000_000  # a longer list is not kept (4 bytes a pair) but found anew each time
-KEPT_SHARE = 0.1  # nor is one that holds a larger share of all pairs
+KEPT_PAIRS = 6_000_000  # a longer list (4 bytes a pair) is not kept: the search runs every time
+KEPT_FRACTION = 0.1  # nor is one that holds a larger fraction of all pairs
 FORESIGHT = (16.0, 8.0, 4.0, 2.0, 1.0)  # slack tried, in units of each window's last movement
-SEARCH_COST = 0.3  # of finding the list anew, in visits of listed pairs, per pair of windows
+SEARCH_COST = 0.3  # of a new search, in visits of listed pairs, per pair of windows
 SAMPLED_PAIRS = 3_000
 
 
@@ -37,7 +37,7 @@ class PairBlock:
     """Pairs (first + r, cols[p]) for p in ptr[r] … ptr[r+1], each pair once, in order."""
 
     first: int
-    ptr: NDArray[np.int64]
+    ptr: Ints
     cols: NDArray[np.int32]
 
 
@@ -53,11 +53,18 @@ class _Anchor:
 class ImpostorSearch:
     """Candidate pairs for a sequence of embeddings of the same windows.
 
-    ``rectangles`` (m, 4) say which pairs there are: the windows from the first to before the
-    second number against those from the third to before the fourth.
+    Parameters
+    ----------
+    rectangles : array of shape (m, 4)
+        The pairs: rows ``[first, second)`` against columns ``[third, fourth)``.
+
+    Attributes
+    ----------
+    n_searches : int
+        How many times all pairs have been searched.
     """
 
-    def __init__(self, rectangles: NDArray[np.int64]) -> None:
+    def __init__(self, rectangles: Ints) -> None:
         self.rectangles = rectangles
         rows, cols = (rectangles[:, i + 1] - rectangles[:, i] for i in (0, 2))
         self.n_pairs = int((rows * cols).sum())
@@ -66,12 +73,13 @@ class ImpostorSearch:
         self._anchor: _Anchor | None = None
         self._last: tuple[Floats, Floats] | None = None
         self._visited = 0
+        self.n_searches = 0
 
     def candidates(self, Z: Floats, radius: Floats) -> Iterator[PairBlock]:
         """Blocks of pairs that hold every (i, l) with ``‖z_i - z_l‖ < max(radius_i, radius_l)``."""
         anchor = self._anchor
-        # Keep a list until it is no longer sure, or until walking through it has cost as much as
-        # finding a shorter one.
+        # A list serves until it may miss a pair, or until visiting it has cost as much as finding a
+        # shorter one.
         if (
             anchor is not None
             and self._visited <= SEARCH_COST * self.n_pairs
@@ -84,6 +92,7 @@ class ImpostorSearch:
             yield from self._search(Z, radius)
 
     def _search(self, Z: Floats, radius: Floats) -> Iterator[PairBlock]:
+        self.n_searches += 1
         slack = self._choose_slack(Z, radius)
         self._last, self._anchor, self._visited = (Z, radius), None, 0
         kept: list[PairBlock] | None = []
@@ -119,7 +128,7 @@ class ImpostorSearch:
         i, l = self._sample  # noqa: E741
         apart = Z[i] - Z[l]
         free = np.sqrt(np.einsum("ij,ij->i", apart, apart)) - np.maximum(radius[i], radius[l])
-        limit = min(KEPT_SHARE, KEPT_PAIRS / max(self.n_pairs, 1))
+        limit = min(KEPT_FRACTION, KEPT_PAIRS / max(self.n_pairs, 1))
         for foresight in FORESIGHT:
             if (free < foresight * (moved[i] + moved[l])).mean() <= limit:
                 return foresight * moved
@@ -127,8 +136,8 @@ class ImpostorSearch:
 
 
 def _sample_pairs(
-    rectangles: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rectangles: Ints,
+) -> tuple[Ints, Ints]:
     """Random pairs of the rectangles."""
     rng = np.random.default_rng(0)
     low, high, left, right = rectangles.T
@@ -160,8 +169,8 @@ def _closer_than(gram, first, offset, squared, radius, slack, rounding, cols, pt
         for begin in range(0, n_cols, 64):
             end = min(begin + 64, n_cols)
             hits = 0
-            # A branch-free pass over 64 pairs, which the compiler turns into vector code; most
-            # blocks hold nothing and end here.
+            # A branch-free pass over 64 pairs, which the compiler vectorises; most blocks hold no
+            # such pair and end here.
             for c in range(begin, end):
                 l = offset + c  # noqa: E741
                 reach = max(radius_i, radius[l]) + slack_i + slack[l]

@@ -20,7 +20,7 @@ Objective = Callable[[Floats], tuple[float, Floats]]
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe
 MAX_LINE_STEPS = 30
-NEGLIGIBLE = 0.01  # below this share of the first value, falls are judged as if at it
+NEGLIGIBLE = 0.01  # a value below this fraction of the first counts as that fraction
 PATIENCE = 5  # iterations over which the relative decrease is averaged
 
 
@@ -56,11 +56,11 @@ def minimize(
     x0 : array
     max_iter : int
     tol : float
-        Stop when the value falls by less than ``tol`` of itself per iteration, on average over
+        Stop when the value decreases by less than ``tol`` of itself per iteration, on average over
         the last 5, or when the gradient vanishes. A value below a hundredth of the first counts
-        as that much, so that a problem solved is not polished for ever.
+        as that hundredth, so that a solved problem is not refined without end.
     memory : Memory, optional
-        Curvature to begin with, kept up to date: for a sequence of problems that differ little.
+        Curvature to begin with; it is updated. For a sequence of problems that differ little.
     first_step : float
         Length of the first trial step, relative to ``‖x0‖``.
     callback : callable, optional
@@ -85,7 +85,7 @@ def minimize(
             break
         direction = -pairs.inverse_hessian_times(gradient)
         slope = float(np.vdot(direction, gradient))
-        if slope >= 0:  # rounding has spoilt the memory: start it anew
+        if slope >= 0:  # rounding errors have made the memory useless
             pairs.clear()
             direction, slope = -gradient, -(norm**2)
         start = first_step * max(float(np.linalg.norm(x)), 1e-8) / norm if not pairs.count else 1.0
@@ -153,7 +153,7 @@ def _weak_wolfe(
 
 
 class Memory:
-    """The last pairs of steps and gradient changes, and the direction they suggest.
+    """The last pairs of steps and gradient changes, which approximate the inverse Hessian.
 
     The two-loop recursion (Nocedal & Wright, Algorithm 7.4) only ever combines the 2m remembered
     vectors and the gradient, so it runs on their inner products (Chen, Wang & Zhou 2014): the long
@@ -187,20 +187,20 @@ class Memory:
         m, B = self.size, self.products
         newest_first = [i % m for i in range(self.count - 1, max(self.count - m, 0) - 1, -1)]
         with_gradient = self.vectors @ gradient
-        # q = share * gradient + coefficients @ vectors
-        coefficients, share = np.zeros(2 * m), 1.0
+        # The result is factor * gradient + coefficients @ vectors.
+        coefficients, factor = np.zeros(2 * m), 1.0
         weights = {}
         for i in newest_first:
-            along = coefficients @ B[i] + share * with_gradient[i]
+            along = coefficients @ B[i] + factor * with_gradient[i]
             weights[i] = along / B[i, m + i]
             coefficients[m + i] -= weights[i]
         newest = newest_first[0]
         scale = B[newest, m + newest] / B[m + newest, m + newest]
         coefficients *= scale
-        share *= scale
+        factor *= scale
         for i in reversed(newest_first):
-            along = coefficients @ B[m + i] + share * with_gradient[m + i]
+            along = coefficients @ B[m + i] + factor * with_gradient[m + i]
             coefficients[i] += weights[i] - along / B[i, m + i]
         direction: Floats = coefficients @ self.vectors
-        direction += share * gradient
+        direction += factor * gradient
         return direction

@@ -1,4 +1,7 @@
-"""LMNN: the large-margin loss over all positive semidefinite matrices (Weinberger & Saul 2009)."""
+"""Solver LMNN: the large-margin loss over all PSD matrices (Weinberger & Saul 2009).
+
+``E(M)`` (Eq. 2) is minimised over ``M = LᵀL`` by L-BFGS in L, so that M is PSD by construction.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,45 @@ import numpy as np
 
 from ..checks import Floats
 from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record
+from .problem import Listener, MarginProblem, Record, Solution
 
 
-@dataclass(frozen=True)
-class LMNNSolution:
-    """``M = LᵀL``, how the loss fell, and why it stopped."""
+@dataclass(frozen=True, kw_only=True)
+class LMNNSolution(Solution):
+    """``M = LᵀL``."""
 
     L: Floats
-    loss: float
-    history: list[Record]
-    n_iter: int
-    converged: bool
-    message: str
+
+
+def solve_lmnn(
+    problem: MarginProblem,
+    *,
+    max_iter: int,
+    tol: float,
+    init: Floats | None = None,
+    listener: Listener | None = None,
+) -> LMNNSolution:
+    """Minimise the loss over ``L`` (r, w*d), from the scaled identity or from ``init``."""
+    objective = MahalanobisObjective(problem)
+    objective.penalties = shrinkage_penalty(problem)
+    history: list[Record] = []
+
+    def note(iteration: int, value: float, gradient: float) -> None:
+        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
+        if listener is not None:
+            listener(history[-1])
+
+    start = scaled_identity(problem) if init is None else init
+    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
+    objective(minimum.x)
+    return LMNNSolution(
+        L=minimum.x,
+        loss=objective.loss,
+        history=history,
+        n_iter=minimum.n_iter,
+        converged=minimum.converged,
+        message=minimum.message,
+    )
 
 
 class MahalanobisObjective:
@@ -29,8 +58,8 @@ class MahalanobisObjective:
 
     def __init__(self, problem: MarginProblem) -> None:
         self._loss = problem.linear_loss()
-        self.penalties: Sequence[tuple[float, Floats]] = ()
-        self.loss = np.inf  # E alone, at the last point asked for
+        self.penalties: Sequence[tuple[float, Floats]] = ()  # (weight, centre)
+        self.loss = np.inf  # E alone, at the last L
 
     def __call__(self, L: Floats) -> tuple[float, Floats]:
         self.loss, gradient = self._loss(L)
@@ -55,29 +84,3 @@ def shrinkage_penalty(problem: MarginProblem) -> list[tuple[float, Floats]]:
 def scaled_identity(problem: MarginProblem) -> Floats:
     """``L0 = √s·I``, the start of every solver."""
     return np.sqrt(problem.scale) * np.eye(problem.width * problem.n_channels)
-
-
-def solve_lmnn(
-    problem: MarginProblem,
-    *,
-    max_iter: int,
-    tol: float,
-    init: Floats | None = None,
-    listener: Listener | None = None,
-) -> LMNNSolution:
-    """Minimise the loss over ``L`` (r, w*d) by L-BFGS, from the scaled identity or ``init``."""
-    objective = MahalanobisObjective(problem)
-    objective.penalties = shrinkage_penalty(problem)
-    history: list[Record] = []
-
-    def note(iteration: int, value: float, gradient: float) -> None:
-        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
-        if listener is not None:
-            listener(history[-1])
-
-    start = scaled_identity(problem) if init is None else init
-    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
-    objective(minimum.x)
-    return LMNNSolution(
-        minimum.x, objective.loss, history, minimum.n_iter, minimum.converged, minimum.message
-    )

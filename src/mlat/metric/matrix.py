@@ -1,4 +1,4 @@
-"""The matrix of a metric over windows: as a fitted transformer has it, and before whitening."""
+"""The matrix M of any fitted metric over windows, also in terms of features before whitening."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..checks import Floats
 from ..errors import InputError
 
-MAX_BASIS = 4000  # values in a window up to which a map is found from what it makes of the basis
+MAX_BASIS = 4000  # values per window up to which a map is evaluated on all unit windows
 
 
 def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
@@ -18,9 +18,14 @@ def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
     Parameters
     ----------
     metric : fitted transformer, or None
-        With ``taps_`` its ``blocks_`` are exact; otherwise its ``metric_`` is taken or, where it
-        has none, what its ``transform`` makes of the unit windows.
+        With ``taps_`` its ``blocks_`` are exact. Otherwise the matrix is its ``metric_`` or, where
+        it has none, follows from the ``transform`` of the unit windows.
     width, n_features : int
+
+    Raises
+    ------
+    InputError
+        If the transformer has no ``metric_`` and is not linear, or windows are too large.
     """
     if metric is None:
         return None
@@ -48,15 +53,15 @@ def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
 
 
 def unmixed(metric: Floats | None, mixing: Floats | None, width: int) -> Floats | None:
-    """The same distances over features that are mixed before the metric sees them.
+    """The metric over the features x, from the metric over the mixed features ``z = x W``.
 
-    With ``z = x W`` at every step, ``M_st`` over z is ``W M_st Wᵀ`` over x. So a distance that is
-    measured after whitening splits into the parts of the features before it.
+    Block ``M_st`` over z is ``W M_st Wᵀ`` over x, at every pair of steps. So a distance that is
+    measured after whitening splits into parts by the features before it.
 
     Parameters
     ----------
     metric : None, array of shape (w*d, w*d) or array of shape (w, d, d)
-        Over the mixed features.
+        Over the mixed features; None is the identity.
     mixing : array of shape (d, d), optional
         W; None mixes nothing.
     width : int

@@ -1,4 +1,10 @@
-"""What every solver is given: windows, states, targets and the weights of the loss."""
+"""The large-margin problem that every solver is given: windows, states, targets and weights.
+
+A solver sees a :class:`MarginProblem`: the loss ``E`` (Eq. 2) as a function of a linear map L
+(``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. The filter
+loss is summed in one of two ways, whichever is cheaper: along the diagonals of all pairs of windows
+(:mod:`mlat.metric.toeplitz_loss`), or through the embedding (:mod:`mlat.metric.loss`).
+"""
 
 from __future__ import annotations
 
@@ -9,128 +15,37 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 from ..stream.windows import unfold
-from . import lags, toeplitz
-from .loss import LargeMarginLoss, Share
-from .toeplitz_loss import DiagonalMarginLoss
-
-# -------------------------------------------------------------------- filter_losses
-# The loss as a function of filter taps, in the two ways that it can be summed.
-
-# Running sums along diagonals cost about 8d products a pair of windows, convolving the windows
-# w·q·r·d a window. This ratio of the two lies between two problems that were timed: at 0.02
-# (n=3500, d=3, w=10) convolving is the faster way, at 0.27 (n=2500, d=27, w=10) the other.
-CONVOLVE_BELOW = 0.1
-# Shorter stretches than this are not worth the bookkeeping of the running sums.
-MIN_STRETCH = 32
-
-
-def blocks_loss(
-    problem: Problem, n_taps: int, n_filters: int
-) -> Callable[[Floats], tuple[float, Floats]]:
-    """``E`` and ``dE/dH`` as a function of the taps, by whichever way is the cheaper one."""
-    n, w = problem.X.shape[:2]
-    stretches = stretches_of(problem)
-    overlap = n >= MIN_STRETCH * len(stretches)
-    if overlap and w * n_taps * n_filters > 4 * CONVOLVE_BELOW * n:
-        return DiagonalLoss(problem, stretches)
-    return ConvolutionLoss(problem)
-
-
-def stretches_of(problem: Problem) -> list[tuple[np.ndarray, Floats]]:
-    """The rows and the steps of the stretches the windows came from, each within one cell."""
-    run = problem.run
-    if problem.share is not None:
-        run = np.unique(np.stack([run, problem.share.cell]), axis=1, return_inverse=True)[1]
-    return unfold(problem.X, problem.start, run)
-
-
-class DiagonalLoss:
-    """By :mod:`mlat.metric.toeplitz_loss`: the cost does not grow with the width."""
-
-    def __init__(self, problem: Problem, stretches: list[tuple[np.ndarray, Floats]]) -> None:
-        order = np.concatenate([rows for rows, _ in stretches])
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        targets = problem.targets[order]
-        mean = problem.X.mean(axis=(0, 1))
-        self.width = problem.width
-        self.margin = DiagonalMarginLoss(
-            [steps - mean for _, steps in stretches],
-            np.array([problem.codes[rows[0]] for rows, _ in stretches]),
-            np.where(targets >= 0, rank[targets], -1),
-            problem.width,
-            problem.push_weight,
-            None if problem.share is None else problem.share.take(order),
-        )
-
-    def __call__(self, H: Floats) -> tuple[float, Floats]:
-        value, in_blocks = self.margin(toeplitz.autocorrelation(H, self.width))
-        return value, toeplitz.autocorrelation_gradient(H, in_blocks)
-
-
-class ConvolutionLoss:
-    """Through the embedding itself, for short windows and for windows that do not overlap."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.X = np.ascontiguousarray(problem.X - problem.X.mean(axis=(0, 1)))
-        self.margin = problem.margin_loss()
-        # The pull is linear in M, and so in the blocks: Σ_m <pull(m), A(m)>.
-        self.pull = self._pull_in_blocks()
-
-    def _pull_in_blocks(self) -> Floats:
-        n, w, d = self.X.shape
-        pulled = self.margin.pull_force(self.X.reshape(n, w * d)).reshape(n, w, d)
-        sums = lags.correlations(pulled, self.X, w) + lags.correlations(self.X, pulled, w)
-        sums[0] /= 2
-        return sums
-
-    def __call__(self, H: Floats) -> tuple[float, Floats]:
-        n, w, _ = self.X.shape
-        q, r, _ = H.shape
-        Z = toeplitz.convolve(H, self.X)
-        pushed, rows, force = self.margin.push(Z.reshape(n, -1))
-        blocks = toeplitz.autocorrelation(H, w)
-        value = pushed + float(np.vdot(self.pull, blocks))
-        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
-        force, X = force.reshape(len(rows), w + q - 1, r), self.X[rows]
-        for p in range(q):
-            gradient[p] += 2 * np.tensordot(force[:, p : p + w], X, axes=([0, 1], [0, 1]))
-        return value, gradient
-
-
-# -------------------------------------------------------------------- linear_loss
-# The loss as a function of any linear map of the windows.
-
-
-class LinearLoss:
-    """``E(LᵀL)`` and its gradient in L, for windows ``flat`` of shape (n, w*d).
-
-    The pull towards targets is a fixed quadratic form ``tr(L C Lᵀ)``; only the push depends on
-    which margins are violated, and its gradient only on the windows that violate them.
-    """
-
-    def __init__(self, flat: Floats, margin: LargeMarginLoss) -> None:
-        self.flat, self.margin = flat, margin
-        self.pull = margin.pull_matrix(flat)
-
-    def __call__(self, L: Floats) -> tuple[float, Floats]:
-        pushed, rows, force = self.margin.push(self.flat @ L.T)
-        pulled = L @ self.pull
-        value = pushed + float(np.vdot(pulled, L))
-        return value, 2 * (pulled + force.T @ self.flat[rows])
-
+from . import toeplitz
+from .loss import LargeMarginLoss, LinearLoss, LossPart
+from .toeplitz_loss import ToeplitzLoss, correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
 Record = dict[str, float]
 Listener = Callable[[Record], Any]
 
 # The margin is 1, so the start fixes what a margin means. Scaled to this mean target distance the
-# loss starts with neither no impostors nor nearly all windows as impostors.
+# loss starts with some impostors, and not with nearly all windows as impostors.
 TARGET_DISTANCE = 4.0
+# Running sums along diagonals cost about 8d products a pair of windows, convolving the windows
+# w·q·r·d a window. This ratio of the two lies between two problems that were timed: at 0.02
+# (n=3500, d=3, w=10) convolving is the faster way, at 0.27 (n=2500, d=27, w=10) the other.
+CONVOLVE_BELOW = 0.1
+# Segments shorter than this are not worth the bookkeeping of the running sums.
+MIN_SEGMENT = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """How a solver ended: the loss E, a record of each iteration, and why it stopped."""
+
+    loss: float
+    history: list[Record]
+    n_iter: int
+    converged: bool
+    message: str
 
 
 class MarginProblem(ABC):
@@ -186,14 +101,14 @@ class MarginProblem(ABC):
 
 
 def scale_for(total: float, count: int) -> float:
-    """The scale for ``count`` target distances that are ``total`` together."""
+    """The scale for ``count`` target distances whose sum is ``total``."""
     # Identical targets (a constant stream) give no scale: any will do.
     return TARGET_DISTANCE * count / total if total > 0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Problem(MarginProblem):
-    """A large-margin problem over windows that are here.
+    """A large-margin problem over windows in memory.
 
     Parameters
     ----------
@@ -204,24 +119,23 @@ class Problem(MarginProblem):
     targets : array of shape (n, k)
         From :func:`mlat.metric.targets.select_targets`.
     start, run : arrays of shape (n,)
-        When each window begins, and in which run.
+        The step each window begins at, and its run.
     push_weight : float
         The paper's c.
     shrinkage : float
-        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
-        ``relative_weight``.
-    share : Share, optional
+        As in :class:`MarginProblem`.
+    part : LossPart, optional
         Which part of the loss to sum, where the rest is summed elsewhere.
     """
 
     X: Floats
-    codes: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    start: NDArray[np.int64]
-    run: NDArray[np.int64]
+    codes: Ints
+    targets: Ints
+    start: Ints
+    run: Ints
     push_weight: float = 0.5
     shrinkage: float = 0.0
-    share: Share | None = None
+    part: LossPart | None = None
 
     @property
     def width(self) -> int:
@@ -238,18 +152,18 @@ class Problem(MarginProblem):
         return flat - flat.mean(axis=0)
 
     def margin_loss(self) -> LargeMarginLoss:
-        return LargeMarginLoss(self.codes, self.targets, self.push_weight, self.share)
+        return LargeMarginLoss(self.codes, self.targets, self.push_weight, self.part)
 
     def linear_loss(self) -> Loss:
         return LinearLoss(self.flat, self.margin_loss())
 
     def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
-        return blocks_loss(self, n_taps, n_filters)
+        return filter_loss(self, n_taps, n_filters)
 
     def target_spread(self) -> tuple[float, int]:
-        """The squared Euclidean distances of all targets together, and their number."""
+        """The sum of the squared Euclidean distances to all targets, and their number."""
         total, count = 0.0, 0
-        pulled = True if self.share is None else self.share.pulled
+        pulled = True if self.part is None else self.part.pulled
         for column in self.targets.T:
             rows = np.flatnonzero((column >= 0) & pulled)
             apart = self.flat[rows] - self.flat[column[rows]]
@@ -273,3 +187,74 @@ class Problem(MarginProblem):
     def step_moments(self) -> Floats:
         steps = self.flat.reshape(-1, self.n_channels)
         return steps.T @ steps
+
+
+# The loss as a function of filter taps, in the two ways it can be summed.
+
+
+def filter_loss(problem: Problem, n_taps: int, n_filters: int) -> Loss:
+    """``E`` and ``dE/dH`` as a function of the taps, by the cheaper way."""
+    n, w = problem.X.shape[:2]
+    segments = segments_of(problem)
+    overlap = n >= MIN_SEGMENT * len(segments)
+    if overlap and w * n_taps * n_filters > 4 * CONVOLVE_BELOW * n:
+        return DiagonalLoss(problem, segments)
+    return ConvolutionLoss(problem)
+
+
+def segments_of(problem: Problem) -> list[tuple[Ints, Floats]]:
+    """Rows and steps of the segments of stream the windows came from, each within one cell."""
+    run = problem.run
+    if problem.part is not None:
+        run = np.unique(np.stack([run, problem.part.cell]), axis=1, return_inverse=True)[1]
+    return unfold(problem.X, problem.start, run)
+
+
+class DiagonalLoss:
+    """By :mod:`mlat.metric.toeplitz_loss`: the cost does not grow with the width."""
+
+    def __init__(self, problem: Problem, segments: list[tuple[Ints, Floats]]) -> None:
+        order = np.concatenate([rows for rows, _ in segments])
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        targets = problem.targets[order]
+        mean = problem.X.mean(axis=(0, 1))
+        self.width = problem.width
+        self.margin = ToeplitzLoss(
+            [steps - mean for _, steps in segments],
+            np.array([problem.codes[rows[0]] for rows, _ in segments]),
+            np.where(targets >= 0, rank[targets], -1),
+            problem.width,
+            problem.push_weight,
+            None if problem.part is None else problem.part.take(order),
+        )
+
+    def __call__(self, H: Floats) -> tuple[float, Floats]:
+        value, in_blocks = self.margin(toeplitz.autocorrelation(H, self.width))
+        return value, toeplitz.autocorrelation_gradient(H, in_blocks)
+
+
+class ConvolutionLoss:
+    """Through the embedding itself, for short windows and for windows that do not overlap."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.X = np.ascontiguousarray(problem.X - problem.X.mean(axis=(0, 1)))
+        self.margin = problem.margin_loss()
+        # The pull is linear in M, and so in the blocks: Σ_m <pull(m), A(m)>.
+        n, w, d = self.X.shape
+        pulled = self.margin.pull_force(self.X.reshape(n, w * d)).reshape(n, w, d)
+        self.pull = correlations(pulled, self.X, w) + correlations(self.X, pulled, w)
+        self.pull[0] /= 2
+
+    def __call__(self, H: Floats) -> tuple[float, Floats]:
+        n, w, _ = self.X.shape
+        q, r, _ = H.shape
+        Z = toeplitz.convolve(H, self.X)
+        pushed, rows, force = self.margin.push(Z.reshape(n, -1))
+        blocks = toeplitz.autocorrelation(H, w)
+        value = pushed + float(np.vdot(self.pull, blocks))
+        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
+        force, X = force.reshape(len(rows), w + q - 1, r), self.X[rows]
+        for p in range(q):
+            gradient[p] += 2 * np.tensordot(force[:, p : p + w], X, axes=([0, 1], [0, 1]))
+        return value, gradient

@@ -1,7 +1,7 @@
-"""Block-Toeplitz algebra: what "a dependence depends on the lag alone" means for a matrix.
+"""Block-Toeplitz algebra: matrices in which a dependence depends on the lag alone.
 
-A symmetric block-Toeplitz matrix of ``w × w`` blocks of ``d × d`` (Definition 5 of the paper) is
-given by its first block column, ``blocks`` of shape (w, d, d): block ``(s, t)`` is
+A symmetric block-Toeplitz matrix of ``w × w`` blocks of ``d × d`` (Definition 5, Eq. 3) is given by
+its first block column, ``blocks`` of shape (w, d, d): block ``(s, t)`` is
 ``blocks[s - t]`` on and below the diagonal and ``blocks[t - s].T`` above it, with ``blocks[0]``
 symmetric. Everything here is a pure function of arrays.
 """
@@ -27,7 +27,7 @@ def to_matrix(blocks: ArrayLike) -> Floats:
 
 
 def to_blocks(matrix: ArrayLike, width: int, *, rtol: float = 1e-9) -> Floats:
-    """The blocks (w, d, d) of a block-Toeplitz matrix; an error if it is not one."""
+    """The blocks (w, d, d) of a block-Toeplitz matrix; an InputError if it is not one."""
     M = _as_square(matrix, width)
     off = residual(M, width)
     if off > rtol:
@@ -41,8 +41,7 @@ def to_blocks(matrix: ArrayLike, width: int, *, rtol: float = 1e-9) -> Floats:
 def project_to_blocks(matrix: ArrayLike, width: int) -> Floats:
     """The blocks of the nearest symmetric block-Toeplitz matrix in the Frobenius norm.
 
-    Every block diagonal is averaged together with the transposed one above (the paper's
-    Z-update, Eq. 11).
+    Every block diagonal is averaged together with the transposed one above (the Z-update, Eq. 10).
     """
     M = _as_square(matrix, width)
     d = len(M) // width

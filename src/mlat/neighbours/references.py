@@ -1,8 +1,8 @@
 """The references of a classifier, and the search among them for the windows of a stream.
 
 What is kept is the features of the references' steps, a w-th of the windows. The points of the
-learned space are computed from them, and are held only in the form that a search needs: each of the
-two searches is built at its first use.
+learned space are computed from them, and are held only in the form that the search needs, which is
+built at its first use.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ..features.features import Features
 from ..metric.estimators import Embedding, MarginMetric
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
-from .class_distances import ClassDistances
-from .search import NearestNeighbors
+from .search import ClassDistances, NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
 ALL = slice(None)
@@ -76,23 +75,13 @@ class References:
 
     @cached_property
     def by_class(self) -> ClassDistances:
-        """The search for the nearest reference of each state."""
+        """The search for the nearest reference of each state, built at first use."""
         return ClassDistances(self.embedded(), self.codes, len(self.classes))
 
-    @cached_property
+    @property
     def nearest(self) -> NearestNeighbors:
-        """The search for the k nearest references."""
-        return NearestNeighbors(self.embedded())
-
-    def prepare(self, n_neighbors: int) -> None:
-        """Build the search that so many neighbours need now, not at the first query."""
-        _ = self.by_class if n_neighbors == 1 else self.nearest
-
-    @cached_property
-    def mean(self) -> Floats:
-        """The mean of the references in the learned space, shape (r,)."""
-        mean: Floats = self.embedded().mean(axis=0)
-        return mean
+        """The search for the k nearest references, whatever their state."""
+        return self.by_class.nearest
 
     @cached_property
     def n_dimensions(self) -> int:
@@ -146,7 +135,7 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    return metric._embedding() if isinstance(metric, MarginMetric) else metric.transform
+    return metric.embedding() if isinstance(metric, MarginMetric) else metric.transform
 
 
 def steps_inside(windows: Windows, *, between: bool) -> Bools:

@@ -1,110 +1,238 @@
-"""Exact k nearest neighbours in the learned space.
+"""Exact search in the learned space: the k nearest references, and the nearest of every state.
 
-One matrix product in single precision gives every squared distance with a known error bound; only
-references that the bound cannot rule out are compared in double precision. So the result is that
-of the plain search, at the cost of the product.
+The search is that of :mod:`mlat.metric.nearest`: a matrix product in single precision bounds every
+distance, and only references that the bounds cannot rule out are compared in double precision. So a
+point has the same distances, bit by bit, whichever points it is queried together with.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 from ..errors import InputError
+from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
 
-BLOCK = 512  # queries at a time
+# Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
+QUERIES = 256
+REFERENCES = 16384
 
 
 class NearestNeighbors:
-    """Exact search among reference points (n, r).
+    """The k nearest among reference points.
 
-    ``mean`` (r,) is for references that are some of many: that of all of them. Distances are then
-    the same to the last bit as among all.
+    Parameters
+    ----------
+    references : array of shape (n, r)
+    mean : array of shape (r,), optional
+        For references that are some of many: the mean of all of them. Distances are then the same
+        to the last bit as among all.
+    rows : array of shape (n,), optional
+        The row number of each reference; default 0 to n - 1.
+
+    Attributes
+    ----------
+    mean : array of shape (r,)
+    scale : float
+        A power of two.
+    points : array of shape (n, r)
+        ``(references - mean) / scale``: within 1, so that rounding errors are small. Dividing by a
+        power of two changes no digit.
+    rows : array of shape (n,)
+        The row number of each point.
     """
 
-    def __init__(self, references: Floats, mean: Floats | None = None) -> None:
-        # Around their mean the points are small, and so are the rounding errors.
+    def __init__(
+        self, references: Floats, mean: Floats | None = None, rows: Ints | None = None
+    ) -> None:
         self.mean = references.mean(axis=0) if mean is None else mean
-        self.references = np.ascontiguousarray(references - self.mean)
-        self._single = self.references.astype(np.float32)
-        self._squared = np.einsum("ij,ij->i", self.references, self.references)
+        self.points: Floats = np.ascontiguousarray(references - self.mean, dtype=np.float64)
+        self.scale = float(np.ldexp(1.0, int(np.frexp(np.abs(self.points).max(initial=0.0))[1])))
+        self.points /= self.scale
+        self.candidates = Candidates(self.points, self.points, rows, np.float32)
+        self.rows = self.candidates.rows
 
     def __len__(self) -> int:
-        return len(self.references)
+        return len(self.points)
 
-    def query(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, NDArray[np.int64]]:
+    def query(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
         """Distances and rows of the nearest references, both (m, k), nearest first.
 
         Equally near references come in the order of their rows.
         """
-        squared, rows = self.query_squared(points, n_neighbors)
-        return np.sqrt(squared), rows
+        squared, rows = self._query(points, n_neighbors)
+        return self.scale * np.sqrt(squared), rows
 
-    def query_squared(
-        self, points: Floats, n_neighbors: int = 1
-    ) -> tuple[Floats, NDArray[np.int64]]:
-        """The same with the squares of the distances, which tell more of them apart."""
+    def query_squared(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
+        """The same with squared distances, which differ where distances round to the same."""
+        squared, rows = self._query(points, n_neighbors)
+        return self.scale**2 * squared, rows
+
+    def _query(self, points: Floats, n_neighbors: int) -> tuple[Floats, Ints]:
+        """Squared distances in units of the scale, and rows."""
         if not 1 <= n_neighbors <= len(self):
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
             )
-        m = len(points)
-        distances = np.empty((m, n_neighbors))
-        rows = np.empty((m, n_neighbors), np.int64)
-        # |fl(2 x·y) - 2 x·y| ≤ γ_r (‖x‖² + ‖y‖²), and a few more roundings.
-        relative = (points.shape[1] + 16) * float(np.finfo(np.float32).eps)
-        for begin in range(0, m, BLOCK):
-            block = slice(begin, min(begin + BLOCK, m))
-            x = np.ascontiguousarray(points[block] - self.mean)
-            product = x.astype(np.float32) @ self._single.T
-            _select(
+        squared = np.empty((len(points), n_neighbors))
+        rows = np.empty((len(points), n_neighbors), np.int64)
+        for begin in range(0, len(points), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            x = np.ascontiguousarray((points[some] - self.mean) / self.scale)
+            self.candidates.compare(x, x, rows[some], squared[some])
+        return squared, rows
+
+
+class ClassDistances:
+    """The distance of points to the nearest reference of every state.
+
+    Parameters
+    ----------
+    references : array of shape (n, r)
+    codes : array of shape (n,)
+        The state of each reference, from 0 to ``n_classes - 1``.
+    n_classes : int
+
+    Attributes
+    ----------
+    n_classes : int
+    nearest : NearestNeighbors
+        The same references, for k nearest neighbours whatever their state. Its ``points`` are held
+        state by state, and shared.
+
+    Examples
+    --------
+    >>> search = ClassDistances(np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1]), 2)
+    >>> search.query(np.array([[2.0]])).tolist()
+    [[1.0, 3.0]]
+    """
+
+    def __init__(self, references: Floats, codes: Ints, n_classes: int) -> None:
+        codes = np.asarray(codes)
+        if len(codes) != len(references) or not len(codes):
+            raise InputError(f"there are {len(references)} references and {len(codes)} codes")
+        if not 0 <= codes.min() <= codes.max() < n_classes:
+            raise InputError(
+                f"codes must be 0 to {n_classes - 1}, not {codes.min()} to {codes.max()}"
+            )
+        self.n_classes = n_classes
+        # State by state, so that the inner loops run over contiguous memory.
+        rows = np.argsort(codes, kind="stable").astype(np.int64)
+        self._edges = np.searchsorted(codes[rows], np.arange(n_classes + 1)).astype(np.int64)
+        self.nearest = NearestNeighbors(references[rows], references.mean(axis=0), rows)
+
+    def __len__(self) -> int:
+        return len(self.nearest)
+
+    def query(self, Z: Floats, *, exclude: Ints | None = None) -> Floats:
+        """The distances of points (m, r), shape (m, n_classes).
+
+        Infinite where a state has no reference left, NaN for a point with a NaN.
+
+        Parameters
+        ----------
+        Z : array of shape (m, r)
+        exclude : array of shape (m, 2), optional
+            For each point the rows ``[first, last)`` of references to hold out, as
+            :func:`mlat.classifier.held_out.rows_nearby` gives them for the references themselves.
+        """
+        return self.query_rows(Z, exclude=exclude)[0]
+
+    def query_rows(self, Z: Floats, *, exclude: Ints | None = None) -> tuple[Floats, Ints]:
+        """The same, and the rows of these references, shape (m, n_classes).
+
+        Of equally near references the first; -1 where a distance is NaN or infinite.
+        """
+        Z = np.asarray(Z, dtype=np.float64)
+        if Z.ndim != 2 or Z.shape[1] != self.nearest.points.shape[1]:
+            raise InputError(
+                f"windows must have shape (m, {self.nearest.points.shape[1]}), not {Z.shape}"
+            )
+        if exclude is None:
+            exclude = np.zeros((len(Z), 2), np.int64)
+        elif exclude.shape != (len(Z), 2):
+            raise InputError(f"exclude must have shape ({len(Z)}, 2), not {exclude.shape}")
+        best = np.full((len(Z), self.n_classes), np.inf)
+        where = np.full(best.shape, -1, np.int64)
+        for begin in range(0, len(Z), QUERIES):
+            block = slice(begin, begin + QUERIES)
+            held_out = np.ascontiguousarray(exclude[block])
+            self._query_block(Z[block], held_out, best[block], where[block])
+        distances: Floats = self.nearest.scale * np.sqrt(best)
+        distances[np.isnan(Z).any(axis=1)] = np.nan
+        return distances, where
+
+    def _query_block(self, Z: Floats, exclude: Ints, best: Floats, where: Ints) -> None:
+        """Squared distances of some points, in units of the scale, and their rows."""
+        references = self.nearest.candidates
+        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
+        # Far points are compared with every reference (a NaN is not below FAR, either).
+        bounded = np.abs(x).max(axis=1, initial=0.0) < FAR
+        rounded = np.where(bounded[:, None], x, 0.0)
+        squared = np.einsum("ij,ij->i", rounded, rounded)
+        single = rounded.astype(np.float32)
+        for begin in range(0, len(self), REFERENCES):
+            part = slice(begin, begin + REFERENCES)
+            product = single @ references.rough[part].T
+            edges = self._edges
+            if len(self) > REFERENCES:
+                edges = np.clip(edges - begin, 0, product.shape[1])
+            _nearest_of_classes(
                 product,
                 x,
-                np.einsum("ij,ij->i", x, x),
-                self.references,
-                self._squared,
-                relative,
-                distances[block],
-                rows[block],
+                bounded,
+                squared,
+                references.exact[part],
+                references.squared[part],
+                references.rows[part],
+                edges,
+                exclude,
+                *references.rounding,
+                best,
+                where,
             )
-        return distances, rows
 
 
 @njit(cache=True, nogil=True)
-def _select(product, x, x_squared, references, squared, relative, distances, rows):  # type: ignore[no-untyped-def]
-    m, n = product.shape
-    k = distances.shape[1]
-    upper = np.empty(k)
-    for q in range(m):
-        # The k-th smallest upper bound: nothing whose lower bound is above it can be a neighbour.
-        upper[:] = np.inf
-        for i in range(n):
-            total = x_squared[q] + squared[i]
-            bound = total - 2.0 * product[q, i] + relative * total
-            if bound < upper[k - 1]:
-                place = k - 1
-                while place > 0 and upper[place - 1] > bound:
-                    upper[place] = upper[place - 1]
-                    place -= 1
-                upper[place] = bound
-        cut = upper[k - 1]
-        found = 0
-        for i in range(n):
-            total = x_squared[q] + squared[i]
-            if total - 2.0 * product[q, i] - relative * total > cut:
-                continue
-            distance = 0.0
-            for f in range(x.shape[1]):
-                difference = x[q, f] - references[i, f]
-                distance += difference * difference
-            if found < k or distance < distances[q, k - 1]:
-                place = found if found < k else k - 1
-                while place > 0 and distances[q, place - 1] > distance:
-                    distances[q, place] = distances[q, place - 1]
-                    rows[q, place] = rows[q, place - 1]
-                    place -= 1
-                distances[q, place] = distance
-                rows[q, place] = i
-                found = min(found + 1, k)
+def _nearest_of_classes(  # type: ignore[no-untyped-def]
+    product, x, bounded, x_squared, references, squared, rows, edges, exclude, rel, tiny, best, at
+):
+    """The nearest of each class: one place each, so that the bound is a vectorised minimum."""
+    for q in range(len(x)):
+        for c in range(len(edges) - 1):
+            begin, end = edges[c], edges[c + 1]
+            # Within a state rows ascend, so those held out are contiguous.
+            first, last = end, end
+            if exclude[q, 0] < exclude[q, 1]:
+                first = begin + np.searchsorted(rows[begin:end], exclude[q, 0])
+                last = begin + np.searchsorted(rows[begin:end], exclude[q, 1])
+            for low, high in ((begin, first), (last, end)):
+                if low >= high:
+                    continue
+                if not bounded[q]:
+                    for i in range(low, high):
+                        distance = squared_distance(x[q], references[i])
+                        if distance < best[q, c]:
+                            best[q, c], at[q, c] = distance, rows[i]
+                    continue
+                cut = _least_upper(product[q], squared, low, high, 1.0 + rel)
+                cut += (1.0 + rel) * x_squared[q] + tiny
+                # The exact best so far is a bound as well: it is of other references.
+                cut = min(cut, best[q, c])
+                slack = (1.0 - rel) * x_squared[q] - tiny - cut
+                for i in range(low, high):
+                    if (1.0 - rel) * squared[i] - 2.0 * product[q, i] + slack > 0.0:
+                        continue
+                    distance = squared_distance(x[q], references[i])
+                    if distance < best[q, c]:
+                        best[q, c], at[q, c] = distance, rows[i]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def _least_upper(product, squared, low, high, factor):  # type: ignore[no-untyped-def]
+    """The smallest upper bound, less what all have in common; finite, so it may be vectorised."""
+    least = factor * squared[low] - 2.0 * product[low]
+    for i in range(low + 1, high):
+        least = min(least, factor * squared[i] - 2.0 * product[i])
+    return least

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from ..checks import Floats, Ints
 from ..errors import InputError
 
 
-def vote(
-    labels: NDArray[np.int64], distances: NDArray[np.float64], n_classes: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The label that most neighbours have, and each label's share of them.
+def vote(labels: Ints, distances: Floats, n_classes: int) -> tuple[Ints, Floats]:
+    """The label that most neighbours have, and each label's fraction of the neighbours.
 
     A tie goes to the label whose neighbours have the smaller sum of distances, and if that is
     equal too, to the label that comes first.
@@ -28,6 +26,10 @@ def vote(
     -------
     codes : array of shape (n,)
     proba : array of shape (n, n_classes)
+
+    Raises
+    ------
+    InputError
 
     Examples
     --------
@@ -70,6 +72,6 @@ def _count(labels, distances, votes, codes):  # type: ignore[no-untyped-def]
             ):
                 best = label
         codes[i] = best
-        # Only what was touched is cleared: with many classes the rest would cost more than voting.
+        # Only the labels seen are cleared: with many classes the rest would cost more than voting.
         for j in range(k):
             total[labels[i, j]] = 0.0

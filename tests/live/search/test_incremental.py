@@ -268,7 +268,7 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
     stream = labelled(18)
     clf = fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=2, n_targets=1))
     L = 0.7 * np.eye(clf.width_ * 3)
-    clf.metric_._components, clf.metric_.blocks_ = L, np.zeros((clf.width_, 3, 3))
+    clf.metric_.components_, clf.metric_.blocks_ = L, np.zeros((clf.width_, 3, 3))
     clf.metric_.blocks_[0] = 0.49 * np.eye(3)
     search = FlatSearch.of(clf)
     _, seen = query(clf, 19)

@@ -61,7 +61,7 @@ def fit(
     if not isinstance(metric, MarginMetric):
         raise InputError(f"metric must be MLAT or LMNN, not {type(metric).__name__}")
     fitted: Metric = clone(metric)
-    fitted._check_parameters()
+    fitted.check_parameters()
     source = _source(client, fitted, windows, step, columns)
     index = source.index
     if fitted.width is not None and fitted.width != index.width:
@@ -72,7 +72,7 @@ def fit(
         client,
         source,
         _n_shards(client, shards, len(index)),
-        n_targets=fitted._n_targets(index.codes),
+        n_targets=fitted.n_targets_for(index.codes),
         gap=fitted.target_gap,
         push_weight=float(fitted.push_weight),
         shrinkage=float(fitted.shrinkage),
@@ -81,7 +81,7 @@ def fit(
         # What is left to do here is short: threads would cost more than they save.
         with threadpool_limits(1):
             fitted.n_features_in_ = index.width * index.n_channels
-            fitted._learn(problem)
+            fitted.fit_problem(problem)
     finally:
         problem.release()
     return fitted

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ...checks import Floats, Ints
-from ...metric.loss import Share
+from ...metric.loss import LossPart
+from ...metric.nearest import Nearest, Places, nearest
 from ...metric.problem import Loss, MarginProblem, Problem, scale_for
-from ...metric.targets import Gap, Nearest, Places, check_enough, check_found, places_of
+from ...metric.targets import Gap, check_enough, check_found, places_of
 from .pieces import Piece
 from .sources import WindowSource
 from .tasks import Team
@@ -115,7 +116,7 @@ def cells_of(codes: Ints, n_shards: int) -> Ints:
 
 
 # What a worker does: its part of the targets, of the loss and of the gradient. These are plain
-# functions of arrays, without Dask. A part is a `Problem` of its own with a `Share`, so the
+# functions of arrays, without Dask. A part is a `Problem` of its own with a `LossPart`, so the
 # mathematics is that of a fit on one machine.
 
 Kind = tuple[str, int, int]
@@ -171,7 +172,7 @@ def find_targets(
     piece: Piece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
 ) -> Nearest:
     """The nearest windows of each of the part's windows, within its tiles."""
-    nearest = Nearest.none(len(piece), k)
+    found = Nearest.none(len(piece), k)
     at = {
         (c, s): np.flatnonzero((cell == c) & (codes == s))
         for c in plan.cells
@@ -181,12 +182,12 @@ def find_targets(
         for state in np.unique(codes).tolist():
             for mine, theirs in {(a, b), (b, a)}:
                 here, there = at[mine, state], at[theirs, state]
-                met = Nearest(nearest.rows[here], nearest.squared[here])
-                met.meet(
-                    _flat(piece, here), places.take(here), _flat(piece, there), places.take(there)
+                both = places.take(here), places.take(there)
+                met = nearest(
+                    _flat(piece, here), _flat(piece, there), k, rows=both[1].row, places=both
                 )
-                nearest.rows[here], nearest.squared[here] = met.rows, met.squared
-    return nearest
+                found.add(here, met)
+    return found
 
 
 def _flat(piece: Piece, rows: Ints) -> Floats:
@@ -199,7 +200,7 @@ def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
     order = np.argsort(rows)
     X = np.concatenate([piece.windows(), halo.windows()])[order]
     local = np.searchsorted(sheet.rows, sheet.targets)
-    share = Share(
+    part = LossPart(
         sheet.n_windows, sheet.cell, sheet.plan.tiles, np.isin(sheet.cell, sheet.plan.pulled)
     )
     return Part(
@@ -210,7 +211,7 @@ def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
             sheet.start,
             sheet.run,
             sheet.push_weight,
-            share=share,
+            part=part,
         )
     )
 
@@ -234,8 +235,8 @@ def moments(part: Part) -> tuple[int, Floats, Floats, Floats]:
     ``Σ (x - c)`` (w, d) over the windows, and ``Σ (x - c)(x - c)ᵀ`` (d, d) over their steps.
     """
     problem = part.problem
-    assert problem.share is not None
-    own = problem.flat[problem.share.pulled].reshape(-1, problem.width, problem.n_channels)
+    assert problem.part is not None
+    own = problem.flat[problem.part.pulled].reshape(-1, problem.width, problem.n_channels)
     steps = own.reshape(-1, problem.n_channels)
     return len(own), problem.X.mean(axis=0), own.sum(axis=0), steps.T @ steps
 
@@ -343,12 +344,12 @@ class DaskProblem(MarginProblem):
             sent = (places.take(rows), index.codes[rows], self.cell[rows], plan, k)
             return self._submit(find_targets, worker, [self._piece(part, worker)], *sent)
 
-        nearest = Nearest.none(len(index), k)
+        targets = Nearest.none(len(index), k)
         team = Team(self.client, len(self.plans), make, self._advice)
         for plan, found in zip(self.plans, team.ask(_itself), strict=True):
-            nearest.add(self._rows(plan), found)
-        check_found(index.codes, nearest.rows, gap, index.names)
-        return nearest.rows
+            targets.add(self._rows(plan), found)
+        check_found(index.codes, targets.rows, gap, index.names)
+        return targets.rows
 
     def _build(self, part: int, worker: str) -> Any:
         plan, index = self.plans[part], self.index

@@ -20,8 +20,9 @@ from ...checks import Bools, Floats, Ints, check_real, check_whole
 from ...errors import InputError
 from ...metric.lbfgs import NEGLIGIBLE, Memory, minimize
 from ...metric.loss import hinges
+from ...metric.nearest import Places
 from ...metric.problem import TARGET_DISTANCE
-from ...metric.targets import Gap, Places, check_enough, check_found, places_of
+from ...metric.targets import Gap, check_enough, check_found, places_of
 from . import dtw
 from .dtw import (
     LANES,

@@ -152,7 +152,7 @@ class ExactSearch:
         self._n_classes = len(clf.classes_)
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
-        self._references.prepare(self.n_neighbors)  # the first step is not to wait for it
+        _ = self._references.by_class  # built now: the first step does not wait for it
 
     def __len__(self) -> int:
         return len(self._references)
@@ -164,7 +164,7 @@ class ExactSearch:
         return np.asarray(self._references.embed(windows))
 
     def centred(self, Z: Floats) -> Floats:
-        return Z - self._references.mean
+        return Z - self._references.nearest.mean
 
     def by_state(self, Z: Floats) -> tuple[Floats, Ints]:
         """Distances (n, S) to the nearest reference of each state, and their rows (n, S)."""

@@ -26,10 +26,9 @@ from .lanes import CHAINS, LANES, TILE, in_lanes, increments, lane_products, mov
 # -------------------------------------------------------------------- flat_exact
 # What ``predict`` says of a window, asked of only those references that may decide it.
 #
-# Every number is worked out as :mod:`mlat.neighbours.class_distances` and
-# :mod:`mlat.neighbours.search` do, by differences in one fixed order. They rule out references by
-# bounds of their own, so asking fewer changes no result, as long as those that matter are among
-# them.
+# Every number is worked out as :mod:`mlat.neighbours.search` does, by differences in one fixed
+# order. It rules out references by bounds of its own, so asking fewer changes no result, as long as
+# those that matter are among them.
 
 
 class ExactAnswer:
@@ -39,7 +38,7 @@ class ExactAnswer:
         self._search, self._codes = clf.references_, clf.references_.codes
         self.n_classes = len(clf.classes_)
         self._place = np.empty(len(clf.references_), np.int64)  # of each row, state by state
-        self._place[clf.references_.by_class._rows] = np.arange(len(clf.references_))
+        self._place[clf.references_.by_class.nearest.rows] = np.arange(len(clf.references_))
 
     def embed(self, window: Floats) -> Floats:
         """A window (w, d') in the learned space, (1, r)."""
@@ -54,26 +53,31 @@ class ExactAnswer:
         if rows is None:
             nearest, of = by_class.query_rows(z)
             return nearest[0], of[0]
-        x = ((z - by_class._mean) / by_class._scale)[0]
-        squared = _squared(x, by_class._references, self._place[rows])
+        squared = self._squared_to(z, rows)
         best = np.full(self.n_classes, np.inf)
         found = np.full(self.n_classes, -1, np.int64)
         for row, distance in zip(rows, squared, strict=True):
             code = self._codes[row]
             if distance < best[code]:
                 best[code], found[code] = distance, row
-        return by_class._scale * np.sqrt(best), found
+        return by_class.nearest.scale * np.sqrt(best), found
 
     def neighbours(self, window: Floats, k: int, rows: Ints | None = None) -> tuple[Floats, Ints]:
         """Distances (k,) and rows (k,) of the nearest, of all or of the given rows."""
-        z, nearest = self.embed(window), self._search.nearest
+        z, nearest = self.embed(window), self._search.by_class.nearest
         if rows is None:
             distances, found = nearest.query(z, k)
             return distances[0], found[0]
         rows = np.sort(rows)  # equally near ones come in the order of their rows
-        squared = _squared((z - nearest.mean)[0], nearest.references, rows)
+        squared = self._squared_to(z, rows)
         order = np.argsort(squared, kind="stable")[:k]
-        return np.sqrt(squared[order]), rows[order]
+        return nearest.scale * np.sqrt(squared[order]), rows[order]
+
+    def _squared_to(self, z: Floats, rows: Ints) -> Floats:
+        """Squared distances to these rows, in units of the scale."""
+        nearest = self._search.by_class.nearest
+        x = ((z - nearest.mean) / nearest.scale)[0]
+        return np.asarray(_squared(x, nearest.points, self._place[rows]))
 
     def vote(self, distances: Floats, rows: Ints) -> int:
         """The state that k neighbours agree on."""
@@ -722,7 +726,7 @@ def prepare(
 
 
 def causal(x: Floats, taps: Floats) -> Floats:
-    """``Σ_m taps[m] x[t-m]``, lag by lag: as :func:`mlat.metric.lags.causal`, which rounds more."""
+    """``Σ_m taps[m] x[t-m]``, lag by lag; that of ``mlat.metric.toeplitz_loss`` rounds more."""
     result: Floats = x @ taps[0].T
     for m in range(1, min(len(taps), len(x))):
         result[m:] += x[: len(x) - m] @ taps[m].T

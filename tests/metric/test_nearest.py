@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlat.metric import nearest as module
+from mlat.metric.nearest import Nearest, Places, nearest
+
+
+def naive_nearest(X, others, k, rows, permitted):
+    """Every permitted pair, sorted by distance and then by row."""
+    found = np.full((len(X), k), -1)
+    for q, x in enumerate(X):
+        pairs = [
+            (float(((x - y) ** 2).sum()), row)
+            for i, (y, row) in enumerate(zip(others, rows, strict=True))
+            if permitted(q, i)
+        ]
+        for place, (_, row) in enumerate(sorted(pairs)[:k]):
+            found[q, place] = row
+    return found
+
+
+@pytest.fixture(params=["whole", "small blocks"])
+def blocks(request, monkeypatch):
+    if request.param == "small blocks":
+        monkeypatch.setattr(module, "BLOCK", 3)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("k", [1, 3, 25])
+def test_the_nearest_are_the_naive_ones_and_ties_go_to_the_lower_row(seed, k):
+    rng = np.random.default_rng(seed)
+    # Whole numbers: many ties, and distances that are exact.
+    X, others = rng.integers(-2, 3, (11, 2)), rng.integers(-2, 3, (20, 2))
+    rows = rng.permutation(40)[:20]
+    found = nearest(X, others, k, rows=rows)
+    expected = naive_nearest(X, others, k, rows, lambda q, i: True)
+    np.testing.assert_array_equal(found.rows, expected)
+    np.testing.assert_array_equal(np.isinf(found.squared), expected < 0)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_windows_too_near_in_time_are_excluded(seed, k):
+    rng = np.random.default_rng(seed)
+    n = 20
+    places = Places(
+        np.arange(n), rng.integers(0, 30, n), rng.integers(0, 3, n), rng.integers(0, 9, n)
+    )
+    X = rng.integers(-2, 3, (n, 2))
+
+    def permitted(q, i):
+        near = abs(int(places.start[q] - places.start[i])) < places.gap[q]
+        return q != i and not (places.run[q] == places.run[i] and near)
+
+    found = nearest(X, X, k, places=(places, places))
+    np.testing.assert_array_equal(found.rows, naive_nearest(X, X, k, range(n), permitted))
+
+
+def test_parts_merge_to_the_whole_in_any_order():
+    rng = np.random.default_rng(0)
+    X, others = rng.integers(-2, 3, (9, 2)), rng.integers(-2, 3, (30, 2))
+    whole = nearest(X, others, 4)
+    for order in ([0, 10, 20], [20, 0, 10]):
+        merged = Nearest.none(9, 4)
+        for begin in order:
+            part = np.arange(begin, begin + 10)
+            merged.add(np.arange(9), nearest(X, others[part], 4, rows=part))
+        np.testing.assert_array_equal(merged.rows, whole.rows)
+        np.testing.assert_array_equal(merged.squared, whole.squared)
+
+
+def test_nothing_to_compare_finds_nothing():
+    assert (nearest(np.zeros((2, 3)), np.empty((0, 3)), 1).rows == -1).all()
+    assert nearest(np.empty((0, 3)), np.zeros((2, 3)), 1).rows.shape == (0, 1)

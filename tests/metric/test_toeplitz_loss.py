@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlat.metric import toeplitz, toeplitz_loss
+from mlat.metric.problem import segments_of
+from mlat.metric.toeplitz_loss import ToeplitzLoss, anticausal, causal, correlations
+from problems import random_problem
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([0, 3, "run"]))
+def test_along_diagonals_the_loss_is_the_same(seed, piece, gap):
+    problem = random_problem(seed, gap=gap)
+    rng = np.random.default_rng(seed)
+    w, d = problem.width, problem.n_channels
+    H = 0.4 * rng.normal(size=(w, d, d))
+    segments = segments_of(problem)
+    assert [len(rows) for rows, _ in segments] == [12, 6, 19, 15, 9]
+    states = np.array([problem.codes[rows[0]] for rows, _ in segments])
+    default, toeplitz_loss.PIECE = toeplitz_loss.PIECE, piece
+    try:
+        loss = ToeplitzLoss([s for _, s in segments], states, problem.targets, w)
+    finally:
+        toeplitz_loss.PIECE = default
+    value, in_blocks = loss(toeplitz.autocorrelation(H, w))
+    Z = toeplitz.convolve(H, problem.X).reshape(len(problem.X), -1)
+    expected, in_Z = problem.margin_loss()(Z)
+    assert value == pytest.approx(expected, rel=1e-9)
+    in_L = (in_Z.T @ problem.X.reshape(len(Z), -1)).reshape(2 * w - 1, d, w, d)
+    in_H = np.stack([sum(in_L[t + p, :, t] for t in range(w)) for p in range(w)])
+    np.testing.assert_allclose(toeplitz.autocorrelation_gradient(H, in_blocks), in_H, atol=1e-7)
+
+
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+@pytest.mark.parametrize(("T", "q"), [(9, 1), (9, 4), (9, 20), (80, 40), (30, 60)])
+def test_sums_over_lags_are_the_obvious_ones(batch, T, q):
+    rng = np.random.default_rng(T + q)
+    x, y = rng.normal(size=(*batch, T, 3)), rng.normal(size=(*batch, T, 2))
+    taps = rng.normal(size=(q, 2, 3))
+    filtered, back = np.zeros_like(y), np.zeros_like(x)
+    correlated = np.zeros((q, 2, 3))
+    for t in range(T):
+        for m in range(q):
+            if t - m >= 0:
+                filtered[..., t, :] += x[..., t - m, :] @ taps[m].T
+                correlated[m] += np.tensordot(
+                    y[..., t, :].reshape(-1, 2), x[..., t - m, :].reshape(-1, 3), axes=(0, 0)
+                )
+            if t + m < T:
+                back[..., t, :] += y[..., t + m, :] @ taps[m]
+    np.testing.assert_allclose(causal(x, taps), filtered, atol=1e-10)
+    np.testing.assert_allclose(anticausal(y, taps), back, atol=1e-10)
+    np.testing.assert_allclose(correlations(y, x, q), correlated, atol=1e-10)
