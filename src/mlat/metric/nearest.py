@@ -203,12 +203,13 @@ def _select(  # type: ignore[no-untyped-def]
     n, m = product.shape
     k = distances.shape[1]
     upper = np.empty(k)
+    more, less = 1.0 + relative, 1.0 - relative
     for q in range(n):
+        high, low = more * x_squared[q] + absolute, less * x_squared[q] - absolute
         # The k-th smallest upper bound: nothing whose lower bound is above it can be a neighbour.
         upper[:] = np.inf
         for i in range(m if x_squared[q] < bounded else 0):
-            total = x_squared[q] + squared[i]
-            bound = total - 2.0 * product[q, i] + (relative * total + absolute)
+            bound = more * squared[i] - 2.0 * product[q, i] + high
             if bound < upper[k - 1]:
                 if here is not None and _too_near(here[q], there[i]):
                     continue
@@ -220,8 +221,7 @@ def _select(  # type: ignore[no-untyped-def]
         cut = upper[k - 1]
         found = 0
         for i in range(m):
-            total = x_squared[q] + squared[i]
-            if total - 2.0 * product[q, i] - (relative * total + absolute) > cut:
+            if less * squared[i] - 2.0 * product[q, i] + low > cut:
                 continue
             if here is not None and _too_near(here[q], there[i]):
                 continue
