@@ -26,11 +26,10 @@ from threadpoolctl import threadpool_limits
 
 import mlat
 from mlat.classifier.selection import LIFTS, MOST_VALUES, NARROW, default_reach
-from mlat.lab.experiments.beyond import beyond_experiments
+from mlat.lab.experiments.experiment import Experiment
 from mlat.lab.experiments.people import uci_people
 from mlat.lab.experiments.protocol import Split, as_streams, split, split_seed
-from mlat.lab.experiments.runner import Experiment
-from mlat.lab.experiments.systems import DEVELOPMENT
+from mlat.lab.experiments.systems import DEVELOPMENT, beyond_experiments
 
 AUTO = "**auto**"
 

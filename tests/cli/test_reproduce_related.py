@@ -1,9 +1,7 @@
-"""The table of the related systems: whom it holds, on which windows, and what it reports."""
+"""``mlat reproduce --table related``, on small imitations of people."""
 
 import csv
-import importlib
 import json
-import pickle
 import re
 import sys
 
@@ -12,67 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from imitations import SMALL, experiment
-from mlat import sliding_windows
 from mlat.cli import app
-from mlat.lab.experiments import related
-from mlat.lab.experiments.related import NEED_TORCH, RELATED, on_all_windows, related_systems
-from mlat.lab.experiments.runner import Experiment, plan
-from mlat.lab.experiments.systems import ALL, FEW, SYSTEMS, System, describe
-from mlat.synthetic import rotating_states
-
-# The package's attribute of this name is the function.
-command = importlib.import_module("mlat.cli.reproduce")
-
-OURS = ["MLAT-paper", "MLAT"]
-
-
-def test_they_stand_among_the_rivals_of_table_2():
-    systems = related_systems()
-    assert list(systems) == ["ED", "MDTW", "LDMLT", "LMNN", *RELATED, *OURS]
-    assert all(systems[name] is SYSTEMS[name] for name in SYSTEMS)
-    assert [name for name, s in systems.items() if s.table_2_size == ALL] == OURS
-    assert list(related_systems(without=NEED_TORCH)) == [n for n in systems if n not in NEED_TORCH]
-
-
-def test_the_same_jobs_as_table_2_and_those_of_the_related():
-    exp = experiment()
-    with_related = experiment({**SMALL, "other": System("other", SMALL["ED"].make)})
-    ours = plan(exp, ["holdout", "within"], 2, [2])
-    jobs = plan(with_related, ["holdout", "within"], 2, [2])
-    assert [job for job in jobs if job.system != "other"] == ours
-    assert {job.size for job in jobs if job.system == "other"} == {FEW}
-    assert all(exp.fingerprint(job) == with_related.fingerprint(job) for job in ours)
-    everyone = plan(on_all_windows(with_related), ["holdout"], 1, [2])
-    assert {job.system for job in everyone} == {"ED", "LMNN", "other", "MLAT"}
-    assert {job.size for job in everyone} == {ALL}
-
-
-@pytest.mark.parametrize("name", RELATED)
-def test_each_is_made_for_a_worker_and_repeats(name):
-    if name in NEED_TORCH:
-        pytest.importorskip("torch")
-    make = pickle.loads(pickle.dumps(related_systems()[name])).make
-    stream = rotating_states({"on": 0.5, "back": -0.5}, n_channels=2, run_length=70, random_state=0)
-    windows = sliding_windows(stream, 5)
-    first, second = make("emg", FEW), make("emg", FEW)
-    assert describe(first) == describe(second)
-    assert first.n_jobs == 1, "processes are the parallelism"
-    for model in (first, second):
-        if "max_iter" in model.get_params():
-            model.set_params(max_iter=5)
-        model.fit(windows.X, windows.y, start=windows.start, run=windows.run)
-    found = [model.kneighbors(windows.X)[0] for model in (first, second)]
-    np.testing.assert_array_equal(*found)
-
-
-def test_targets_are_those_of_the_literature():
-    systems = related_systems()
-    assert systems["LMNN-DTW"].make("emg", ALL).get_params()["target_gap"] == 0
-    assert systems["LMNN-DTW"].make("emg", ALL).get_params()["push_weight"] == 0.5
-    assert systems["DECADE"].make("emg", ALL).get_params()["target_gap"] == 0
-
-
-# ---------------------------------------------------------------- the command
+from mlat.lab.experiments.experiment import ALL, FEW, Experiment, System
+from mlat.lab.experiments.systems import NEED_TORCH, RELATED
 
 
 def call(*arguments):
@@ -82,7 +22,9 @@ def call(*arguments):
 def imitate(monkeypatch, need_torch=()):
     """The command on imitations: quick systems under the related systems' names."""
     exp = experiment()
-    monkeypatch.setattr(command, "uci_people", lambda sets, people, data: exp.people)
+    monkeypatch.setattr(
+        "mlat.lab.experiments.people.uci_people", lambda sets, people, data: exp.people
+    )
     rest = {name: SMALL[name] for name in ("ED", "LMNN")}
     ours = {"MLAT": SMALL["MLAT"]}
 
@@ -95,10 +37,9 @@ def imitate(monkeypatch, need_torch=()):
         }
         return {**rest, **{n: s for n, s in others.items() if n not in without}, **ours}
 
-    monkeypatch.setattr(related, "related_systems", systems)
+    monkeypatch.setattr("mlat.cli.tables.related_systems", systems)
     monkeypatch.setattr(
-        related,
-        "Experiment",
+        "mlat.cli.tables.Experiment",
         lambda people, systems: Experiment(people, systems, width=4, n_few=10, n_test=15),
     )
 
@@ -172,12 +113,6 @@ def test_quick_is_one_run_of_holdout(imitated, tmp_path, monkeypatch):
     result = call("--quick", "--jobs", 1)
     assert "24 jobs" in result.output, result.output
     assert (tmp_path / "related-quick" / "report.md").exists()
-
-
-def test_those_that_need_pytorch_say_so():
-    needs = {name: system.needs for name, system in related_systems().items()}
-    assert {name for name, package in needs.items() if package == "torch"} == set(NEED_TORCH)
-    assert set(needs.values()) == {None, "torch"}
 
 
 def test_without_pytorch_the_others_go_on(tmp_path, monkeypatch):
