@@ -93,15 +93,17 @@ def write_report(report: Report, folder: Path, page: Path | None = None) -> Iter
     for title, file, drawing in report.draw():
         save_figure(drawing, plots / file, dpi=DPI)
         drawn.append((title, file))
-    for path, pictures in ((folder / "report.md", plots), (page, page and page.with_suffix(""))):
-        if path is None or pictures is None:
-            continue
-        if pictures != plots:
-            _make_folder(pictures)
-            for _, file in drawn:
-                shutil.copyfile(plots / file, pictures / file)
-        links = [(title, f"{pictures.name}/{file}") for title, file in drawn]
-        yield _write(path, "\n".join(report.text(links)))
+    yield _write_page(report, folder / "report.md", plots, drawn)
+    if page is not None:
+        pictures = _make_folder(page.with_suffix(""))
+        for _, file in drawn:
+            shutil.copyfile(plots / file, pictures / file)
+        yield _write_page(report, page, pictures, drawn)
+
+
+def _write_page(report: Report, path: Path, pictures: Path, drawn: Links) -> Path:
+    links = [(title, f"{pictures.name}/{file}") for title, file in drawn]
+    return _write(path, "\n".join(report.text(links)))
 
 
 def _make_folder(folder: Path) -> Path:

@@ -23,7 +23,7 @@ from .paper_tables import (
     section_lines,
     summarise,
 )
-from .statistics import median_seconds
+from .statistics import Footing, median_seconds
 
 HOLDOUT = "holdout"
 
@@ -75,7 +75,7 @@ def _text(
         "fit on one thread.",
         "",
     ]
-    footings = {}
+    footings: dict[str, Footing] = {}
     for part in (table_2, everyone):
         if part is not None and HOLDOUT in part.protocols:
             footings.update(part.protocols[HOLDOUT].footings)
