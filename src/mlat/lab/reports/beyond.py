@@ -41,10 +41,9 @@ from .page import (
     without_development_lines,
 )
 from .paper import set_title, system_title
-from .plots import ByPerson, draw_critical_differences, draw_dots
+from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
 from .statistics import (
     EVERYONE,
-    Figure,
     Footing,
     Group,
     Scores,
@@ -86,70 +85,31 @@ class Harm:
 
 @dataclass(frozen=True)
 class BeyondSection(Section):
-    """The figures over some people.
+    """The figures over some people; footings are PLAIN and WITH_FILTER."""
 
-    The footings are PLAIN, with the tests of MLAT-auto, and WITH_FILTER, with those of the filter.
-
-    Attributes
-    ----------
-    people : mapping of system, data set and person to accuracy
-        The mean over runs.
-    accuracy : mapping of system and data set to Figure
-        Over those people of the set who have results of the system.
-    lacking : mapping of system to groups
-        Of whom there are no results. Such a system has no rank and no test.
-    harm : Harm, optional
-    """
-
-    people: ByPerson
-    accuracy: Mapping[str, Mapping[str, Figure]]
-    lacking: Mapping[str, tuple[Group, ...]]
+    people: ByPerson  # accuracy, the mean over runs
+    accuracy: BySet  # over those people of the set who have results of the system
+    lacking: Mapping[str, tuple[Group, ...]]  # who lacks results; such a system has no rank
     harm: Harm | None
 
 
 @dataclass(frozen=True)
 class Width:
-    """The figures at one width of windows.
+    """The figures at one width of windows."""
 
-    Attributes
-    ----------
-    n_runs : int
-        Runs per person: as many as everyone has of every system that is compared.
-    n_results, n_more : int
-        The results of these runs, and those of further runs, which are not reported.
-    steps, reach : mapping of data set to int
-        Steps per window, and how much further back MLAT-auto may look.
-    every : mapping of system and data set to int
-        m, where a system sees every m-th step.
-    everyone, without_development : BeyondSection
-        As of `sections_of`.
-    not_run : tuple of str
-        Systems without any result.
-    nobody : tuple of (data set, person)
-        Those of whom no system has results; they count nowhere.
-    sizes : mapping of data set to int
-        How many people the experiment has.
-    seconds : mapping of system and data set to float
-        The median time of a fit.
-    chosen : mapping of data set and choice to int
-        How often MLAT-auto chose what, where that was written down.
-    left_out : sequence
-        As of `mlat.lab.reports.statistics.left_out`.
-    """
-
-    n_runs: int
-    n_results: int
-    n_more: int
-    steps: Mapping[str, int]
-    reach: Mapping[str, int]
-    every: Mapping[str, Mapping[str, int]]
+    n_runs: int  # as many as everyone has of every system that is compared
+    n_results: int  # of these runs
+    n_more: int  # of further runs, which are not reported
+    steps: Mapping[str, int]  # per window, by data set
+    reach: Mapping[str, int]  # how much further back MLAT-auto may look
+    every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
     everyone: BeyondSection
     without_development: BeyondSection | None
-    not_run: tuple[str, ...]
-    nobody: tuple[Group, ...]
-    sizes: Mapping[str, int]
-    seconds: Mapping[str, Mapping[str, float]]
-    chosen: Mapping[str, Mapping[str, int]]
+    not_run: tuple[str, ...]  # systems without any result
+    nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
+    sizes: Mapping[str, int]  # how many people of each set the experiment has
+    seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
+    chosen: Mapping[str, Mapping[str, int]]  # how often MLAT-auto chose what, by data set
     left_out: Sequence[Mapping[str, Any]]
 
 

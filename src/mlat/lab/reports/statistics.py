@@ -30,50 +30,26 @@ EVERYONE = "all groups"
 
 @dataclass(frozen=True)
 class Figure:
-    """One entry of a table.
-
-    Attributes
-    ----------
-    mean : float
-        The mean over people of the mean over runs.
-    deviation : float or None
-        The standard deviation over a person's runs, root mean square over people; None with one
-        run.
-    low, high : float or None
-        The bootstrap interval of the mean over people; None with one person.
-    n_people : int
-    """
+    """One entry of a table: the mean over people of the mean over runs."""
 
     mean: float
-    deviation: float | None
-    low: float | None
+    deviation: float | None  # over a person's runs, root mean square over people; None with one run
+    low: float | None  # the bootstrap interval of the mean over people; None with one person
     high: float | None
     n_people: int
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A Wilcoxon signed-rank test of one system against another, over people.
-
-    Attributes
-    ----------
-    other : (system, size)
-    difference : float
-        The mean over people of how much the first is ahead, in points.
-    wins, losses, ties : int
-    p : float
-        Two-sided.
-    p_holm : float
-        The same, corrected for the number of systems compared with (Holm 1979).
-    """
+    """A two-sided Wilcoxon signed-rank test of one system against another, over people."""
 
     other: Trained
-    difference: float
+    difference: float  # the mean over people of how much the first is ahead, in points
     wins: int
     losses: int
     ties: int
     p: float
-    p_holm: float
+    p_holm: float  # corrected for the number of systems compared with (Holm 1979)
 
     @property
     def n_people(self) -> int:
@@ -82,24 +58,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Footing:
-    """Systems that are compared with each other.
-
-    Attributes
-    ----------
-    trained : tuple of (system, size)
-    accuracy : mapping of data set and system to Figure
-    ranks : mapping of system to float
-        The mean rank over all people.
-    critical_difference : float
-    tests : mapping of scope to comparisons
-        Of our system, over everyone and in each data set.
-    """
+    """Systems that are compared with each other."""
 
     trained: tuple[Trained, ...]
-    accuracy: Mapping[str, Mapping[str, Figure]]
-    ranks: Mapping[str, float]
+    accuracy: Mapping[str, Mapping[str, Figure]]  # by data set and system
+    ranks: Mapping[str, float]  # the mean over people
     critical_difference: float
-    tests: Mapping[str, Sequence[Comparison]]
+    tests: Mapping[str, Sequence[Comparison]]  # of ours, over everyone and in each data set
 
 
 @dataclass(frozen=True)
