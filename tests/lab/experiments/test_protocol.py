@@ -239,7 +239,7 @@ def test_no_step_of_the_test_stream_is_within_a_window_of_a_given_step(person, o
     steps = numbers_of(streams.test.values, parts)
     distance = np.abs(steps[:, None] - given_steps)
     assert (distance > width)[recording[steps][:, None] == recording[given_steps]].all()
-    # A stretch of the test stream is a stretch of the stream: nothing is joined in between.
+    # A segment of the test stream is a segment of the stream: nothing is joined in between.
     joined = streams.test.recordings[1:] == streams.test.recordings[:-1]
     assert (np.diff(steps)[joined] == 1).all()
     assert (np.diff(recording[steps])[joined] == 0).all()

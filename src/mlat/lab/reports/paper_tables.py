@@ -400,19 +400,19 @@ def section_lines(figures: PaperFigures, protocol: str) -> list[str]:
     """The tables of one protocol, its ranks and tests."""
     section, n_few = figures.protocols[protocol], figures.settings["windows_per_label"]
     # Where LDMLT learned from some of the windows only.
-    marks = {(name, "LDMLT"): "†" for name in figures.settings["ldmlt_windows_per_label"]}
+    daggers = {(name, "LDMLT"): "†" for name in figures.settings["ldmlt_windows_per_label"]}
     lines: list[str] = []
     if TABLE_2 in section.footings:
         lines += [f"### Table 2: rivals on {n_few} windows per label, MLAT on all", ""]
         lines += _accuracy_table(section.footings[TABLE_2], with_paper=True)
     if section.gains:
         lines += [f"### Table 3: what all windows gain over {n_few} per label", ""]
-        lines += _gains_table(section.gains, marks)
+        lines += _gains_table(section.gains, daggers)
     if ON_ALL in section.footings:
         lines += ["### Everyone on all windows", ""]
         lines += ["In Table 2 MLAT alone has all windows. Here everyone has.", ""]
-        lines += _accuracy_table(section.footings[ON_ALL], marks)
-        if any(data_set in section.footings[ON_ALL].accuracy for data_set, _ in marks):
+        lines += _accuracy_table(section.footings[ON_ALL], daggers)
+        if any(data_set in section.footings[ON_ALL].accuracy for data_set, _ in daggers):
             lines += [
                 "† LDMLT learned its metric from 200 evenly spaced windows per label and searched "
                 "all: its learning grows with the square of their number.",
@@ -481,18 +481,18 @@ def _learning_lines(results: Sequence[Result], figures: PaperFigures) -> list[st
     return [*lines, WHY_LEARNING_LOSES, ""]
 
 
-Marks = Mapping[tuple[str, str], str]  # by data set and system
+Daggers = Mapping[tuple[str, str], str]  # by data set and system
 
 
 def _accuracy_table(
-    footing: Footing, marks: Marks | None = None, *, with_paper: bool = False
+    footing: Footing, daggers: Daggers | None = None, *, with_paper: bool = False
 ) -> list[str]:
     """Accuracy by set and system, with deviation, interval and the paper's figure."""
-    systems, marks = [name for name, _ in footing.trained], marks or {}
+    systems, daggers = [name for name, _ in footing.trained], daggers or {}
     rows = []
     for data_set, figures in footing.accuracy.items():
         best = max(round(figure.mean, 1) for figure in figures.values())
-        cells = [mean_cell(figures[n], best) + marks.get((data_set, n), "") for n in systems]
+        cells = [mean_cell(figures[n], best) + daggers.get((data_set, n), "") for n in systems]
         rows += _set_rows(data_set, "accuracy", cells, figures)
         theirs = paper.TABLE_2.get(data_set)
         if with_paper and theirs is not None:
@@ -502,12 +502,12 @@ def _accuracy_table(
     return table(["", "", *map(system_title, systems)], rows, left=2)
 
 
-def _gains_table(gains: Mapping[str, Mapping[str, Figure]], marks: Marks) -> list[str]:
+def _gains_table(gains: Mapping[str, Mapping[str, Figure]], daggers: Daggers) -> list[str]:
     """Points gained from 100 windows per label to all, beside the paper's."""
     systems = list(next(iter(gains.values())))
     rows = []
     for data_set, figures in gains.items():
-        cells = [signed(figures[n].mean) + marks.get((data_set, n), "") for n in systems]
+        cells = [signed(figures[n].mean) + daggers.get((data_set, n), "") for n in systems]
         rows += _set_rows(data_set, "gain", cells, figures, sign=True)
         theirs = paper.TABLE_3.get(data_set)
         if theirs is not None:
@@ -585,7 +585,7 @@ it took. Ours were chosen so that ED, on one person of each set, lands near the 
 the rows comparable; it is no evidence for either side. What can be evidence is how the systems
 stand to each other.
 
-**What `within` measures.** With all windows of some stretch split at random in halves, a test
+**What `within` measures.** With all windows of some segment split at random in halves, a test
 window has a training window one or two steps before or after it nearly always, with eight or nine
 of its ten steps in common. Finding that one again is remembering, not recognising, and nearly every
 distance does it well. The paper's 97.5 to 99.5 on SCMA are of that size. Ten seconds of an activity
