@@ -317,8 +317,8 @@ def _opening(figures: BeyondFigures) -> list[str]:
         "steps before its first one. They look at the past only, and never at a given step: each "
         "segment of test steps is a recording of its own, more than a window away from all given "
         f"steps. {filtered} is the same model with its causal filter over the states: it looks at "
-        "all of the test segment up to the window's end. That helps where a state lasts, and no other "
-        "system here has it, so there are ranks with it and ranks without it.",
+        "all of the test segment up to the window's end. That helps where a state lasts, and no "
+        "other system here has it, so there are ranks with it and ranks without it.",
         "",
         *_windows_table(widths, settings["channels"]),
     ]
