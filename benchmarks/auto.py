@@ -1,11 +1,11 @@
-"""What ``metric="auto"`` is worth beside each fixed choice, on the development persons.
+"""What ``metric="auto"`` is worth beside each fixed choice, on the development people.
 
     python benchmarks/auto.py DATA [--runs 4]
 
-DATA is the folder of the UCI sets (see docs/datasets.md). The persons measured here are those that
+DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are those that
 the lifts, the rules of the search and their constants were chosen on. Accuracy in per cent on
 held-out observations of the same person (protocol ``holdout``), with windows of ten steps and of
-one second: the mean over persons of the mean over runs. Everyone sees the same splits as in
+one second: the mean over people of the mean over runs. Everyone sees the same splits as in
 ``mlat reproduce --table beyond``. CPU seconds are of one fit, on one thread.
 """
 
@@ -26,11 +26,10 @@ from threadpoolctl import threadpool_limits
 
 import mlat
 from mlat.classifier.selection import LIFTS, MOST_VALUES, NARROW, default_reach
-from mlat.lab.experiments.beyond import beyond_experiments
+from mlat.lab.experiments.experiment import Experiment
 from mlat.lab.experiments.people import uci_people
 from mlat.lab.experiments.protocol import Split, as_streams, split, split_seed
-from mlat.lab.experiments.runner import Experiment
-from mlat.lab.experiments.systems import DEVELOPMENT
+from mlat.lab.experiments.systems import DEVELOPMENT, beyond_experiments
 
 AUTO = "**auto**"
 
@@ -107,7 +106,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--runs", type=int, default=4)
     arguments = parser.parse_args()
-    people = [f"{name}:{person}" for name, persons in DEVELOPMENT.items() for person in persons]
+    people = [f"{name}:{person}" for name, names in DEVELOPMENT.items() for person in names]
     screen = Console(stderr=True)
     with threadpool_limits(1):
         experiments = beyond_experiments(uci_people(DEVELOPMENT, people, arguments.data))

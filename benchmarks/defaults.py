@@ -1,11 +1,11 @@
-"""What each default of MLAT is worth: one parameter at a time, on the development persons.
+"""What each default of MLAT is worth: one parameter at a time, on the development people.
 
     python benchmarks/defaults.py DATA [--out docs/defaults.md]
 
-DATA is the folder of the UCI sets (see docs/datasets.md). The persons measured here are kept for
+DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are kept for
 choosing defaults; the report of the experiments gives its figures with and without them. Accuracy
 is that of 1-NN on held-out observations of the same person (protocol ``holdout``, w = 10), in per
-cent, the mean over persons of the mean over runs.
+cent, the mean over people of the mean over runs.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/filter_delay.py DATA
 
 Synthetic streams with runs of 60, 200 and 600 steps, and the whole recordings of the development
-persons of SCMA, which switch eight times each. A classifier learns from other steps than those it
+people of SCMA, which switch eight times each. A classifier learns from other steps than those it
 is judged on, but for the given 510 of each label inside SCMA's recordings, which are left out.
 """
 

@@ -1,12 +1,19 @@
 """Small imitations of people and systems, in a module that worker processes can import quickly."""
 
+import re
 import time
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
-from mlat import InputError
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from mlat import InputError, sliding_windows
+from mlat.lab.experiments.experiment import ALL, Experiment, System, plan
 from mlat.lab.experiments.journal import Journal
 from mlat.lab.experiments.people import People
-from mlat.lab.experiments.runner import Experiment, plan, run_jobs
-from mlat.lab.experiments.systems import ALL, System
+from mlat.lab.experiments.runner import run_jobs
 from mlat.lab.rivals import EuclideanKNN, MetricKNN
 from mlat.metric.estimators import LMNN, MLAT
 from mlat.synthetic import rotating_states
@@ -73,3 +80,91 @@ def compute(exp, folder, n_workers=1, protocols=("holdout", "within"), n_runs=2,
         jobs = plan(exp, protocols, n_runs)
         results = run_jobs(exp, jobs, journal, n_workers=n_workers, on_done=on_done or done.append)
     return results, done
+
+
+# The table beyond, at both of its widths.
+
+
+class StreamKNN(BaseEstimator):
+    """Stands in for the classifier of streams: the nearest window, and the last five together."""
+
+    n_fits = 0
+
+    def __init__(self, width=10):
+        self.width = width
+
+    def fit(self, stream):
+        StreamKNN.n_fits += 1
+        windows = sliding_windows(stream, self.width)
+        self.knn_ = EuclideanKNN().fit(windows.X, windows.y)
+        self.selection_ = SimpleNamespace(chosen=f"{self.width} steps, Euclidean distance")
+        return self
+
+    def predict(self, stream, filtered=False):
+        windows = sliding_windows(stream, self.width, labelled=False)
+        states = np.full(len(stream), "", dtype=self.knn_.classes_.dtype)
+        ends = windows.start + self.width - 1
+        states[ends] = self.knn_.predict(windows.X)
+        if not filtered:
+            return states
+        last = [Counter(states[max(0, i - 4) : i + 1].tolist()) for i in range(len(states))]
+        return np.array([count.most_common(1)[0][0] for count in last])
+
+
+def thin(data_set, size):
+    # Not before: what the real systems need takes a moment to import.
+    from mlat.lab.experiments.systems import Decimated
+
+    return Decimated(EuclideanKNN(), most_steps=4)
+
+
+def _auto(data_set, size):
+    return StreamKNN()
+
+
+BEYOND = {
+    "ED": System("ED", _ed, (ALL,)),
+    "MDTW": System("MDTW", thin, (ALL,)),
+    "LMNN": System("LMNN", lmnn, (ALL,)),
+    "QUANT": System("QUANT", _ed, (ALL,)),
+    "MLAT-auto": System("MLAT-auto", _auto, (ALL,), on_streams=True),
+    "MLAT-auto-filtered": System(
+        "MLAT-auto-filtered", _auto, (ALL,), on_streams=True, filtered=True
+    ),
+}
+
+
+GROUPS = [("one", "p0"), ("one", "p1"), ("one", "p2"), ("two", "p7")]
+
+
+def beyond_experiments(people=None, python=None):
+    ten = experiment(BEYOND)
+    wide = {name: replace(p, width=6, given=42) for name, p in ten.people.items()}
+    return {"ten steps": ten, "one second": replace(ten, people=wide)}
+
+
+def run_all(exp, path, n_runs=1):
+    """Every system on all windows, as in the table beyond."""
+    with Journal(path) as journal:
+        return run_jobs(exp, plan(exp, ["holdout"], n_runs, [2]), journal)
+
+
+def timeless(results):
+    """Results without what differs from run to run."""
+    return [{k: v for k, v in r.items() if not k.endswith("seconds")} for r in results]
+
+
+def table_below(text, heading):
+    """The cells of the first table below a heading, without its head."""
+    after = text[text.index(heading) :]
+    lines = re.search(r"(?:^\|.*\|\n)+", after, re.MULTILINE).group().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def easy_windows(n=90, w=12, d=3, seed=0):
+    """Three labels that differ in level, and a channel that never moves."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 3
+    X = rng.normal(size=(n, w, d)) + 4 * codes[:, None, None]
+    X[:, :, -1] = 0.0
+    return X, np.array(["walk", "run", "sit"])[codes]

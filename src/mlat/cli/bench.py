@@ -7,15 +7,15 @@ from typing import Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import MissingPackageError
 
 app = typer.Typer(
     help="Speed and memory against the peers that are installed, as ratios in one run.",
     no_args_is_help=True,
 )
 
-# Everything after the name goes to the benchmark, which has options and help of its own: it is
-# imported when it is asked for, so that what it compares with need not be there for the rest.
+# Everything after the name goes to the benchmark, which has options and help of its own. It is
+# imported on use, so that the packages it compares with are needed by nobody else.
 _FORWARD: dict[str, Any] = {
     "allow_extra_args": True,
     "ignore_unknown_options": True,
@@ -56,7 +56,9 @@ def _run(name: str, context: typer.Context) -> None:
         main = import_module(module).main
     except ModuleNotFoundError as error:
         lacks = "itself" if error.name == module else str(error.name)
-        raise InputError(f"the benchmark {name} lacks {lacks}; install it and try again") from None
+        raise MissingPackageError(
+            f"the benchmark {name} lacks {lacks}; install it and try again"
+        ) from None
     benchmark = typer.Typer(add_completion=False)
     benchmark.command()(main)
     benchmark(context.args, prog_name=context.command_path, standalone_mode=False)

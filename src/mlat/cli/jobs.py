@@ -1,4 +1,4 @@
-"""Doing the jobs of an experiment where somebody watches: progress, time left, interrupts."""
+"""Running the jobs of an experiment at the command line: progress, time left, interrupts."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import InputError
+from ..lab.experiments.experiment import Experiment
 from ..lab.experiments.journal import Job, Journal, Result
-from ..lab.experiments.runner import Engine, Experiment, TimeLeft, run_jobs
+from ..lab.experiments.runner import Engine, TimeLeft, run_jobs
 
 SECONDS_BETWEEN_LINES = 15.0
 
 
 @dataclass(frozen=True)
-class Doers:
-    """Who does the jobs: some processes, or an engine that has as many of its own."""
+class Workers:
+    """What runs the jobs: some processes, or an engine that has as many workers of its own."""
 
     n_workers: int
     engine: Engine | None = None
 
 
 @contextmanager
-def doers(jobs: int | None, scheduler: str | None) -> Iterator[Doers]:
+def start_workers(jobs: int | None, scheduler: str | None) -> Iterator[Workers]:
     """Processes of this machine, or the workers of a Dask scheduler."""
     if scheduler is None:
-        yield Doers(jobs or n_processors())
+        yield Workers(jobs or n_processors())
         return
     if jobs is not None:
         raise InputError("--jobs is for processes here; with --scheduler its workers are counted")
@@ -40,13 +41,13 @@ def doers(jobs: int | None, scheduler: str | None) -> Iterator[Doers]:
     from ..lab.experiments.dask_jobs import dask_engine
 
     with connect(scheduler) as client:
-        yield Doers(sum(client.nthreads().values()), dask_engine(client))
+        yield Workers(sum(client.nthreads().values()), dask_engine(client))
 
 
 def do_jobs(
-    experiment: Experiment, jobs: list[Job], journal: Journal, by: Doers, title: str = ""
+    experiment: Experiment, jobs: list[Job], journal: Journal, workers: Workers, title: str = ""
 ) -> list[Result]:
-    """Do the jobs, with a bar on a terminal and with lines elsewhere.
+    """Run the jobs, with a progress bar on a terminal and with lines elsewhere.
 
     Parameters
     ----------
@@ -56,18 +57,17 @@ def do_jobs(
     keys = [(job, experiment.fingerprint(job)) for job in jobs]
     todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
     kept = len(jobs) - len(todo)
-    who = "processes" if by.engine is None else "threads of the Dask cluster"
-    counts = f"{len(jobs)} jobs, {kept} of them done before; {by.n_workers} {who}"
+    who = "processes" if workers.engine is None else "threads of the Dask cluster"
+    counts = f"{len(jobs)} jobs, {kept} of them done before; {workers.n_workers} {who}"
     typer.echo(f"{title}: {counts}" if title else counts, err=True)
-    asked = set(jobs)
-    stale = {job for job, _ in journal.results if job in asked} & set(todo)
+    stale = {job for job, _ in journal.results} & set(todo)
     if stale:
         typer.echo(
             f"{len(stale)} results in {journal.path} are of another version or other settings; "
             "they are computed anew",
             err=True,
         )
-    left = TimeLeft(todo, journal.results.values(), by.n_workers)
+    left = TimeLeft(todo, journal.results.values(), workers.n_workers)
     console = Console(stderr=True)
     try:
         with (
@@ -84,8 +84,8 @@ def do_jobs(
                 experiment,
                 jobs,
                 journal,
-                n_workers=by.n_workers,
-                engine=by.engine,
+                n_workers=workers.n_workers,
+                engine=workers.engine,
                 on_done=on_done,
             )
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""``mlat reproduce``: the paper's tables, with our figures beside the paper's."""
+"""``mlat reproduce``: its options. ``tables.py`` has the tables themselves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from ..lab.experiments.journal import Journal
-from ..lab.experiments.people import uci_people
-from ..lab.experiments.protocol import PROTOCOLS
-from ..lab.experiments.runner import Experiment, plan
-from .jobs import do_jobs, doers
-from .output import check_can_write, make_folder
 
 # People that no default was chosen on; one run of them under ``holdout`` takes a minute or two.
 QUICK_PEOPLE = ("scma:3", "scma:4", "arem:all", "emg:sub3", "vicon:sub4")
@@ -33,7 +27,7 @@ class TableChoice(StrEnum):
         return (2, 3) if self == TableChoice.BOTH else (int(self.value),)
 
 
-# Where results go, if nobody says.
+# The default folders of results.
 _FOLDERS = {TableChoice.BEYOND: "beyond", TableChoice.RELATED: "related"}
 
 
@@ -44,7 +38,7 @@ class ProtocolChoice(StrEnum):
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        return PROTOCOLS if self == ProtocolChoice.BOTH else (self.value,)
+        return ("holdout", "within") if self == ProtocolChoice.BOTH else (self.value,)
 
 
 def reproduce(
@@ -119,7 +113,6 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the paper's Tables 2 and 3, or ours; a stopped run goes on where it was."""
-    is_beyond = table is TableChoice.BEYOND
     _check_together(
         table,
         protocol,
@@ -131,59 +124,35 @@ def reproduce(
             "--runs-all": (TableChoice.RELATED, runs_all is not None),
         },
     )
-    folder = out or Path(_FOLDERS.get(table, "reproduction") + ("-quick" if quick else ""))
-    asked = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
-    if is_beyond:
-        # Not before: its rivals take a moment to import, which no other command should wait for.
-        from .beyond import reproduce_beyond
+    # Not before: the rivals take a moment to import, which no other command should wait for.
+    from ..lab.experiments.people import uci_people
+    from . import tables
 
-        reproduce_beyond(
-            uci_people(_names(sets), asked, data),
-            folder,
+    wanted = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
+    of_sets = uci_people(_names(sets), wanted, data)
+    folder = out or Path(_FOLDERS.get(table, "reproduction") + ("-quick" if quick else ""))
+    run = tables.Run(folder, report, quick, jobs, scheduler)
+    protocols = (protocol or ProtocolChoice("holdout" if quick else "both")).protocols
+    if table is TableChoice.BEYOND:
+        tables.reproduce_beyond(
+            of_sets,
+            run,
             runs=runs,
             runs_second=runs_second,
-            quick=quick,
             python=peer_python,
             systems=_names(systems),
             only_report=only_report,
-            jobs=jobs,
-            scheduler=scheduler,
-            report=report,
         )
-        return
-    chosen = protocol or (ProtocolChoice.HOLDOUT if quick else ProtocolChoice.BOTH)
-    if table is TableChoice.RELATED:
-        from .related import reproduce_related
-
-        reproduce_related(
-            uci_people(_names(sets), asked, data),
-            folder,
-            chosen.protocols,
-            runs=runs,
-            runs_all=runs_all,
-            quick=quick,
-            jobs=jobs,
-            scheduler=scheduler,
-            report=report,
-        )
-        return
-    experiment = Experiment(uci_people(_names(sets), asked, data))
-    todo = plan(experiment, chosen.protocols, runs or (1 if quick else 5), table.tables)
-    if report is not None:
-        check_can_write(report)
-    with doers(jobs, scheduler) as by, Journal(make_folder(folder) / "journal.jsonl") as journal:
-        results = do_jobs(experiment, todo, journal, by)
-    # Not before: a long run should not fail for what only its report needs.
-    from ..lab.reports.report import write_reports
-
-    for path in write_reports(results, experiment, table.tables, folder, report):
-        typer.echo(f"wrote {path}")
+    elif table is TableChoice.RELATED:
+        tables.reproduce_related(of_sets, run, protocols, runs=runs, runs_all=runs_all)
+    else:
+        tables.reproduce_paper(of_sets, run, table.tables, protocols, runs=runs)
 
 
 def _check_together(
     table: TableChoice, protocol: ProtocolChoice | None, **given: tuple[TableChoice, bool]
 ) -> None:
-    """Refuse an option that would go unheard.
+    """Refuse an option that would be ignored.
 
     Parameters
     ----------

@@ -1,210 +1,22 @@
-"""The table of the related systems: whom it holds, on which windows, and what it reports."""
-
-import csv
-import importlib
-import json
-import pickle
-import re
-import sys
-
-import numpy as np
-import pytest
-from typer.testing import CliRunner
+"""The report of the related systems; what the command writes is in test_reproduce_related.py."""
 
 from imitations import SMALL, experiment
-from mlat import sliding_windows
-from mlat.cli import app
-from mlat.lab.experiments import related
-from mlat.lab.experiments.related import NEED_TORCH, RELATED, on_all_windows, related_systems
-from mlat.lab.experiments.runner import Experiment, plan
-from mlat.lab.experiments.systems import ALL, FEW, SYSTEMS, System, describe
-from mlat.synthetic import rotating_states
-
-# The package's attribute of this name is the function.
-command = importlib.import_module("mlat.cli.reproduce")
-
-OURS = ["MLAT-paper", "MLAT"]
+from mlat.lab.experiments.experiment import System, plan
+from mlat.lab.experiments.journal import Journal
+from mlat.lab.experiments.runner import run_jobs
+from mlat.lab.reports.related import related_report
 
 
-def test_they_stand_among_the_rivals_of_table_2():
-    systems = related_systems()
-    assert list(systems) == ["ED", "MDTW", "LDMLT", "LMNN", *RELATED, *OURS]
-    assert all(systems[name] is SYSTEMS[name] for name in SYSTEMS)
-    assert [name for name, s in systems.items() if s.table_2_size == ALL] == OURS
-    assert list(related_systems(without=NEED_TORCH)) == [n for n in systems if n not in NEED_TORCH]
-
-
-def test_the_same_jobs_as_table_2_and_those_of_the_related():
-    exp = experiment()
-    with_related = experiment({**SMALL, "other": System("other", SMALL["ED"].make)})
-    ours = plan(exp, ["holdout", "within"], 2, [2])
-    jobs = plan(with_related, ["holdout", "within"], 2, [2])
-    assert [job for job in jobs if job.system != "other"] == ours
-    assert {job.size for job in jobs if job.system == "other"} == {FEW}
-    assert all(exp.fingerprint(job) == with_related.fingerprint(job) for job in ours)
-    everyone = plan(on_all_windows(with_related), ["holdout"], 1, [2])
-    assert {job.system for job in everyone} == {"ED", "LMNN", "other", "MLAT"}
-    assert {job.size for job in everyone} == {ALL}
-
-
-@pytest.mark.parametrize("name", RELATED)
-def test_each_is_made_for_a_worker_and_repeats(name):
-    if name in NEED_TORCH:
-        pytest.importorskip("torch")
-    make = pickle.loads(pickle.dumps(related_systems()[name])).make
-    stream = rotating_states({"on": 0.5, "back": -0.5}, n_channels=2, run_length=70, random_state=0)
-    windows = sliding_windows(stream, 5)
-    first, second = make("emg", FEW), make("emg", FEW)
-    assert describe(first) == describe(second)
-    assert first.n_jobs == 1, "processes are the parallelism"
-    for model in (first, second):
-        if "max_iter" in model.get_params():
-            model.set_params(max_iter=5)
-        model.fit(windows.X, windows.y, start=windows.start, run=windows.run)
-    found = [model.kneighbors(windows.X)[0] for model in (first, second)]
-    np.testing.assert_array_equal(*found)
-
-
-def test_targets_are_those_of_the_literature():
-    systems = related_systems()
-    assert systems["LMNN-DTW"].make("emg", ALL).get_params()["target_gap"] == 0
-    assert systems["LMNN-DTW"].make("emg", ALL).get_params()["push_weight"] == 0.5
-    assert systems["DECADE"].make("emg", ALL).get_params()["target_gap"] == 0
-
-
-# ---------------------------------------------------------------- the command
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, ["reproduce", "--table", "related", *map(str, arguments)])
-
-
-def imitate(monkeypatch, need_torch=()):
-    """The command on imitations: quick systems under the related systems' names."""
-    exp = experiment()
-    monkeypatch.setattr(command, "uci_people", lambda sets, people, data: exp.people)
-    rest = {name: SMALL[name] for name in ("ED", "LMNN")}
-    ours = {"MLAT": SMALL["MLAT"]}
-
-    def systems(without=()):
-        # LMNN-DTW has LMNN's results, DECADE and the LSTM those of ED.
-        makers = zip(RELATED, ("LMNN", "ED", "ED"), strict=True)
-        others = {
-            name: System(name, SMALL[like].make, needs="torch" if name in need_torch else None)
-            for name, like in makers
-        }
-        return {**rest, **{n: s for n, s in others.items() if n not in without}, **ours}
-
-    monkeypatch.setattr(related, "related_systems", systems)
-    monkeypatch.setattr(
-        related,
-        "Experiment",
-        lambda people, systems: Experiment(people, systems, width=4, n_few=10, n_test=15),
-    )
-
-
-@pytest.fixture
-def imitated(monkeypatch):
-    """Imitations, none of which needs PyTorch."""
-    imitate(monkeypatch)
-
-
-def test_the_report(imitated, tmp_path):
-    out, report = tmp_path / "out", tmp_path / "doc.md"
-    result = call("--out", out, "--runs", 2, "--runs-all", 1, "--jobs", 1, "--report", report)
-    assert result.exit_code == 0, result.output
-    # 4 people, 2 runs, 2 protocols, 6 systems; and 5 rivals on all windows of the first run.
-    assert f"{4 * 2 * 2 * 6 + 4 * 5} jobs, 0 of them done before" in result.output
-    text = report.read_text(encoding="utf-8")
-    assert text.startswith("# The related systems, on the windows of Table 2")
-    headings = re.findall(r"^##+ (.+)$", text, flags=re.MULTILINE)
-    assert headings == [
-        *["In short", "Holdout", "Table 2: rivals on 10 windows per label, MLAT on all"],
-        *["Ranks and tests over 4 groups", "Within"],
-        *["Table 2: rivals on 10 windows per label, MLAT on all", "Ranks and tests over 4 groups"],
-        *["All windows", "Everyone on all windows", "Ranks and tests over 4 groups"],
-        *["Pictures", "Labels left out", "Time"],
-    ]
-    pictures = re.findall(r"\]\((.+?\.png)\)", text)
-    assert len(pictures) == 2 + 2 + 1
-    assert all((tmp_path / path).stat().st_size > 1000 for path in pictures)
-    with open(out / "results.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 4 * 2 * 2 * 6 + 4 * 5, "MLAT's results are in both tables, and here once"
-    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    for part, footing, size, runs in (
-        ("table 2", "table 2", FEW, "01"),
-        ("all windows", "all windows", ALL, "0"),
-    ):
-        figures = summary[part]["protocols"]["holdout"]["footings"][footing]["accuracy"]["one"]
-        expected = [
-            float(row["accuracy"])
-            for row in rows
-            if row["system"] == "DECADE" and row["size"] == size and row["run"] in runs
-            and row["protocol"] == "holdout" and row["data_set"] == "one"
-        ]  # fmt: skip
-        assert figures["DECADE"]["mean"] == pytest.approx(np.mean(expected))
-        assert figures["DECADE"]["mean"] == figures["ED"]["mean"]
-        assert f"{figures['LMNN-DTW']['mean']:.1f}" in text
-    took = [float(row["fit_seconds"]) + float(row["predict_seconds"]) for row in rows
-            if row["system"] == "MLAT"]  # fmt: skip
-    assert re.search(rf"\| MLAT, ours \| all \|.*\| {sum(took) / 60:.1f} \|", text)
-
-
-def test_what_is_done_is_done(imitated, tmp_path):
-    call("--out", tmp_path, "--runs", 1, "--runs-all", 0, "--jobs", 1)
-    again = call("--out", tmp_path, "--runs", 1, "--jobs", 1)
-    assert f"{48 + 20} jobs, 48 of them done before" in again.output, again.output
-    assert "## All windows" in (tmp_path / "report.md").read_text(encoding="utf-8")
-
-
-def test_one_protocol(imitated, tmp_path):
-    result = call("--out", tmp_path, "--runs", 1, "--protocol", "within", "--jobs", 1)
-    assert result.exit_code == 0, result.output
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "## Within" in text
-    assert "## Holdout" not in text
-    assert "## All windows" not in text, "that is under holdout"
-
-
-def test_quick_is_one_run_of_holdout(imitated, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = call("--quick", "--jobs", 1)
-    assert "24 jobs" in result.output, result.output
-    assert (tmp_path / "related-quick" / "report.md").exists()
-
-
-def test_those_that_need_pytorch_say_so():
-    needs = {name: system.needs for name, system in related_systems().items()}
-    assert {name for name, package in needs.items() if package == "torch"} == set(NEED_TORCH)
-    assert set(needs.values()) == {None, "torch"}
-
-
-def test_without_pytorch_the_others_go_on(tmp_path, monkeypatch):
-    imitate(monkeypatch, need_torch=NEED_TORCH)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    result = call("--out", tmp_path, "--quick", "--jobs", 1)
-    assert result.exit_code == 0, result.output
-    assert "without DECADE, LSTM: either needs PyTorch" in result.stderr
-    assert "pip install 'mlat[deep]'" in result.stderr
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "LMNN-DTW" in text
-    assert "DECADE" not in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--runs-all", "-1"], "--runs-all"),
-        (["--runs-all", "1", "--protocol", "within"], "--runs-all is under holdout"),
-        (["--systems", "ED"], "--systems is for --table beyond"),
-        (["--table", "2", "--runs-all", "1"], "--runs-all is for --table related"),
-        (["--table", "beyond", "--runs-all", "1"], "--runs-all is for --table related"),
-    ],
-)
-def test_bad_input_is_one_line(imitated, tmp_path, arguments, line):
-    result = call("--out", tmp_path / "out", *arguments)
-    assert result.exit_code == 2
-    assert line in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert not (tmp_path / "out").exists()
+def test_a_result_of_both_footings_is_written_once(tmp_path):
+    exp = experiment({**SMALL, "DECADE": System("DECADE", SMALL["ED"].make)}, n_people=1)
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        few = run_jobs(exp, plan(exp, ["holdout"], 1, [2]), journal)
+        on_all = run_jobs(exp, plan(exp.on_all_windows(), ["holdout"], 1, [2]), journal)
+    report = related_report(few, on_all, exp)
+    assert len(list(report.results)) == 2 * (4 + 3), "MLAT is on all windows in both"
+    assert list(report.figures) == ["table 2", "all windows"]
+    assert list(related_report(few, [], exp).figures) == ["table 2"]
+    text = "\n".join(report.text([("a picture", "plots/a.png")]))
+    assert "![a picture](plots/a.png)" in text
+    assert "points to DECADE" in text
+    assert "points to ED" not in text, "in short are the related systems alone"

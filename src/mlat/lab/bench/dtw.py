@@ -5,7 +5,6 @@ CPU time, one thread: what is compared is the work, not the number of processors
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -20,7 +19,6 @@ import numpy as np
 import typer
 from numpy.lib.stride_tricks import sliding_window_view
 from rich.console import Console
-from rich.table import Table
 from scipy.signal import lfilter
 from threadpoolctl import threadpool_limits
 
@@ -30,6 +28,7 @@ from ...errors import InputError
 from ..rivals.knn import MDTW
 from ..rivals.ldmlt import LDMLT
 from . import dtw_peers
+from .output import table, write_json
 
 WIDTH = 10
 # Channels and training windows: the sizes of the paper's single accelerometer and of its motion
@@ -47,8 +46,8 @@ ONE_THREAD = dict.fromkeys(
 
 
 @dataclass(frozen=True)
-class Row:
-    """One system on one set of windows.
+class Search:
+    """The search of one system on one set of windows.
 
     ``ratio`` is its time over ours; ``agrees`` says whether every nearest distance is the same.
     """
@@ -114,8 +113,8 @@ def run(
     sizes: dict[int, int] | None = None,
     peer_python: str | None = None,
     seed: int = 0,
-) -> Iterator[Row]:
-    """The rows of the benchmark, as they are measured.
+) -> Iterator[Search]:
+    """The measurements, one after the other.
 
     Parameters
     ----------
@@ -137,12 +136,12 @@ def run(
             with threadpool_limits(1):
                 seconds = _timed(lambda: MDTW().fit(train, labels).kneighbors(test))  # noqa: B023
                 ours = MDTW().fit(train, labels).kneighbors(test)[0][:, 0]
-            yield Row(*where, "mlat MDTW", __version__, seconds, 1.0, True)
+            yield Search(*where, "mlat MDTW", __version__, seconds, 1.0, True)
             for peer in peers:
                 yield _peer_row(where, peer, train, test, ours, seconds, peer_python)
 
 
-def run_ldmlt(n: int = 700, channels: int = 27, seed: int = 0) -> Row:
+def run_ldmlt(n: int = 700, channels: int = 27, seed: int = 0) -> Search:
     """Learning time of LDMLT on ``n`` random windows of seven states."""
     X, _ = make_windows("stream", 7 * RUN, 7, channels, seed)
     rows = np.sort(np.random.default_rng(seed).choice(len(X), n, replace=False))
@@ -151,7 +150,7 @@ def run_ldmlt(n: int = 700, channels: int = 27, seed: int = 0) -> Row:
     with threadpool_limits(1):
         seconds = _timed(lambda: model.fit(X[rows], rows // RUN), repeats=1)
     cycles = f"{len(model.history_) - 1} cycles"
-    return Row("fit", channels, n, 0, "mlat LDMLT", __version__, seconds, None, None, cycles)
+    return Search("fit", channels, n, 0, "mlat LDMLT", __version__, seconds, None, None, cycles)
 
 
 def _timed(work: Callable[[], object], repeats: int = 3) -> float:
@@ -172,7 +171,7 @@ def _peer_row(
     ours: Floats,
     seconds: float,
     python: str | None,
-) -> Row:
+) -> Search:
     with tempfile.TemporaryDirectory() as folder:
         windows, result = Path(folder, "windows.npz"), Path(folder, "result.npz")
         np.savez(windows, train=train, test=test)
@@ -185,11 +184,11 @@ def _peer_row(
             raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
         if done.returncode:
             why = (done.stderr.strip() or "failed").splitlines()[-1]
-            return Row(*where, peer, "", None, None, None, why)
+            return Search(*where, peer, "", None, None, None, why)
         found = np.load(result)
         theirs = float(found["seconds"])
         agrees = bool(np.allclose(found["distances"], ours, rtol=1e-6, atol=1e-9))
-        return Row(*where, peer, str(found["version"]), theirs, theirs / seconds, agrees)
+        return Search(*where, peer, str(found["version"]), theirs, theirs / seconds, agrees)
 
 
 def main(
@@ -216,34 +215,30 @@ def main(
         console.print(f"[dim]{row.case} d={row.channels} {row.system}: {_seconds(row)}")
     if ldmlt:
         rows.append(run_ldmlt())
-    console.print(_table(rows))
-    if out is not None:
-        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-        part = out.with_name(out.name + ".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(out)
+    _show(rows, console)
+    write_json(out, [asdict(row) for row in rows])
 
 
-def _seconds(row: Row) -> str:
+def _seconds(row: Search) -> str:
     return row.note if row.seconds is None else f"{row.seconds:.3f} s"
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table(title="1-NN under dependent multivariate DTW, w=10, CPU time, one thread")
-    for name in ("case", "d", "windows", "system", "CPU s", "times ours", "same"):
-        left = name in ("case", "system")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
+def _show(rows: list[Search], console: Console) -> None:
+    cells = [
+        (
             row.case,
+            f"{row.system} {row.version}",
             str(row.channels),
             f"{row.n_test} × {row.n_train}" if row.n_test else str(row.n_train),
-            f"{row.system} {row.version}",
             "" if row.seconds is None else f"{row.seconds:.3f}",
             "" if row.ratio is None else f"{row.ratio:.1f}",
             {True: "yes", False: "no", None: ""}[row.agrees],
         )
-    return table
+        for row in rows
+    ]
+    title = "1-NN under dependent multivariate DTW, w=10, CPU time, one thread"
+    headings = ("case", "system", "d", "windows", "CPU s", "times ours", "same")
+    console.print(table(title, headings, cells, left=2))
 
 
 if __name__ == "__main__":

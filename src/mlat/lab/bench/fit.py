@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ...disk import atomic_write
 from ...errors import InputError
@@ -29,9 +28,7 @@ from ...stream.stream import Stream
 from ...stream.windows import Windows, sliding_windows
 from ...synthetic import rotating_states
 from . import fit_worker
-
-# -------------------------------------------------------------------- fit_problems
-# Seeded problems for the benchmark of learning.
+from .output import table, write_json
 
 
 @dataclass(frozen=True)
@@ -91,8 +88,8 @@ GROWTH_W = (10, 25, 50, 100, 200)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One fit.
+class Fit:
+    """One fit of one system.
 
     ``to_peer`` is when the loss first was as low as metric-learn's result, ``trace`` the CPU
     seconds and the loss at each iteration.
@@ -109,7 +106,7 @@ class Row:
     trace: list[tuple[float, float]] = field(default_factory=list, repr=False)
 
 
-def run_one(system: str, size: Size, *, python: str = sys.executable, threads: int = 1) -> Row:
+def run_one(system: str, size: Size, *, python: str = sys.executable, threads: int = 1) -> Fit:
     """Fit one system on one problem in a process of its own."""
     windows = make_windows(size)
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +127,7 @@ def run_one(system: str, size: Size, *, python: str = sys.executable, threads: i
         objective = report.get("loss")
         if components.exists():
             objective = _objective(windows, np.load(components))
-    return Row(
+    return Fit(
         str(size),
         system,
         report["seconds"],
@@ -153,9 +150,9 @@ def _objective(windows: Any, L: np.ndarray) -> float:
 
 def compare(
     peer_python: str | None, console: Console, sizes: dict[str, Size] | None = None
-) -> list[Row]:
+) -> list[Fit]:
     """All systems on the problems A and C."""
-    rows: list[Row] = []
+    rows: list[Fit] = []
     for name, size in (sizes or SIZES).items():
         console.print(f"problem {name}: {size}")
         peer_objective = None
@@ -178,7 +175,7 @@ def compare(
     return rows
 
 
-def growth(console: Console) -> list[Row]:
+def growth(console: Console) -> list[Fit]:
     """The filter solver and LMNN as windows become more, and longer."""
     rows = []
     for n in GROWTH_N:
@@ -191,7 +188,7 @@ def growth(console: Console) -> list[Row]:
     return rows
 
 
-def plot_growth(rows: list[Row], path: Path) -> None:
+def plot_growth(rows: list[Fit], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -220,13 +217,10 @@ def plot_growth(rows: list[Row], path: Path) -> None:
     plt.close(figure)
 
 
-def show(rows: list[Row], console: Console) -> None:
+def show(rows: list[Fit], console: Console) -> None:
     base: dict[str, float] = {r.problem: r.seconds for r in rows if r.system == "LMNN"}
-    table = Table(title="Learning a metric: CPU seconds on one thread")
-    for heading in ("problem", "system", "CPU s", "to peer's loss", "x LMNN", "loss", "it.", "MB"):
-        table.add_column(heading, justify="left" if heading in ("problem", "system") else "right")
-    for r in rows:
-        table.add_row(
+    cells = [
+        (
             r.problem,
             r.system,
             f"{r.seconds:.2f}",
@@ -236,7 +230,10 @@ def show(rows: list[Row], console: Console) -> None:
             str(r.n_iter),
             f"{r.peak_mb:.0f}",
         )
-    console.print(table)
+        for r in rows
+    ]
+    headings = ("problem", "system", "CPU s", "to peer's loss", "x LMNN", "loss", "it.", "MB")
+    console.print(table("Learning a metric: CPU seconds on one thread", headings, cells, left=2))
     for problem in dict.fromkeys(r.problem for r in rows):
         of = {r.system: r for r in rows if r.problem == problem}
         peer, ours = of.get("metric-learn"), of.get("LMNN to the end")
@@ -271,6 +268,4 @@ def main(
         grown = growth(console)
         plot_growth(grown, plot)
         rows += grown
-    if out is not None:
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps([asdict(r) for r in rows], indent=1))
+    write_json(out, [asdict(row) for row in rows])

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-Fit = tuple[float, Any, dict[str, Any]]
+Fitted = tuple[float, Any, dict[str, Any]]
 
 
-def mlat_fit(system: str, problem: dict[str, Any]) -> Fit:
+def mlat_fit(system: str, problem: dict[str, Any]) -> Fitted:
     import mlat
     from mlat import progress
 
@@ -54,7 +54,7 @@ def mlat_fit(system: str, problem: dict[str, Any]) -> Fit:
     return seconds, components, {"trace": trace, "n_iter": metric.n_iter_, "loss": metric.loss_}
 
 
-def metric_learn_fit(problem: dict[str, Any]) -> Fit:
+def metric_learn_fit(problem: dict[str, Any]) -> Fitted:
     from metric_learn import LMNN
 
     begin = time.process_time()
@@ -62,7 +62,7 @@ def metric_learn_fit(problem: dict[str, Any]) -> Fit:
     return time.process_time() - begin, metric.components_, {"n_iter": int(metric.n_iter_)}
 
 
-def pylmnn_fit(problem: dict[str, Any]) -> Fit:
+def pylmnn_fit(problem: dict[str, Any]) -> Fitted:
     from pylmnn import LargeMarginNearestNeighbor
 
     begin = time.process_time()

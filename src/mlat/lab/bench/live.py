@@ -1,12 +1,11 @@
 """Live classification: what a step costs, and how many streams one core carries.
 
 Everything is in one run and one thread. Steps to be compared are taken in turn, a few at a time,
-so that whatever else the machine does slows them alike.
+so that whatever else the machine does slows all of them equally.
 """
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from collections.abc import Callable
@@ -19,21 +18,17 @@ import typer
 from numba import njit
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
-from ...disk import atomic_write
 from ...live.search.incremental import FlatSearch
 from ...live.search.many import Many
 from ...metric.estimators import MLAT
 from ...stream.stream import Stream
 from ...synthetic import rotating_states
-
-# -------------------------------------------------------------------- live_problems
-# Models and streams for the benchmark of live classification.
+from .output import table, write_json
 
 N_STATES = 5
 PER_STATE = 501  # windows; 2,505 references in all
@@ -76,12 +71,11 @@ def live_values(n_steps: int, channels: int = CHANNELS, seed: int = 2) -> NDArra
     return values.astype(np.float64)
 
 
-# -------------------------------------------------------------------- live_soak
-# A soak: millions of steps through running sums, checked against distances worked out anew.
+# A soak: millions of steps through running sums, checked against distances computed anew.
 
 CHUNK = 1000
 CHECK = 100  # chunks between two checks
-WIDTH, CHANNELS = 10, 3
+SOAK_WIDTH, SOAK_CHANNELS = 10, 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class Soak:
     """What was seen at the checks.
 
     ``difference`` is the largest between a running squared distance and the exact one, ``share``
-    the largest share of the bound that any was, ``wrong`` how many states were not those of the
+    the largest fraction of the bound that any was, ``wrong`` how many states were not those of the
     exact search; memory in MB early on and at the end.
     """
 
@@ -105,10 +99,10 @@ class Soak:
 
 def soak(n_steps: int, console: Console | None = None) -> Soak:
     """Push so many steps through one search, in chunks."""
-    clf = model(WIDTH, None, channels=CHANNELS, n_states=3, per_state=100)
+    clf = model(SOAK_WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
     search = FlatSearch.of(clf)
     assert search is not None
-    pool = clf.features_.channels(live_values(50_000, CHANNELS))
+    pool = clf.features_.channels(live_values(50_000, SOAK_CHANNELS))
     rng = np.random.default_rng(3)
     state = search.start()
     n_chunks = -(-n_steps // CHUNK)
@@ -121,13 +115,13 @@ def soak(n_steps: int, console: Console | None = None) -> Soak:
         seen = pool[at : at + CHUNK] * (10.0 if chunk % 20 == 19 else 1.0)
         result = search.push(state, seen)
         if chunk % CHECK == CHECK - 1 or chunk == n_chunks - 1:
-            starts = np.arange(CHUNK - WIDTH + 1)
+            starts = np.arange(CHUNK - SOAK_WIDTH + 1)
             Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
             exact = clf.references_.by_class.query(Z)
-            apart = np.abs(result.nearest[WIDTH - 1 :] ** 2 - exact**2).max(axis=1)
+            apart = np.abs(result.nearest[SOAK_WIDTH - 1 :] ** 2 - exact**2).max(axis=1)
             difference = max(difference, float(apart.max()))
-            share = max(share, float((apart / result.bound[WIDTH - 1 :]).max()))
-            wrong += int((result.codes[WIDTH - 1 :] != exact.argmin(axis=1)).sum())
+            share = max(share, float((apart / result.bound[SOAK_WIDTH - 1 :]).max()))
+            wrong += int((result.codes[SOAK_WIDTH - 1 :] != exact.argmin(axis=1)).sum())
             checked += len(apart)
             early = early or resident_mb()
             if console is not None and (chunk + 1) % (10 * CHECK) == 0:
@@ -152,7 +146,6 @@ def resident_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-# -------------------------------------------------------------------- live_timing
 # How long live steps take: one stream, many streams in real time, and what memory allows.
 
 
@@ -179,7 +172,7 @@ class Ticks:
 def in_turn(
     steps: dict[str, Callable[[int], object]], rounds: int, per_round: int
 ) -> dict[str, float]:
-    """Seconds of each, a few at a time in turn: whatever else runs, slows all alike.
+    """Seconds of each, a few at a time in turn: whatever else runs, slows all equally.
 
     What a tenth of them took at most: steps that nothing interrupted.
     """
@@ -351,22 +344,20 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
 
 
 def show_steps(steps: Steps, console: Console) -> None:
-    table = Table(title=f"One step against {steps.n_references:,} references, d={CHANNELS}")
-    for heading in ("what", "µs", "ratio", "asked"):
-        table.add_column(heading, justify="left" if heading == "what" else "right")
     short, session = steps.short, steps.session
-    table.add_row("scikit-learn, brute force, one query", f"{steps.brute:.0f}", "", "")
+    rows = [("scikit-learn, brute force, one query", f"{steps.brute:.0f}", "", "")]
     for name, took in (("a session's step", session), ("its search alone", short)):
-        table.add_row(f"{name}, w=10", f"{took:.0f}", f"1/{steps.brute / took:.0f} of it", "1/5")
+        rows.append((f"{name}, w=10", f"{took:.0f}", f"1/{steps.brute / took:.0f} of it", "1/5"))
     for name, took, base in (
         (f"a session's step, w={LONG}, all taps", steps.session_long, session),
         (f"its search alone, w={LONG}, all taps", steps.long, short),
         (f"its search alone, w={LONG}, 20 taps", steps.long_few, short),
     ):
-        table.add_row(name, f"{took:.0f}", f"{took / base:.2f} of w=10", "1.5")
+        rows.append((name, f"{took:.0f}", f"{took / base:.2f} of w=10", "1.5"))
     ratio = f"search: {short / steps.read:.1f} of it"
-    table.add_row("reading the search's bytes", f"{steps.read:.0f}", ratio, "")
-    console.print(table)
+    rows.append(("reading the search's bytes", f"{steps.read:.0f}", ratio, ""))
+    title = f"One step against {steps.n_references:,} references, d={CHANNELS}"
+    console.print(table(title, ("what", "µs", "ratio", "goal"), rows))
     speed = steps.n_bytes / steps.read / 1e3
     console.print(
         f"a step moves {steps.n_bytes / 1e6:.2f} MB, at {steps.n_bytes / short / 1e3:.0f} GB/s of "
@@ -375,20 +366,18 @@ def show_steps(steps: Steps, console: Console) -> None:
 
 
 def show_ticks(ticks: Ticks, console: Console) -> None:
-    table = Table(
-        title=f"{ticks.n_streams} streams of {CHANNELS} channels at {ticks.rate:g} Hz, one core"
-    )
-    for heading in ("what", "measured", "asked"):
-        table.add_column(heading, justify="left" if heading == "what" else "right")
-    table.add_row("latency, median", f"{ticks.p50:.1f} ms", "")
-    table.add_row("latency, 99 in 100", f"{ticks.p99:.1f} ms", "20 ms")
-    table.add_row("latency, worst", f"{ticks.worst:.1f} ms", "")
-    table.add_row("median on a core of its own, by processor time", f"{ticks.own_p50:.1f} ms", "")
-    table.add_row("99 in 100 there", f"{ticks.own_p99:.1f} ms", "20 ms")
-    table.add_row("share of the core", f"{ticks.share:.0%}", "")
-    table.add_row("memory per stream", f"{ticks.bytes_per_stream / 1024:.1f} KB", "64 KB")
-    table.add_row("windows compared exactly", f"{ticks.exact:.2%}", "")
-    console.print(table)
+    rows = [
+        ("latency, median", f"{ticks.p50:.1f} ms", ""),
+        ("latency, 99 in 100", f"{ticks.p99:.1f} ms", "20 ms"),
+        ("latency, worst", f"{ticks.worst:.1f} ms", ""),
+        ("median on a core of its own, by processor time", f"{ticks.own_p50:.1f} ms", ""),
+        ("99 in 100 there", f"{ticks.own_p99:.1f} ms", "20 ms"),
+        ("fraction of the core", f"{ticks.share:.0%}", ""),
+        ("memory per stream", f"{ticks.bytes_per_stream / 1024:.1f} KB", "64 KB"),
+        ("windows compared exactly", f"{ticks.exact:.2%}", ""),
+    ]
+    title = f"{ticks.n_streams} streams of {CHANNELS} channels at {ticks.rate:g} Hz, one core"
+    console.print(table(title, ("what", "measured", "goal"), rows))
 
 
 def main(
@@ -425,6 +414,4 @@ def main(
             )
             figures["ticks"] = asdict(ticks)
             show_ticks(ticks, console)
-    if out is not None:
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps(figures, indent=1))
+    write_json(out, figures)

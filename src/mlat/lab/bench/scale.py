@@ -1,13 +1,12 @@
 """Learning on a Dask cluster of this machine against learning in one process.
 
-What is told of a cluster is measured on real worker processes of one thread each: seconds per
-iteration, the CPU seconds of the busiest worker, bytes moved per iteration, memory per worker. On
-a machine that is busy with other things the CPU seconds are the steadier figure.
+Measured on real worker processes of one thread each: seconds per iteration, the CPU seconds of the
+busiest worker, bytes moved per iteration, memory per worker. On a machine that is busy with other
+things the CPU seconds are the steadier figure.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import stat
@@ -22,20 +21,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from ... import progress
 from ...cluster.dask.client import connect, import_distributed
 from ...cluster.dask.fit import fit
-from ...disk import atomic_write
 from ...errors import InputError
 from ...metric.estimators import LMNN, MLAT
 from ...stream.windows import Windows
 from .fit import Size, make_windows
-
-# -------------------------------------------------------------------- traffic
-# How many bytes a process has sent and received over its open connections.
+from .output import table, write_json
 
 # Within Linux's tcp_info: acknowledged and received bytes.
 _ACKED = 120
@@ -69,8 +64,8 @@ SYSTEMS: dict[str, Callable[..., Any]] = {"filter": MLAT, "lmnn": LMNN}
 
 
 @dataclass(frozen=True)
-class Row:
-    """One fit; times are of one iteration but for ``begin``, memory is in MB.
+class ClusterFit:
+    """One fit, here or on workers; times are of one iteration but for ``begin``, memory in MB.
 
     Attributes
     ----------
@@ -125,14 +120,14 @@ class Clock:
         return seconds, cpu, moved
 
 
-def measure_here(system: str, windows: Windows, n_iter: int, name: str) -> tuple[Row, Any]:
+def measure_here(system: str, windows: Windows, n_iter: int, name: str) -> tuple[ClusterFit, Any]:
     """The fit in this process, on one thread."""
     metric = SYSTEMS[system](max_iter=n_iter, tol=0.0)
     clock = Clock()
     with progress.listen(clock), threadpool_limits(1):
         metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
     seconds, cpu, _ = clock.per_iteration()
-    row = Row(
+    row = ClusterFit(
         name,
         system,
         "local",
@@ -156,7 +151,7 @@ def measure_there(
     name: str,
     shards: int | None,
     here: Any,
-) -> Row:
+) -> ClusterFit:
     """The fit on the workers of a client."""
     metric = SYSTEMS[system](max_iter=n_iter, tol=0.0)
     client.run(_warm)
@@ -170,7 +165,7 @@ def measure_there(
     if here is not None:
         apart = np.linalg.norm(fitted.metric_ - here.metric_)
         off = float(apart / np.linalg.norm(here.metric_))
-    return Row(
+    return ClusterFit(
         name,
         system,
         f"{len(after)} workers" if len(after) > 1 else "1 worker",
@@ -206,28 +201,26 @@ def _warm() -> None:
         make(max_iter=2).fit(windows.X, windows.y, start=windows.start, run=windows.run)
 
 
-def show(rows: list[Row], console: Console) -> None:
-    table = Table(title=f"Learning on a Dask cluster, per iteration: {rows[0].problem}")
-    for heading in (
-        *("system", "where", "begin s", "s", "x local", "CPU s", "kB", "x pars", "MB", "off"),
-    ):
-        table.add_column(heading, justify="left" if heading in ("system", "where") else "right")
-    local = {(r.problem, r.system): r.seconds for r in rows if r.where == "local"}
-    for r in rows:
-        base = local.get((r.problem, r.system))
-        table.add_row(
+def show(rows: list[ClusterFit], console: Console) -> None:
+    local = {r.system: r.seconds for r in rows if r.where == "local"}
+    cells = [
+        (
             r.system,
             r.where,
             f"{r.begin:.1f}",
             f"{r.seconds:.2f}",
-            f"{r.seconds / base:.2f}" if base else "",
+            f"{r.seconds / local[r.system]:.2f}" if r.system in local else "",
             f"{r.cpu:.2f}",
             f"{r.moved / 1e3:.0f}" if r.moved else "",
             f"{r.moved / r.parameters:.1f}" if r.moved else "",
             f"{r.peak:.0f}",
             "" if r.off is None else f"{r.off:.0e}",
         )
-    console.print(table)
+        for r in rows
+    ]
+    title = f"Learning on a Dask cluster, per iteration: {rows[0].problem}"
+    headings = ("system", "where", "begin s", "s", "x local", "CPU s", "kB", "x pars", "MB", "off")
+    console.print(table(title, headings, cells, left=2))
 
 
 def main(
@@ -249,7 +242,7 @@ def main(
     distributed = import_distributed()
     size = Size(5, n // 5, channels, width)
     windows, name = make_windows(size), str(size)
-    rows: list[Row] = []
+    rows: list[ClusterFit] = []
     for one in system or list(SYSTEMS):
         if one not in SYSTEMS:
             raise InputError(f"no system {one!r}; there are {', '.join(SYSTEMS)}")
@@ -260,10 +253,10 @@ def main(
             rows.append(row)
         for count in [0] if scheduler else workers or [1, 2]:
             console.print(f"{name}: {one}, {scheduler or count}")
-            told = (one, windows, iterations, name, shards, here)
+            what = (one, windows, iterations, name, shards, here)
             if scheduler is not None:
                 with connect(scheduler) as client:
-                    rows.append(measure_there(client, *told))
+                    rows.append(measure_there(client, *what))
                 continue
             with (
                 distributed.LocalCluster(
@@ -274,8 +267,6 @@ def main(
                 ) as cluster,
                 distributed.Client(cluster, set_as_default=False) as client,
             ):
-                rows.append(measure_there(client, *told))
+                rows.append(measure_there(client, *what))
     show(rows, console)
-    if out is not None:
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    write_json(out, [asdict(row) for row in rows])

@@ -7,7 +7,6 @@ steps pushed in one process without Spark are the yardstick.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -20,17 +19,16 @@ import pyarrow as pa
 import typer
 from pyarrow import parquet
 from rich.console import Console
-from rich.table import Table
 
 from ...classifier.classifier import StreamClassifier
 from ...cluster.spark.sessions import local_spark, spark_wait
 from ...cluster.spark.streams import DEFAULTS, spark_classify
-from ...disk import atomic_write
 from ...errors import InputError
 from ...live.core.model import LiveModel
 from ...live.core.steps import Steps
 from ...metric.estimators import MLAT
 from ...synthetic import rotating_states
+from .output import table, write_json
 
 STORES = {
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -40,7 +38,7 @@ STORE = "spark.sql.streaming.stateStore."
 
 
 @dataclass(frozen=True)
-class Row:
+class Query:
     """One query; the first batch, which starts the workers, is not in the times.
 
     Attributes
@@ -110,7 +108,7 @@ def push_alone(clf: StreamClassifier, search: str, rows: int) -> tuple[float, by
 
 def measure(
     spark: Any, clf: StreamClassifier, store: str, search: str, keys: int, rows: int, batches: int
-) -> Row:
+) -> Query:
     """One query over so many keys."""
     channels = len(clf.channels_)
     pushed, state = push_alone(clf, search, rows)
@@ -130,7 +128,7 @@ def measure(
     seconds = float(np.median([p["durationMs"]["triggerExecution"] for p in progress])) / 1e3
     held = progress[-1]["stateOperators"][0]["memoryUsedBytes"] / keys
     jvm, python = 1e3 * cpu / batches / keys
-    return Row(
+    return Query(
         *(store, LiveModel(clf, search=search).search, keys, rows, seconds, keys * rows / seconds),
         *(pushed, float(python), float(jvm), len(state), held, written / keys / (batches + 1)),
     )
@@ -184,23 +182,20 @@ def _cpu(spark: Any) -> Any:
     return np.array([used.get(jvm, 0), workers]) / os.sysconf("SC_CLK_TCK")
 
 
-def show(rows: list[Row], console: Console, title: str) -> None:
-    table = Table(title=title)
-    for heading in ("state store", "search"):
-        table.add_column(heading)
-    for heading in (
-        *("keys", "rows/key", "s/batch", "rows/s", "alone"),
-        *("python ms", "jvm ms"),
-        *("state B", "held B", "written B"),
-    ):
-        table.add_column(heading, justify="right")
-    for r in rows:
-        table.add_row(
+def show(rows: list[Query], console: Console, title: str) -> None:
+    headings = (
+        *("state store", "search", "keys", "rows/key", "s/batch", "rows/s", "alone"),
+        *("python ms", "jvm ms", "state B", "held B", "written B"),
+    )
+    cells = [
+        (
             *(r.store, r.search, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate:,.0f}"),
             *(f"{r.pushed:,.0f}", f"{r.python:.2f}", f"{r.jvm:.2f}", f"{r.state:,}"),
             *(f"{r.held:,.0f}", f"{r.written:,.0f}"),
         )
-    console.print(table)
+        for r in rows
+    ]
+    console.print(table(title, headings, cells, left=2))
 
 
 def main(
@@ -221,7 +216,7 @@ def main(
         if one not in STORES:
             raise InputError(f"no state store {one!r}; there are {', '.join(STORES)}")
     clf = make_model(channels, width)
-    found: list[Row] = []
+    found: list[Query] = []
     spark = local_spark(cores, memory=memory, spark_log_level="ERROR")
     try:
         spark.conf.set(STORE + "rocksdb.changelogCheckpointing.enabled", "true")
@@ -235,6 +230,4 @@ def main(
         spark.stop()
     title = f"Keyed streams on Spark, {cores} cores: d={channels}, w={width}, "
     show(found, console, title + f"{len(clf.windows_)} references")
-    if out is not None:
-        with atomic_write(out) as temporary:
-            temporary.write_text(json.dumps([asdict(row) for row in found], indent=1))
+    write_json(out, [asdict(row) for row in found])

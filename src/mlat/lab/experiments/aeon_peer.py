@@ -1,4 +1,4 @@
-"""Classifiers of the library aeon, which pins numpy and numba, through another Python."""
+"""Classifiers of the library aeon, which pins numpy and numba, in another Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ...checks import Floats, Ints
-from ...errors import InputError
+from ...errors import InputError, MissingPackageError, WorkerError
 from ...stream.windows import check_finite
 from . import aeon_worker
 from .aeon_worker import METHODS
@@ -35,13 +35,13 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 class AeonPeer(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of aeon, with aeon's own settings, on one thread and with ``random_state=0``.
 
-    It works in a process of its own, one for each Python, which is kept until this process ends:
-    to start it takes seconds. Windows and labels go there and back as ``.npy`` files, so nothing
-    is pickled. That process keeps the last model only. To predict with an earlier one is possible,
-    but learns it once more.
+    It runs in a worker process, one for each Python, which is kept until this process ends: to
+    start it takes seconds. Windows and labels are exchanged as ``.npy`` files, so nothing is
+    pickled. The worker keeps the last model only. An earlier one can still predict, but is fitted
+    again first.
 
-    Windows that are shorter than the method can take are made longer by repeating their last step:
-    MiniRocket needs 9 steps, QUANT 3 and MultiRocket-Hydra 10.
+    Windows that are too short for the method are extended by repeating their last step: MiniRocket
+    needs 9 steps, QUANT 3 and MultiRocket-Hydra 10.
 
     Parameters
     ----------
@@ -110,7 +110,9 @@ def aeon_versions(python: str | None = None) -> dict[str, str | None]:
     Raises
     ------
     InputError
-        If there is no such Python or it has no aeon.
+        If there is no such Python.
+    MissingPackageError
+        If it has no aeon.
     """
     return dict(_worker_of(python).versions)
 
@@ -131,7 +133,7 @@ class _Worker:
         self._lock = threading.Lock()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         environment = {**os.environ, **dict.fromkeys(_THREADS, "1")}
-        # The folder of the script holds modules of ours, which must not pass for others' there.
+        # The script's folder holds modules of ours, which must not hide other packages there.
         environment["PYTHONSAFEPATH"] = "1"
         try:
             self.process = subprocess.Popen(
@@ -146,7 +148,7 @@ class _Worker:
             raise InputError(f"{python} does not run: {error.strerror}; {REMEDY}") from None
         answer = self._listen()
         if answer is None:
-            raise InputError(f"{python} has no aeon ({self._last_words()}); {REMEDY}")
+            raise MissingPackageError(f"{python} has no aeon ({self._last_words()}); {REMEDY}")
         self.versions: dict[str, str | None] = answer
 
     @property
@@ -156,7 +158,7 @@ class _Worker:
     def fit(self, name: str, windows: Floats, codes: Ints) -> str:
         """The new model's id, which no other model of any process has."""
         if METHODS[name].needs_torch and self.versions["torch"] is None:
-            raise InputError(f"{self.python} has no torch, which {name} needs; {REMEDY}")
+            raise MissingPackageError(f"{self.python} has no torch, which {name} needs; {REMEDY}")
         model = uuid.uuid4().hex
         with tempfile.TemporaryDirectory(prefix="mlat-") as folder:
             np.save(Path(folder, "X.npy"), windows, allow_pickle=False)
@@ -195,7 +197,7 @@ class _Worker:
                 self.end()  # else a late answer would be taken for that of the next job
                 raise
         if answer is None:
-            raise InputError(f"{name} died in {self.python}: {self._last_words()}")
+            raise WorkerError(f"{name} died in {self.python}: {self._last_words()}")
         if "error" in answer:
             raise InputError(f"{name} failed in {self.python}: {answer['error']}")
         return answer

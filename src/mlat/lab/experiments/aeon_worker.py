@@ -1,4 +1,4 @@
-"""Classifiers of the library aeon, in a process of their own; run as a script, by any Python.
+"""Classifiers of the library aeon in a worker process: a script that any Python can run.
 
 It needs numpy and aeon only, so aeon can live in an environment of its own. The first line it
 writes to stdout is a JSON object with the versions. Then it reads jobs, each a line of JSON on
@@ -74,7 +74,7 @@ def series(windows: Any, min_steps: int) -> Any:
 
 
 class Worker:
-    """Does jobs, and keeps the last model."""
+    """Runs jobs, and keeps the last model."""
 
     def __init__(self) -> None:
         self.model: Any = None

@@ -1,7 +1,7 @@
-"""What has been computed, kept line by line so that a killed run can go on.
+"""The journal of results: an append-only file, so that a killed run can go on.
 
-A line is one finished job as JSON. It is on the disk before the next job is counted as done; a
-line that was torn by a crash is not a result and is passed over.
+A line is one finished job as JSON. It is on the disk before the job counts as done. A line that
+was torn by a crash is not a result and is skipped.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from ...disk import lock
-from ...errors import DiskError, InputError
+from ...disk import disk_errors, flush_to_disk, lock
+from ...errors import DiskError
 
 
 class Job(NamedTuple):
@@ -27,7 +27,7 @@ class Job(NamedTuple):
     size: str
 
 
-# What a result says beside its job. A line that lacks one of these is not a result.
+# The fields of a result beside those of its job. A line that lacks one of them is not a result.
 FIELDS = (
     "fingerprint",
     "accuracy",
@@ -48,7 +48,7 @@ def job_of(result: Result) -> Job:
 
 
 class Journal:
-    """The results in a file, and a place to add more.
+    """The results in a file, which is locked for this process and takes more of them.
 
     Parameters
     ----------
@@ -58,18 +58,25 @@ class Journal:
     Attributes
     ----------
     results : dict of (Job, fingerprint) to Result
+
+    Raises
+    ------
+    DiskError
+        If the file cannot be opened, or another run has it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        try:
+        with disk_errors(self.path, "choose another folder"):
             # Read and append: what is there is never rewritten.
             self._file = open(self.path, "a+b")  # noqa: SIM115
-        except OSError as error:
-            raise InputError(
-                f"{self.path} cannot be written ({error.strerror}); choose another --out"
-            ) from None
-        self._lock()
+        try:
+            # Two runs that write to one journal would both do the same work.
+            in_use = f"{self.path} is in use by another run; wait for it, or choose another folder"
+            lock(self._file.fileno(), in_use)
+        except DiskError:
+            self._file.close()
+            raise
         self._file.seek(0)
         content = self._file.read()
         self.results = _parse_all(content)
@@ -93,40 +100,26 @@ class Journal:
         self.results[job_of(result), result["fingerprint"]] = result
 
     def _write(self, line: bytes) -> None:
-        try:
+        then = "what it holds already stays, and the same run goes on from there"
+        with disk_errors(self.path, then):
             self._file.write(line)
             self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise InputError(
-                f"{self.path} cannot be written ({error.strerror}); what it holds already stays, "
-                "and the same command goes on from there"
-            ) from None
-
-    def _lock(self) -> None:
-        """Two runs that write to one folder would both do the same work."""
-        try:
-            lock(
-                self._file.fileno(),
-                f"{self.path} is in use by another run; wait for it, or choose another folder",
-            )
-        except DiskError:
-            self._file.close()
-            raise
+            flush_to_disk(self._file.fileno())
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:
-    """What a journal holds, without writing to it: a run may be adding to it.
+    """What a journal holds, while a run may be adding to it; nothing if it does not exist.
 
-    A journal that does not exist holds nothing.
+    Raises
+    ------
+    DiskError
+        If it cannot be read.
     """
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError:
+    path = Path(path)
+    if not path.exists():
         return {}
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from None
-    return _parse_all(content)
+    with disk_errors(path):
+        return _parse_all(path.read_bytes())
 
 
 def _parse_all(content: bytes) -> Results:

@@ -1,4 +1,4 @@
-"""Whose streams the experiments run on: a set of people, and how to load one of them."""
+"""The people whose streams the experiments run on, and how to load one of them."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def uci_people(
         As for :func:`mlat.lab.datasets.load`.
     """
     chosen = [get_set(name) for name in (sets or datasets.SETS)]
-    asked = None if people is None else list(people)
-    _check_people(chosen, asked)
+    wanted = None if people is None else list(people)
+    _check_people(chosen, wanted)
     result = {}
     for uci in chosen:
-        names = uci.people if asked is None else _of_set(uci, asked)
+        names = uci.people if wanted is None else _of_set(uci, wanted)
         if not names:
             continue
-        open_set(uci, data).__exit__(None, None, None)  # missing data is said before any work
+        open_set(uci, data).__exit__(None, None, None)  # missing data is an error before any work
         activities = datasets.PAPER_ACTIVITIES.get(uci.name)
         result[uci.name] = People(
             names,
@@ -81,22 +81,22 @@ def _load_person(name: str, data: str | None, person: str) -> Stream:
     return datasets.load(name, data, [person], **options)[person]
 
 
-def _of_set(uci: datasets.UciSet, asked: list[str]) -> tuple[str, ...]:
-    """The people asked for that are of this set, in the set's own order."""
-    wanted = set()
-    for name in asked:
+def _of_set(uci: datasets.UciSet, wanted: list[str]) -> tuple[str, ...]:
+    """Those of the wanted people that are of this set, in the set's own order."""
+    names = set()
+    for name in wanted:
         of_set, _, person = name.rpartition(":")
         if not of_set or of_set.lower() == uci.name:
-            wanted |= {person, f"sub{person}"}
-    return tuple(person for person in uci.people if person in wanted)
+            names |= {person, f"sub{person}"}
+    return tuple(person for person in uci.people if person in names)
 
 
-def _check_people(chosen: list[datasets.UciSet], asked: list[str] | None) -> None:
-    if asked is None:
+def _check_people(chosen: list[datasets.UciSet], wanted: list[str] | None) -> None:
+    if wanted is None:
         return
-    if not asked:
-        raise InputError("no people asked for; leave --people out for everyone")
-    for name in asked:
+    if not wanted:
+        raise InputError("no people are named; leave people out for everyone")
+    for name in wanted:
         if not any(_of_set(uci, [name]) for uci in chosen):
             there = "; ".join(f"{uci.name} has {', '.join(uci.people)}" for uci in chosen)
             raise InputError(f"no person {name!r} in the chosen sets: {there}")

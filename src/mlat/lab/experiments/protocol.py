@@ -1,6 +1,6 @@
-"""Which windows a system learns from, and which it is judged on.
+"""Which windows a system learns from, and which it is tested on.
 
-A stretch of consecutive steps is *given* for each label. Under ``holdout`` the test windows come
+A segment of consecutive steps is *given* for each label. Under ``holdout`` the test windows come
 from the other steps of the same person, farther than a window from every given step. Under
 ``within`` the windows of the given steps themselves are split at random, so that a test window
 overlaps training windows: leaky, and kept because the field's figures are often of this kind.
@@ -17,66 +17,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Floats, Ints
+from ...checks import Bools, Floats, Ints
 from ...errors import InputError
 from ...stream.stream import Stream
 from ...stream.windows import Windows, sliding_windows
 
-# -------------------------------------------------------------------- split_streams
-# A split as two streams, for systems that take the stream and not its windows.
-#
-# What such a system computes at a step may reach further back than the window that ends there. So
-# the given steps of each label are a recording of their own, and so is every stretch of the other
-# steps that lies farther than a window from them: nothing reaches from one into the other.
-
-
-class SplitStreams(NamedTuple):
-    """What is learned from and what is judged.
-
-    Attributes
-    ----------
-    train : Stream
-        The given steps, with their states.
-    test : Stream
-        Without states.
-    ends : array of shape (n_test,)
-        The steps of ``test`` at which the test windows end, in their order.
-    """
-
-    train: Stream
-    test: Stream
-    ends: NDArray[np.int64]
-
-
-def as_streams(split: Split) -> SplitStreams:
-    """The two streams of a split under ``holdout``."""
-    values = split.train.values
-    given = list(split.given.items())
-    steps = np.concatenate([np.arange(start, stop) for _, (start, stop) in given])
-    lengths = [stop - start for _, (start, stop) in given]
-    train = Stream(
-        values[steps],
-        np.repeat([label for label, _ in given], lengths),
-        recordings=np.repeat(np.arange(len(given)), lengths),
-    )
-    apart = np.flatnonzero(split.apart)
-    recording = split.recording[apart]
-    begins = (np.diff(apart) != 1) | (np.diff(recording) != 0)
-    test = Stream(values[apart], recordings=np.concatenate([[0], np.cumsum(begins)]))
-    return SplitStreams(
-        train, test, np.searchsorted(apart, split.test.start + split.test.width - 1)
-    )
-
-
 PROTOCOLS = ("holdout", "within")
 
-# The share of each label's windows that is for training under ``within``.
+# The fraction of each label's windows that is for training under ``within``.
 WITHIN_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What is learned from and what is judged, with every channel scaled.
+    """Training and test windows, with every channel scaled.
 
     Attributes
     ----------
@@ -105,7 +59,7 @@ class Split:
     given: dict[Any, tuple[int, int]]
     mean: Floats
     scale: Floats
-    apart: NDArray[np.bool_]
+    apart: Bools
     recording: Ints
     left_out: dict[Any, str]
 
@@ -143,7 +97,7 @@ def split(
         with a missing value counts, but no window lies over it. None gives one whole recording.
     n_few : int
         Training windows per label for those who train on few. The given steps are drawn among
-        the stretches that have as many.
+        the segments that have as many.
     n_test : int
         Test windows per label, at most.
 
@@ -192,6 +146,48 @@ def split(
         ~near,
         recording,
         left_out,
+    )
+
+
+class SplitStreams(NamedTuple):
+    """A split under ``holdout`` as two streams, for systems that take streams and not windows.
+
+    Such a system may look further back from a step than the window that ends there. So the given
+    steps of each label are a recording of their own, and so is every segment of the other steps
+    that lies farther than a window from them: nothing reaches from one into the other.
+
+    Attributes
+    ----------
+    train : Stream
+        The given steps, with their states.
+    test : Stream
+        Without states.
+    ends : array of shape (n_test,)
+        The steps of ``test`` at which the test windows end, in their order.
+    """
+
+    train: Stream
+    test: Stream
+    ends: Ints
+
+
+def as_streams(split: Split) -> SplitStreams:
+    """The two streams of a split under ``holdout``."""
+    values = split.train.values
+    given = list(split.given.items())
+    steps = np.concatenate([np.arange(start, stop) for _, (start, stop) in given])
+    lengths = [stop - start for _, (start, stop) in given]
+    train = Stream(
+        values[steps],
+        np.repeat([label for label, _ in given], lengths),
+        recordings=np.repeat(np.arange(len(given)), lengths),
+    )
+    apart = np.flatnonzero(split.apart)
+    recording = split.recording[apart]
+    begins = (np.diff(apart) != 1) | (np.diff(recording) != 0)
+    test = Stream(values[apart], recordings=np.concatenate([[0], np.cumsum(begins)]))
+    return SplitStreams(
+        train, test, np.searchsorted(apart, split.test.start + split.test.width - 1)
     )
 
 
@@ -245,7 +241,7 @@ def _draw_given(
 
 
 def _candidates(begins: Ints, ends: Ints, given: int | None) -> tuple[Ints, Ints]:
-    """Every stretch [start, stop) that could be the given steps of a label."""
+    """Every segment [start, stop) that could be the given steps of a label."""
     if given is None:
         return begins, ends
     parts = [np.arange(b, e - given + 1) for b, e in zip(begins, ends, strict=True)]
@@ -253,14 +249,14 @@ def _candidates(begins: Ints, ends: Ints, given: int | None) -> tuple[Ints, Ints
     return start, start + given
 
 
-def _cover(given: dict[Any, tuple[int, int]], n_steps: int) -> NDArray[np.bool_]:
+def _cover(given: dict[Any, tuple[int, int]], n_steps: int) -> Bools:
     inside = np.zeros(n_steps, dtype=bool)
     for start, stop in given.values():
         inside[start:stop] = True
     return inside
 
 
-def _widened(inside: NDArray[np.bool_], recording: Ints, width: int) -> NDArray[np.bool_]:
+def _widened(inside: Bools, recording: Ints, width: int) -> Bools:
     """The steps inside, and those of the same recording at most ``width`` away from one."""
     near = inside.copy()
     for shift in range(1, width + 1):
@@ -270,9 +266,9 @@ def _widened(inside: NDArray[np.bool_], recording: Ints, width: int) -> NDArray[
     return near
 
 
-def _any_inside(mask: NDArray[np.bool_], start: Ints, width: int) -> NDArray[np.bool_]:
+def _any_inside(mask: Bools, start: Ints, width: int) -> Bools:
     before = np.concatenate([[0], np.cumsum(mask)])
-    overlap: NDArray[np.bool_] = before[start + width] > before[start]
+    overlap: Bools = before[start + width] > before[start]
     return overlap
 
 

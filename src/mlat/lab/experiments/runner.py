@@ -1,8 +1,7 @@
-"""Doing the jobs of an experiment, in parallel, and going on where a run stopped."""
+"""Running the jobs of an experiment, in parallel, and going on where a run stopped."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import multiprocessing
@@ -11,10 +10,9 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from functools import lru_cache
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
@@ -22,144 +20,14 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ... import __version__
-from ...errors import InputError
+from ...errors import InputError, WorkerError
 from ...stream.stream import Stream
 from ...stream.windows import Windows
+from .experiment import FEW, Experiment, describe
 from .journal import Job, Journal, Result, job_of
-from .people import People
-from .protocol import WITHIN_SHARE, Split, as_streams, split, split_seed
-from .systems import FEW, SYSTEMS, System, describe
-
-# -------------------------------------------------------------------- timing
-# How long the rest will take, from what the jobs so far took.
-
-
-class TimeLeft:
-    """An estimate that knows that systems and data sets differ.
-
-    Parameters
-    ----------
-    todo : iterable of Job
-    known : iterable of Result
-        Results of an earlier run, whose times are known.
-    n_workers : int
-    """
-
-    def __init__(self, todo: Iterable[Job], known: Iterable[Result], n_workers: int) -> None:
-        self._todo = Counter(_kinds(job)[0] for job in todo)
-        self._n_workers = n_workers
-        self._seconds: Counter[tuple[str, ...]] = Counter()
-        self._count: Counter[tuple[str, ...]] = Counter()
-        for result in known:
-            self._learn(result)
-
-    def done(self, result: Result) -> None:
-        self._learn(result)
-        self._todo[_kinds(job_of(result))[0]] -= 1
-
-    @property
-    def seconds(self) -> float | None:
-        """The estimate; None before anything is known."""
-        if not self._count:
-            return None
-        return sum(n * self._mean(kind) for kind, n in self._todo.items()) / self._n_workers
-
-    def _learn(self, result: Result) -> None:
-        for kind in _kinds(job_of(result)):
-            self._seconds[kind] += result["fit_seconds"] + result["predict_seconds"]
-            self._count[kind] += 1
-
-    def _mean(self, kind: tuple[str, ...]) -> float:
-        # Of the same set, system and size; else of the system and size in other sets; else of all.
-        for known in (kind, kind[:2], ()):
-            if self._count[known]:
-                return self._seconds[known] / self._count[known]
-        return 0.0
-
-
-def _kinds(job: Job) -> list[tuple[str, ...]]:
-    kind = (job.system, job.size, job.data_set, job.protocol)
-    return [kind, kind[:2], ()]
-
-
-class Judged(NamedTuple):
-    """The predicted labels, how long it took, and what the system chose, if it says so."""
-
-    predicted: NDArray[Any]
-    fit_seconds: float
-    predict_seconds: float
-    chosen: str | None = None
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Everything that decides a result.
-
-    Attributes
-    ----------
-    people : mapping of data set to People
-    systems : mapping of name to System
-    width, n_few, n_test : int
-        As for :func:`mlat.lab.experiments.protocol.split`.
-    """
-
-    people: Mapping[str, People]
-    systems: Mapping[str, System] = field(default_factory=lambda: SYSTEMS)
-    width: int = 10
-    n_few: int = 100
-    n_test: int = 500
-
-    def width_of(self, data_set: str) -> int:
-        """The steps per window of a set."""
-        return self.people[data_set].width or self.width
-
-    def fingerprint(self, job: Job) -> str:
-        """Changes with whatever could change the job's result, and with nothing else."""
-        people = self.people[job.data_set]
-        settings = {
-            "version": __version__,
-            "width": self.width_of(job.data_set),
-            "n_few": self.n_few,
-            "n_test": self.n_test,
-            "given": people.given,
-            "options": people.options,
-            "within_share": WITHIN_SHARE,
-            "system": describe(self.systems[job.system].make(job.data_set, job.size)),
-        }
-        text = json.dumps(settings, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
+from .protocol import Split, as_streams, split, split_seed
 
 Engine = Callable[[Experiment, Sequence[Job]], Iterator[Result]]
-
-
-def plan(
-    experiment: Experiment,
-    protocols: Sequence[str],
-    n_runs: int,
-    tables: Iterable[int] = (2, 3),
-) -> list[Job]:
-    """The jobs of the tables.
-
-    All people's first run comes first, then all second runs: a run that is stopped has something
-    of everyone, and ``n_runs`` can be lowered to what is done.
-    """
-    wanted = set(tables)
-    trained = [
-        (system.name, size)
-        for system in experiment.systems.values()
-        for size in system.sizes
-        if (2 in wanted and size == system.table_2_size) or (3 in wanted and system.is_rival)
-    ]
-    return [
-        Job(name, person, run, protocol, system, size)
-        for run in range(n_runs)
-        for name, people in experiment.people.items()
-        for person in people.names
-        for protocol in protocols
-        for system, size in trained
-    ]
 
 
 def run_jobs(
@@ -179,7 +47,12 @@ def run_jobs(
         From an experiment and jobs to their results, in any order; default processes of this
         machine, ``n_workers`` of them.
     on_done : callable
-        Told of each result as soon as it is in the journal.
+        Called with each result as soon as it is in the journal.
+
+    Raises
+    ------
+    WorkerError
+        If a process was killed.
     """
     keys = [(job, experiment.fingerprint(job)) for job in jobs]
     todo = [job for job, fingerprint in keys if (job, fingerprint) not in journal.results]
@@ -208,16 +81,25 @@ def _compute(experiment: Experiment, jobs: Sequence[Job], n_workers: int) -> Ite
         for future in as_completed([pool.submit(_do, job) for job in jobs]):
             yield future.result()
     except BrokenProcessPool:
-        raise InputError(
+        raise WorkerError(
             "a worker process was killed, perhaps for want of memory; what is done is kept: run "
-            "the same command again, with fewer --jobs"
+            "the same again, with fewer workers"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+class Outcome(NamedTuple):
+    """The predicted labels, how long it took, and what the system chose, if it says so."""
+
+    predicted: NDArray[Any]
+    fit_seconds: float
+    predict_seconds: float
+    chosen: str | None = None
+
+
 class Worker:
-    """Does jobs one after the other, and remembers the last stream and split."""
+    """Runs jobs one after the other, and remembers the last stream and split."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -228,16 +110,16 @@ class Worker:
 
     def do(self, job: Job) -> Result:
         with threadpool_limits(1):  # the processes are the parallelism
-            return self._judge(job)
+            return self._run(job)
 
-    def _judge(self, job: Job) -> Result:
+    def _run(self, job: Job) -> Result:
         parts = self.split(job.data_set, job.person, job.run, job.protocol)
         train = parts.train.take(parts.few) if job.size == FEW else parts.train
         test = parts.test
         system = self.experiment.systems[job.system]
-        judge = self._on_streams if system.on_streams else self._on_windows
-        judged = judge(job, train)
-        right = judged.predicted == test.y
+        run = self._on_streams if system.on_streams else self._on_windows
+        outcome = run(job, train)
+        right = outcome.predicted == test.y
         labels = list(parts.given)
         return {
             **job._asdict(),
@@ -248,12 +130,12 @@ class Worker:
             "n_train": len(train),
             "n_test": len(test),
             "left_out": {str(label): why for label, why in parts.left_out.items()},
-            "fit_seconds": round(judged.fit_seconds, 4),
-            "predict_seconds": round(judged.predict_seconds, 4),
-            **({} if judged.chosen is None else {"chosen": judged.chosen}),
+            "fit_seconds": round(outcome.fit_seconds, 4),
+            "predict_seconds": round(outcome.predict_seconds, 4),
+            **({} if outcome.chosen is None else {"chosen": outcome.chosen}),
         }
 
-    def _on_windows(self, job: Job, train: Windows) -> Judged:
+    def _on_windows(self, job: Job, train: Windows) -> Outcome:
         parts = self.split(job.data_set, job.person, job.run, job.protocol)
         X, classifier = train.X, self._make(job)
         accepted = inspect.signature(classifier.fit).parameters
@@ -262,9 +144,9 @@ class Worker:
         classifier.fit(X, train.y, **{k: v for k, v in when.items() if k in accepted})
         fitted = time.perf_counter()
         predicted = classifier.predict(parts.test.X)
-        return Judged(predicted, fitted - began, time.perf_counter() - fitted)
+        return Outcome(predicted, fitted - began, time.perf_counter() - fitted)
 
-    def _on_streams(self, job: Job, train: Windows) -> Judged:
+    def _on_streams(self, job: Job, train: Windows) -> Outcome:
         streams = as_streams(self.split(job.data_set, job.person, job.run, job.protocol))
         classifier, seconds = self._fit_on_stream(job, streams.train)
         began = time.perf_counter()
@@ -272,7 +154,7 @@ class Worker:
         predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
         took = time.perf_counter() - began
         chosen = getattr(getattr(classifier, "selection_", None), "chosen", None)
-        return Judged(predicted, seconds, took, None if chosen is None else str(chosen))
+        return Outcome(predicted, seconds, took, None if chosen is None else str(chosen))
 
     def _fit_on_stream(self, job: Job, train: Stream) -> tuple[Any, float]:
         """The fitted classifier and how long that took; with and without the filter it is one."""
@@ -327,3 +209,51 @@ def _die_with_parent() -> None:
 def _do(job: Job) -> Result:
     assert _worker is not None
     return _worker.do(job)
+
+
+class TimeLeft:
+    """An estimate that knows that systems and data sets differ.
+
+    Parameters
+    ----------
+    todo : iterable of Job
+    known : iterable of Result
+        Results of an earlier run, whose times are known.
+    n_workers : int
+    """
+
+    def __init__(self, todo: Iterable[Job], known: Iterable[Result], n_workers: int) -> None:
+        self._todo = Counter(_kinds(job)[0] for job in todo)
+        self._n_workers = n_workers
+        self._seconds: Counter[tuple[str, ...]] = Counter()
+        self._count: Counter[tuple[str, ...]] = Counter()
+        for result in known:
+            self._learn(result)
+
+    def done(self, result: Result) -> None:
+        self._learn(result)
+        self._todo[_kinds(job_of(result))[0]] -= 1
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimate; None before anything is known."""
+        if not self._count:
+            return None
+        return sum(n * self._mean(kind) for kind, n in self._todo.items()) / self._n_workers
+
+    def _learn(self, result: Result) -> None:
+        for kind in _kinds(job_of(result)):
+            self._seconds[kind] += result["fit_seconds"] + result["predict_seconds"]
+            self._count[kind] += 1
+
+    def _mean(self, kind: tuple[str, ...]) -> float:
+        # Of the same set, system and size; else of the system and size in other sets; else of all.
+        for known in (kind, kind[:2], ()):
+            if self._count[known]:
+                return self._seconds[known] / self._count[known]
+        return 0.0
+
+
+def _kinds(job: Job) -> list[tuple[str, ...]]:
+    kind = (job.system, job.size, job.data_set, job.protocol)
+    return [kind, kind[:2], ()]

@@ -1,68 +1,43 @@
-"""The pictures of a report."""
+"""The pictures of the reports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure as Picture
+from matplotlib.figure import Figure as Drawing
 
 from ...errors import InputError
 from ...metric.estimators import MLAT
 from ...plots.blocks import plot_blocks
-from ...plots.figure import INK, bare, save_figure, state_colours
+from ...plots.figure import FAINT, INK, bare, state_colours
 from ...plots.theorem1 import plot_theorem1
+from ..experiments.experiment import Experiment
 from ..experiments.protocol import split, split_seed
-from ..experiments.runner import Experiment
 from ..experiments.systems import DEVELOPMENT
 from ..rivals.knn import MetricKNN
-from . import paper
-from .summary import ON_ALL, TABLE_2, Footing, Section, Summary
-from .tables import cliques
+from .page import Picture
+from .paper import TABLE_2, set_title, system_title
+from .statistics import Figure, Footing, cliques
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (Rec. 709)
-DPI = 110  # small files: they are kept with the documentation
+
+BySet = Mapping[str, Mapping[str, Figure]]  # system, data set
+ByPerson = Mapping[str, Mapping[str, Mapping[str, float]]]  # system, data set, person
 
 
-def write_plots(
-    summary: Summary, experiment: Experiment, folder: Path
-) -> Iterator[tuple[str, Path]]:
-    """Draw everything into a folder; yields what each picture shows, and its file."""
-    yield from write_comparisons(summary, folder)
-    yield from _write_learned(experiment, folder)
-
-
-def write_comparisons(summary: Summary, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Draw how the systems stand to each other: accuracy by set, ranks by protocol."""
-    for data_set in summary.settings["people"]:
-        title = paper.set_title(data_set)
-        path = folder / f"accuracy-{data_set}.png"
-        save_figure(draw_accuracy(summary.protocols, data_set), path, dpi=DPI)
-        yield f"Accuracy on {title}, with 95 % intervals over people and the paper's figures", path
-    for protocol, section in summary.protocols.items():
-        if len(section.groups) > 1:
-            path = folder / f"critical-difference-{protocol}.png"
-            save_figure(draw_ranks(section), path, dpi=DPI)
-            yield f"Mean ranks under {protocol}, with Nemenyi's critical difference", path
-
-
-def draw_accuracy(protocols: Mapping[str, Section], data_set: str) -> Picture:
-    """Bars of one set, a panel for each protocol; the paper's figures as diamonds."""
-    footings = {
-        protocol: section.footings.get(TABLE_2) or section.footings[ON_ALL]
-        for protocol, section in protocols.items()
-    }
+def draw_bars(footings: Mapping[str, Footing], data_set: str) -> Drawing:
+    """Accuracy in one set, a panel for each protocol; the paper's figures as diamonds."""
     most = max(len(footing.ranks) for footing in footings.values())
-    width = max(5.2, 0.65 * most)  # names are not to run into each other
-    figure = Picture(figsize=(width * len(protocols), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(protocols), sharey=True, squeeze=False)[0]
+    width = max(5.2, 0.65 * most)  # names must not run into each other
+    figure = Drawing(figsize=(width * len(footings), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(footings), sharey=True, squeeze=False)[0]
     for ax, (protocol, footing) in zip(panels, footings.items(), strict=True):
         _draw_bars(ax, footing, data_set)
-        ax.set_title(f"{paper.set_title(data_set)}, {protocol}", fontsize=10, color=INK, loc="left")
+        ax.set_title(f"{set_title(data_set)}, {protocol}", fontsize=10, color=INK, loc="left")
     panels[0].set_ylabel("accuracy, %")
     return figure
 
@@ -76,35 +51,26 @@ def _draw_bars(ax: Axes, footing: Footing, data_set: str) -> None:
         if figure.low is not None and figure.high is not None:
             error = [[figure.mean - figure.low], [figure.high - figure.mean]]
             ax.errorbar(x, figure.mean, yerr=error, color=INK, capsize=3, linewidth=1)
-        theirs = paper.TABLE_2.get(data_set, {}).get(name)
+        theirs = TABLE_2.get(data_set, {}).get(name)
         if theirs is not None:
             label = None if x else "the paper"
             ax.plot(x, theirs[0], "D", c="white", mec=INK, markersize=5, label=label)
         ink = INK if np.dot(to_rgb(colour), LUMINANCE) > 0.6 else "white"
         ax.text(x, 2, f"{figure.mean:.1f}", ha="center", fontsize=8, color=ink)
-    ax.set_xticks(
-        range(len(names)), [re.sub(r",? |(?<=-)", "\n", paper.system_title(n)) for n in names]
-    )
+    ax.set_xticks(range(len(names)), [re.sub(r",? |(?<=-)", "\n", system_title(n)) for n in names])
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(0, 104)
-    if data_set in paper.TABLE_2:
+    if data_set in TABLE_2:
         ax.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 1))
     bare(ax)
 
 
-def draw_ranks(section: Section) -> Picture:
-    """Critical-difference diagrams (Demšar 2006), one for each footing."""
-    titles = {TABLE_2: "as in Table 2: MLAT alone on all windows", ON_ALL: "all on all windows"}
-    by_title = {titles[name]: footing for name, footing in section.footings.items()}
-    return draw_critical_differences(by_title, len(section.groups))
-
-
-def draw_critical_differences(footings: Mapping[str, Footing], n_groups: int) -> Picture:
+def draw_critical_differences(footings: Mapping[str, Footing], n_groups: int) -> Drawing:
     """A critical-difference diagram for each footing, below its title."""
     most = max(len(footing.ranks) for footing in footings.values())
     # Names stand in two columns: the more there are, the longer these are.
     height = 1.3 + 0.4 * ((most + 1) // 2)
-    figure = Picture(figsize=(7, height * len(footings)), layout="constrained")
+    figure = Drawing(figsize=(7, height * len(footings)), layout="constrained")
     panels = figure.subplots(len(footings), 1, squeeze=False)[:, 0]
     for ax, (title, footing) in zip(panels, footings.items(), strict=True):
         _draw_critical_difference(ax, footing)
@@ -130,7 +96,7 @@ def _draw_critical_difference(ax: Axes, footing: Footing) -> None:
         y = below - 0.35 * (i if left else n - 1 - i)
         edge = 0.95 if left else n + 0.05
         ax.plot([rank, rank, edge], [0, y, y], color=INK, linewidth=0.8)
-        text = f" {paper.system_title(name)}  {rank:.2f} "
+        text = f" {system_title(name)}  {rank:.2f} "
         ax.text(edge, y, text, ha="right" if left else "left", va="center", fontsize=8, color=INK)
     for i, (first, last) in enumerate(joined):
         y = -0.16 - 0.18 * i
@@ -143,13 +109,59 @@ def _draw_critical_difference(ax: Axes, footing: Footing) -> None:
     ax.set_axis_off()
 
 
-def _write_learned(experiment: Experiment, folder: Path) -> Iterator[tuple[str, Path]]:
-    """What the metric of one person looks like, and Theorem 1 on that person's runs."""
+def draw_dots(accuracy: ByPerson, figures: BySet, ours: Container[str]) -> Drawing:
+    """Everyone's accuracy, with means and intervals: a panel for each set, a row for each system.
+
+    Parameters
+    ----------
+    accuracy : mapping of system, data set and person to float
+    figures : mapping of system and data set to Figure
+    ours : container of str
+        The systems to highlight.
+    """
+    names = list(figures)
+    sets = list(dict.fromkeys(data_set for by in figures.values() for data_set in by))
+    size = (1.6 + 2.1 * len(sets), 0.9 + 0.27 * len(names))
+    figure = Drawing(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(sets), sharey=True, squeeze=False)[0]
+    for ax, data_set in zip(panels, sets, strict=True):
+        _draw_set(ax, accuracy, figures, ours, data_set)
+        ax.set_title(set_title(data_set), fontsize=10, color=INK, loc="left")
+        ax.set_xlabel("accuracy, %")
+    panels[0].set_yticks(range(len(names)), map(system_title, names))
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
+    return figure
+
+
+def _draw_set(
+    ax: Axes,
+    accuracy: ByPerson,
+    figures: BySet,
+    ours: Container[str],
+    data_set: str,
+) -> None:
+    for y, (name, by) in enumerate(figures.items()):
+        ax.axhline(y, color=FAINT, linewidth=0.5, zorder=0)
+        if data_set not in by:
+            continue
+        figure = by[data_set]
+        colour = state_colours(4)[3] if name in ours else INK
+        people = list(accuracy[name][data_set].values())
+        ax.plot(people, [y] * len(people), "o", color=FAINT, markersize=3, zorder=1)
+        if figure.low is not None and figure.high is not None:
+            ax.plot([figure.low, figure.high], [y, y], color=colour, linewidth=1.5)
+        ax.plot(figure.mean, y, "o", color=colour, markersize=5)
+    bare(ax, "top", "right", "left")
+    ax.tick_params(axis="y", length=0)
+
+
+def learned_pictures(experiment: Experiment) -> Iterator[Picture]:
+    """The metric of one person, and Theorem 1 on that person's runs."""
     data_set, person = _one_person(experiment)
     people = experiment.people[data_set]
     stream = people.load(person)
-    who = f"{paper.set_title(data_set)} {person}"
-    parts = split(
+    who = f"{set_title(data_set)} {person}"
+    train = split(
         stream,
         "holdout",
         split_seed(data_set, person, 0, "holdout"),
@@ -157,19 +169,16 @@ def _write_learned(experiment: Experiment, folder: Path) -> Iterator[tuple[str, 
         given=people.given,
         n_few=experiment.n_few,
         n_test=experiment.n_test,
-    )
-    train = parts.train
+    ).train
     learned = MetricKNN(metric=MLAT()).fit(train.X, train.y, start=train.start, run=train.run)
-    path = folder / "blocks.png"
-    save_figure(plot_blocks(learned.metric_, channels=stream.channels), path, dpi=DPI)
-    yield f"The blocks that our MLAT learned for {who}, holdout, first run", path
-    path = folder / "theorem-1.png"
+    title = f"The blocks that our MLAT learned for {who}, holdout, first run"
+    yield Picture(title, "blocks.png", plot_blocks(learned.metric_, channels=stream.channels))
     try:
         figure = plot_theorem1(stream, experiment.width)
     except InputError:  # no run is long enough to show it
         return
-    save_figure(figure, path, dpi=DPI)
-    yield f"Theorem 1: the residual against the length of the run, {who}", path
+    title = f"Theorem 1: the residual against the length of the run, {who}"
+    yield Picture(title, "theorem-1.png", figure)
 
 
 def _one_person(experiment: Experiment) -> tuple[str, str]:

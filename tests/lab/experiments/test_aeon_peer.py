@@ -1,8 +1,6 @@
-"""The classifiers that a person would use instead, on easy windows."""
+"""aeon in another Python: what goes there and back, and what is said when it fails."""
 
-import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -12,16 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from imitations import easy_windows
 from mlat import InputError
+from mlat.errors import MlatError
 from mlat.lab.experiments.aeon_peer import AeonPeer, aeon_versions
 from mlat.lab.experiments.aeon_worker import METHODS
-from mlat.lab.experiments.peers import makers
-from mlat.lab.experiments.systems import describe
-
-FLAT = ("SVM", "ExtraTrees", "Boosting")
 
 # Stands in for aeon where that is not installed: the nearest mean, and a note of each call.
 STUB = """
@@ -62,15 +57,6 @@ class MiniRocketClassifier:
 """
 
 
-def easy(n=90, w=12, d=3, seed=0):
-    """Three labels that differ in level, and a channel that never moves."""
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % 3
-    X = rng.normal(size=(n, w, d)) + 4 * codes[:, None, None]
-    X[:, :, -1] = 0.0
-    return X, np.array(["walk", "run", "sit"])[codes]
-
-
 def script(path, text):
     path.write_text(text)
     path.chmod(0o755)
@@ -95,43 +81,13 @@ def stub(tmp_path):
 
 
 def error_of(peer, first=0.0):
-    X, y = easy()
+    X, y = easy_windows()
     X[0, 0, 0] = first
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(MlatError) as caught:
         peer.fit(X, y)
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-# ---------------------------------------------------------------- all of them
-
-
-@pytest.mark.parametrize("name", FLAT)
-def test_the_flat_ones_learn(name):
-    X, y = easy()
-    test, right = easy(seed=1)
-    model = makers()[name]("emg", "all")
-    assert (model.fit(X, y).predict(test) == right).mean() > 0.95
-    assert set(model.classes_) == set(y)
-    again = clone(model).fit(X, y)
-    assert (again.predict(test) == model.predict(test)).all(), "nothing is left to chance"
-
-
-def test_descriptions_are_complete_distinct_and_the_same_in_every_process():
-    described = {name: describe(make("emg", "all")) for name, make in makers("peer/python").items()}
-    assert set(described) == {*FLAT, *METHODS}
-    texts = [json.dumps(d, sort_keys=True) for d in described.values()]
-    assert len(set(texts)) == len(texts)
-    assert not any(" at 0x" in text for text in texts)
-    assert described["SVM"]["classifier"]["C"] == 1.0, "defaults are part of it"
-    assert described["QUANT"] == {"class": "AeonPeer", "name": "QUANT", "python": "peer/python"}
-
-
-def test_makers_can_be_sent_to_other_processes():
-    there = pickle.loads(pickle.dumps(makers("x")))
-    assert there["QUANT"]("emg", "all").python == "x"
-    assert describe(there["SVM"]("emg", "all")) == describe(makers()["SVM"]("emg", "all"))
 
 
 # ---------------------------------------------------------------- the process of aeon
@@ -139,8 +95,8 @@ def test_makers_can_be_sent_to_other_processes():
 
 def test_windows_go_there_and_labels_come_back(stub):
     python, calls = stub
-    X, y = easy()
-    test, right = easy(seed=1)
+    X, y = easy_windows()
+    test, right = easy_windows(seed=1)
     peer = AeonPeer("MiniRocket", python).fit(X, y)
     assert (peer.predict(test) == right).all()
     assert peer.versions_ == aeon_versions(python)
@@ -150,7 +106,7 @@ def test_windows_go_there_and_labels_come_back(stub):
 
 def test_one_process_serves_all_and_an_earlier_model_is_learned_again(stub):
     python, calls = stub
-    X, y = easy()
+    X, y = easy_windows()
     numbers = np.where(y == "sit", 7, np.where(y == "run", 5, -2))
     first = AeonPeer("MiniRocket", python).fit(X, y)
     second = AeonPeer("MiniRocket", python).fit(X, numbers)
@@ -168,14 +124,14 @@ def test_one_process_serves_all_and_an_earlier_model_is_learned_again(stub):
 
 def test_short_windows_repeat_their_last_step(stub):
     python, calls = stub
-    X, y = easy(w=4, d=6)
+    X, y = easy_windows(w=4, d=6)
     assert (AeonPeer("MiniRocket", python).fit(X, y).predict(X) == y).all()
     assert {call[3] for call in calls()} == {"9"}
 
 
 def test_errors_of_a_job_are_one_line_and_the_process_lives_on(stub):
     python, calls = stub
-    X, y = easy()
+    X, y = easy_windows()
     peer = AeonPeer("MiniRocket", python)
     assert error_of(peer, 111) == f"MiniRocket failed in {python}: ValueError: no sense in this"
     assert (peer.fit(X, y).predict(X) == y).all()
@@ -184,7 +140,7 @@ def test_errors_of_a_job_are_one_line_and_the_process_lives_on(stub):
 
 def test_a_death_is_told_by_its_last_words(stub):
     python, _ = stub
-    X, y = easy()
+    X, y = easy_windows()
     peer = AeonPeer("MiniRocket", python)
     assert error_of(peer, 222) == f"MiniRocket died in {python}: last word"
     assert (peer.fit(X, y).predict(X) == y).all()
@@ -260,7 +216,7 @@ def test_torch_is_missed_by_those_that_need_it(stub, tmp_path):
 
 
 def test_bad_input_is_told_before_any_work():
-    X, y = easy()
+    X, y = easy_windows()
     with pytest.raises(InputError, match="there are MiniRocket, QUANT, MultiRocket-Hydra"):
         AeonPeer("Rocket").fit(X, y)
     with pytest.raises(InputError, match="90 windows need as many labels"):
@@ -275,7 +231,7 @@ def test_bad_input_is_told_before_any_work():
 
 
 def test_windows_of_another_shape_are_told(stub):
-    X, y = easy()
+    X, y = easy_windows()
     peer = AeonPeer("MiniRocket", stub[0]).fit(X, y)
     with pytest.raises(InputError, match=r"shape \(11, 3\) but MiniRocket was fitted on .*12, 3"):
         peer.predict(X[:, 1:])
@@ -295,8 +251,8 @@ PEER_PYTHON = os.environ.get("MLAT_PEER_PYTHON")
 @pytest.mark.parametrize("name", METHODS)
 def test_aeon_learns(name, shape):
     w, d = shape
-    X, y = easy(w=w, d=d)
-    test, right = easy(w=w, d=d, seed=1)
+    X, y = easy_windows(w=w, d=d)
+    test, right = easy_windows(w=w, d=d, seed=1)
     peer = AeonPeer(name, PEER_PYTHON).fit(X, y)
     predicted = peer.predict(test)
     assert (predicted == right).mean() > 0.9

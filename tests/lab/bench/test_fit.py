@@ -1,5 +1,6 @@
 """The benchmark of learning measures what it says, on a problem small enough for a test."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -30,8 +31,9 @@ def test_a_fit_in_a_process_of_its_own(system):
     assert row.system == system
     assert row.objective < start
     assert row.n_iter >= 1
-    assert 0 < row.seconds < 60
-    assert 50 < row.peak_mb < 2000
+    assert row.seconds > 0
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    assert own / 30 < row.peak_mb < 30 * own
 
 
 def test_a_peer_that_is_not_there_is_said():
@@ -41,7 +43,7 @@ def test_a_peer_that_is_not_there_is_said():
 
 def test_growth_is_drawn(tmp_path):
     rows = [
-        fit.Row(str(Size(5, n // 5, 8, w)), system, 1.0 * n * w, 1.0, 100.0, 10, 1.0)
+        fit.Fit(str(Size(5, n // 5, 8, w)), system, 1.0 * n * w, 1.0, 100.0, 10, 1.0)
         for system in ("LMNN", "MLAT filter")
         for n, w in [(n, 10) for n in fit.GROWTH_N] + [(1000, w) for w in fit.GROWTH_W]
     ]

@@ -1,70 +1,82 @@
-"""From single results to the figures of a table: means, deviations, intervals, ranks, tests."""
+"""From single results to figures: means, deviations, intervals, ranks and tests over people.
+
+Every table is made of these: a `Figure` is one entry, a `Footing` compares some systems with each
+other, a `Section` holds the footings over some people.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from ...checks import Floats
 from ..experiments.journal import Result
+from ..experiments.systems import DEVELOPMENT
 
 Group = tuple[str, str]  # data set and person
 Trained = tuple[str, str]  # system and size
 
 N_RESAMPLES = 10_000
 CONFIDENCE = 0.95
+EVERYONE = "all groups"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One entry of a table.
-
-    Attributes
-    ----------
-    mean : float
-        The mean over people of the mean over runs.
-    deviation : float or None
-        The standard deviation over a person's runs, root mean square over people; None with one
-        run.
-    low, high : float or None
-        The bootstrap interval of the mean over people; None with one person.
-    n_people : int
-    """
+    """One entry of a table: the mean over people of the mean over runs."""
 
     mean: float
-    deviation: float | None
-    low: float | None
+    deviation: float | None  # over a person's runs, root mean square over people; None with one run
+    low: float | None  # the bootstrap interval of the mean over people; None with one person
     high: float | None
     n_people: int
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A Wilcoxon signed-rank test of one system against another, over people.
-
-    Attributes
-    ----------
-    other : (system, size)
-    difference : float
-        The mean over people of how much the first is ahead, in points.
-    wins, losses, ties : int
-    p : float
-        Two-sided.
-    p_holm : float
-        The same, corrected for the number of systems compared with (Holm 1979).
-    """
+    """A two-sided Wilcoxon signed-rank test of one system against another, over people."""
 
     other: Trained
-    difference: float
+    difference: float  # the mean over people of how much the first is ahead, in points
     wins: int
     losses: int
     ties: int
     p: float
-    p_holm: float
+    p_holm: float  # corrected for the number of systems compared with (Holm 1979)
+
+    @property
+    def n_people(self) -> int:
+        return self.wins + self.losses + self.ties
+
+
+@dataclass(frozen=True)
+class Footing:
+    """Systems that are compared with each other."""
+
+    trained: tuple[Trained, ...]
+    accuracy: Mapping[str, Mapping[str, Figure]]  # by data set and system
+    ranks: Mapping[str, float]  # the mean over people
+    critical_difference: float
+    tests: Mapping[str, Sequence[Comparison]]  # of ours, over everyone and in each data set
+
+
+@dataclass(frozen=True)
+class Section:
+    """The figures over some people, on one or more footings."""
+
+    groups: tuple[Group, ...]
+    footings: Mapping[str, Footing]
+
+    @property
+    def data_sets(self) -> list[str]:
+        return list(dict.fromkeys(data_set for data_set, _ in self.groups))
 
 
 class Scores:
@@ -177,10 +189,96 @@ class Scores:
             )
         ]
 
+    def footing(self, trained: Sequence[Trained], ours: Trained) -> Footing:
+        """Compare systems that everyone has results of, and test ours against the others."""
+        tests = {}
+        if ours in trained:
+            others = [one for one in trained if one != ours]
+            scopes = {EVERYONE: None, **{data_set: data_set for data_set in self.data_sets}}
+            tests = {scope: self.compare(ours, others, within) for scope, within in scopes.items()}
+        return Footing(
+            tuple(trained),
+            {
+                data_set: {one[0]: self.figure(one, data_set) for one in trained}
+                for data_set in self.data_sets
+            },
+            dict(zip((name for name, _ in trained), self.ranks(trained).tolist(), strict=True)),
+            critical_difference(len(trained), len(self.groups)),
+            tests,
+        )
 
-def signed(points: float) -> str:
-    """Points with their sign, and none of them where they round to 0."""
-    return f"{round(points, 1) + 0.0:+.1f}" if round(points, 1) else "0.0"
+
+S = TypeVar("S", bound=Section)
+
+
+def sections_of(
+    results: Sequence[Result], protocol: str, make: Callable[[Scores], S]
+) -> tuple[S, S | None]:
+    """The section over everyone, and the one without the people the defaults were chosen on.
+
+    The second is None where it would be the first, or nobody.
+    """
+    everyone = Scores(results, protocol)
+    others = Scores(results, protocol, without=DEVELOPMENT)
+    fewer = 0 < len(others.groups) < len(everyone.groups)
+    return make(everyone), make(others) if fewer else None
+
+
+def left_out(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Which labels were left out, for whom and why, and in how many of the runs."""
+    # A label that somebody has and another was never recorded in is left out for the other.
+    labels: dict[str, dict[str, None]] = defaultdict(dict)
+    for result in results:
+        labels[result["data_set"]].update(dict.fromkeys([*result["total"], *result["left_out"]]))
+    seen: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    for result in results:
+        lacking = {
+            label: "no recording"
+            for label in labels[result["data_set"]]
+            if label not in result["total"]
+        }
+        for label, why in (lacking | result["left_out"]).items():
+            key = (result["protocol"], result["data_set"], result["person"], label, why)
+            seen[key].add(result["run"])
+    names = ("protocol", "data_set", "person", "label", "why")
+    return [{**dict(zip(names, key, strict=True)), "runs": len(runs)} for key, runs in seen.items()]
+
+
+def common_runs(results: Sequence[Result]) -> tuple[list[Result], int]:
+    """The results of as many runs as all systems have, and how many runs that is.
+
+    A system that lacks a run of somebody does not count for "all". Of such a system the results of
+    those people are kept who have as many runs.
+    """
+    runs: dict[str, dict[Group, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for result in results:
+        runs[result["system"]][result["data_set"], result["person"]].add(result["run"])
+    groups = {group for by in runs.values() for group in by}
+    first = {
+        system: {group: next(i for i in count() if i not in by[group]) for group in by}
+        for system, by in runs.items()
+    }
+    whole = [min(by.values()) for by in first.values() if by.keys() == groups]
+    n_runs = min((n for n in whole if n), default=1)
+    kept = [
+        result
+        for result in results
+        if result["run"] < n_runs
+        and first[result["system"]][result["data_set"], result["person"]] >= n_runs
+    ]
+    return kept, n_runs
+
+
+def median_seconds(results: Iterable[Result]) -> dict[Trained, dict[str, float]]:
+    """The median time of a fit, by system, size and data set."""
+    times: dict[Trained, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for result in results:
+        by_set = times[result["system"], result["size"]]
+        by_set[result["data_set"]].append(result["fit_seconds"])
+    return {
+        trained: {one: float(np.median(seconds)) for one, seconds in by_set.items()}
+        for trained, by_set in times.items()
+    }
 
 
 def _figure(by_run: list[Floats]) -> Figure:
@@ -221,12 +319,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def critical_difference(n_systems: int, n_groups: int) -> float:
     """The difference of mean ranks that the Nemenyi test takes for real (Demšar 2006)."""
-    q = float(stats.studentized_range.ppf(CONFIDENCE, n_systems, np.inf)) / np.sqrt(2)
-    return float(q * np.sqrt(n_systems * (n_systems + 1) / (6 * n_groups)))
+    return float(_nemenyi(n_systems) * np.sqrt(n_systems * (n_systems + 1) / (6 * n_groups)))
+
+
+@cache  # it takes seconds to compute
+def _nemenyi(n_systems: int) -> float:
+    return float(float(stats.studentized_range.ppf(CONFIDENCE, n_systems, np.inf)) / np.sqrt(2))
 
 
 def cliques(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """Maximal stretches [first, last] of sorted ranks that the difference does not tell apart."""
+    """Maximal intervals [first, last] of sorted ranks that are at most the difference apart."""
     order = sorted(ranks)
     found: list[tuple[int, int]] = []
     for first, rank in enumerate(order):

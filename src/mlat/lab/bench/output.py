@@ -1,0 +1,31 @@
+"""What the benchmarks share: a table on the terminal, and the measurements as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ...disk import atomic_write
+
+
+def table(
+    title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1
+) -> Table:
+    """A table; the first ``left`` columns are text, the others figures."""
+    result = Table(title=title)
+    for i, heading in enumerate(headings):
+        result.add_column(heading, justify="left" if i < left else "right")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """Write the measurements, if a path is given."""
+    if path is not None:
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

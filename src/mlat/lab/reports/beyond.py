@@ -1,0 +1,552 @@
+"""The table beyond the paper's: everyone on the same windows, whoever has results.
+
+Its journals need not be complete. A system that lacks somebody is shown, but has no rank.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import __version__
+from ...classifier.selection import longest_reach
+from ..experiments.experiment import ALL, Experiment, describe
+from ..experiments.journal import Result
+from ..experiments.systems import (
+    AUTO,
+    AUTO_FILTERED,
+    DEVELOPMENT,
+    ONE_SECOND,
+    TEN_STEPS,
+    Decimated,
+)
+from .page import (
+    COLUMNS,
+    NONE,
+    Links,
+    Picture,
+    Report,
+    interval_cell,
+    left_out_lines,
+    mean_cell,
+    p_cell,
+    picture_lines,
+    signed,
+    table,
+    wins_cell,
+    without_development_lines,
+)
+from .paper import set_title, system_title
+from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
+from .statistics import (
+    EVERYONE,
+    Footing,
+    Group,
+    Scores,
+    Section,
+    common_runs,
+    left_out,
+    median_seconds,
+    sections_of,
+)
+
+PROTOCOL = "holdout"
+
+# The filter looks at more than a window, so there are ranks with it and ranks without it.
+PLAIN, WITH_FILTER = "without the filter", "with the filter"
+RANK_TITLES = {PLAIN: "all but the filter", WITH_FILTER: "all"}
+OURS = {PLAIN: AUTO, WITH_FILTER: AUTO_FILTERED}
+
+# Points below the Euclidean distance from which choosing a metric counts as harm.
+HARM_POINTS = 2.0
+
+# Below this a difference counts as real, after Holm's correction.
+SIGNIFICANT = 0.05
+
+PARTLY = "†"
+HEADINGS = {TEN_STEPS: "Windows of ten steps", ONE_SECOND: "Windows of one second"}
+
+
+# Figures.
+
+
+@dataclass(frozen=True)
+class Harm:
+    """How MLAT-auto compares with the Euclidean distance, over the people who have both."""
+
+    by_set: Mapping[str, float]  # points ahead, the mean over people
+    n_groups: int
+    below: tuple[tuple[str, str, float], ...]  # set, person and points; the worst first
+
+
+@dataclass(frozen=True)
+class BeyondSection(Section):
+    """The figures over some people; footings are PLAIN and WITH_FILTER."""
+
+    people: ByPerson  # accuracy, the mean over runs
+    accuracy: BySet  # over those people of the set who have results of the system
+    lacking: Mapping[str, tuple[Group, ...]]  # who lacks results; such a system has no rank
+    harm: Harm | None
+
+
+@dataclass(frozen=True)
+class Width:
+    """The figures at one width of windows."""
+
+    n_runs: int  # as many as everyone has of every system that is compared
+    n_results: int  # of these runs
+    n_more: int  # of further runs, which are not reported
+    steps: Mapping[str, int]  # per window, by data set
+    reach: Mapping[str, int]  # how much further back MLAT-auto may look
+    every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
+    everyone: BeyondSection
+    without_development: BeyondSection | None
+    not_run: tuple[str, ...]  # systems without any result
+    nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
+    sizes: Mapping[str, int]  # how many people of each set the experiment has
+    seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
+    chosen: Mapping[str, Mapping[str, int]]  # how often MLAT-auto chose what, by data set
+    left_out: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class BeyondFigures:
+    """Everything in the report."""
+
+    settings: Mapping[str, Any]
+    widths: Mapping[str, Width]
+
+
+def summarise(
+    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
+) -> BeyondFigures:
+    """The figures at every width that has results."""
+    there = {name: found for name, found in results.items() if found}
+    any_one = next(iter(experiments.values()))
+    n_channels = {}
+    for name in dict.fromkeys(r["data_set"] for found in there.values() for r in found):
+        people = any_one.people[name]
+        n_channels[name] = people.load(people.names[0]).n_channels
+    settings = {
+        "version": __version__,
+        "protocol": PROTOCOL,
+        "test_windows_per_label": any_one.n_test,
+        "channels": n_channels,
+        "harm_points": HARM_POINTS,
+        "development": {name: list(people) for name, people in DEVELOPMENT.items()},
+        "systems": {name: describe(s.make("", ALL)) for name, s in any_one.systems.items()},
+    }
+    widths = {name: _width(found, experiments[name], n_channels) for name, found in there.items()}
+    return BeyondFigures(settings, widths)
+
+
+def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[str, int]) -> Width:
+    results, n_runs = common_runs(found)
+    seconds = {name: by_set for (name, _), by_set in median_seconds(results).items()}
+    systems = [name for name in experiment.systems if name in seconds]
+    everyone, others = sections_of(results, PROTOCOL, lambda scores: _section(scores, systems))
+    steps = {name: experiment.width_of(name) for name in everyone.data_sets}
+    every: dict[str, dict[str, int]] = {}
+    for name in systems:
+        made = experiment.systems[name].make("", ALL)
+        if isinstance(made, Decimated):
+            every[name] = {one: made.every(w, n_channels[one]) for one, w in steps.items()}
+    chosen: dict[str, Counter[str]] = defaultdict(Counter)
+    for result in results:
+        if result["system"] == AUTO and "chosen" in result:
+            chosen[result["data_set"]][result["chosen"]] += 1
+    planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
+    return Width(
+        n_runs,
+        len(results),
+        len(found) - len(results),
+        steps,
+        {name: longest_reach(width) for name, width in steps.items()},
+        every,
+        everyone,
+        others,
+        tuple(name for name in experiment.systems if name not in systems),
+        tuple(group for group in planned if group not in everyone.groups),
+        {one: len(by.names) for one, by in experiment.people.items()},
+        {name: seconds[name] for name in systems},
+        {name: dict(choices.most_common()) for name, choices in chosen.items()},
+        left_out(results),
+    )
+
+
+def _section(scores: Scores, systems: Sequence[str]) -> BeyondSection:
+    people = {
+        name: {
+            one: by for one in scores.data_sets if (by := scores.by_person((name, ALL), one))
+        }
+        for name in systems
+    }  # fmt: skip
+    lacking = {name: tuple(scores.lacking((name, ALL))) for name in systems}
+    whole = [(name, ALL) for name in systems if not lacking[name]]
+    plain = [one for one in whole if one[0] != AUTO_FILTERED]
+    footings = {}
+    if len(plain) > 1:
+        footings[PLAIN] = scores.footing(plain, (AUTO, ALL))
+    if len(whole) > max(1, len(plain)):
+        footings[WITH_FILTER] = scores.footing(whole, (AUTO_FILTERED, ALL))
+    return BeyondSection(
+        tuple(scores.groups),
+        footings,
+        people,
+        {name: {one: scores.figure((name, ALL), one) for one in by} for name, by in people.items()},
+        {name: groups for name, groups in lacking.items() if groups},
+        _harm(people),
+    )
+
+
+def _harm(people: ByPerson) -> Harm | None:
+    ours, theirs = people.get(AUTO, {}), people.get("ED", {})
+    ahead = {
+        # Two points are two points of test windows counted, however sums were rounded.
+        (data_set, person): round(mean - theirs[data_set][person], 9)
+        for data_set, by in ours.items()
+        for person, mean in by.items()
+        if person in theirs.get(data_set, {})
+    }
+    if not ahead:
+        return None
+    by_set: dict[str, list[float]] = defaultdict(list)
+    for (data_set, _), points in ahead.items():
+        by_set[data_set].append(points)
+    below = sorted((points, group) for group, points in ahead.items() if points < -HARM_POINTS)
+    return Harm(
+        {data_set: float(np.mean(points)) for data_set, points in by_set.items()},
+        len(ahead),
+        tuple((*group, points) for points, group in below),
+    )
+
+
+# The report.
+
+
+def beyond_report(
+    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
+) -> Report:
+    """The report of the table beyond the paper's.
+
+    Parameters
+    ----------
+    results : mapping of width to results
+        Of as many systems, people and runs as there are.
+    experiments : mapping of width to Experiment
+        With all systems, also those that were not run.
+    """
+    figures = summarise(results, experiments)
+    headline: list[str] = []
+    if TEN_STEPS in figures.widths:
+        section = figures.widths[TEN_STEPS].everyone
+        footing = section.footings.get(WITH_FILTER) or section.footings.get(PLAIN)
+        ranks = {} if footing is None else {"mean rank": footing}
+        headline = [*_accuracy_table(section, ranks), *_lacking_lines(section)]
+    return Report(
+        [{**result, "windows": name} for name, found in results.items() for result in found],
+        figures,
+        lambda: _draw(figures),
+        lambda links: text(figures, links),
+        headline,
+        ("windows", *COLUMNS, "chosen"),
+    )
+
+
+def _slug(title: str) -> str:
+    """The title of a width as a part of a file's name."""
+    return title.replace(" ", "-")
+
+
+def _draw(figures: BeyondFigures) -> Iterator[Picture]:
+    for title, width in figures.widths.items():
+        section = width.everyone
+        shows = f"Accuracy with windows of {title}: people, their mean and its 95 % interval"
+        drawing = draw_dots(section.people, section.accuracy, (AUTO, AUTO_FILTERED))
+        yield Picture(shows, f"accuracy-{_slug(title)}.png", drawing)
+        if len(section.groups) > 1 and section.footings:
+            shows = f"Mean ranks with windows of {title}, with Nemenyi's critical difference"
+            footings = {RANK_TITLES[name]: footing for name, footing in section.footings.items()}
+            drawing = draw_critical_differences(footings, len(section.groups))
+            yield Picture(shows, f"critical-difference-{_slug(title)}.png", drawing)
+
+
+def text(figures: BeyondFigures, links: Links) -> list[str]:
+    """The lines of the page."""
+    lines = [*_opening(figures), *_in_short_lines(figures)]
+    for title, width in figures.widths.items():
+        own = [(shows, path) for shows, path in links if path.endswith(f"-{_slug(title)}.png")]
+        lines += _width_lines(title, width, own)
+    for title in [title for title in HEADINGS if title not in figures.widths]:
+        lines += [f"## {HEADINGS[title]}", "", "Not run.", ""]
+    lines += ["## Labels left out", ""]
+    for title, width in figures.widths.items():
+        lines += [f"With windows of {title}:", "", *left_out_lines(width.left_out, width.n_runs)]
+    return lines
+
+
+def _opening(figures: BeyondFigures) -> list[str]:
+    settings, widths = figures.settings, figures.widths
+    runs = " and ".join(
+        f"{width.n_runs} run{'s' if width.n_runs > 1 else ''} of {len(width.everyone.groups)} "
+        f"people or groups with windows of {title}"
+        for title, width in widths.items()
+    )
+    auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
+    lines = [
+        "# Beyond the paper's tables: everyone on the same windows",
+        "",
+        f"Written by `mlat reproduce --table beyond` (mlat {settings['version']}): {runs}. "
+        "Everyone learns from the same given steps and is judged on the same test windows under "
+        "`holdout` (`docs/experiments.md`): of the same person, from other steps, more than a "
+        "window away from the given ones. With windows of a second more steps are given, so that "
+        "there are as many windows. Figures are percent of the test windows: the mean over people "
+        "of the mean over runs; ± is the standard deviation over the runs of a person (root mean "
+        "square over people).",
+        "",
+        "## What each system sees",
+        "",
+        f"All but {auto} see windows, all of those of the given steps, and classify a test window "
+        f"from its own steps alone. {auto}, which is `StreamClassifier` as it is, with nothing set "
+        "but the width, learns from the given steps as a stream. It chooses its features by the "
+        "given steps alone, and some of them reach further back than the window: at most *reach* "
+        "steps before its first one. They look at the past only, and never at a given step: each "
+        "segment of test steps is a recording of its own, more than a window away from all given "
+        f"steps. {filtered} is the same model with its causal filter over the states: it looks at "
+        "all of the test segment up to the window's end. That helps where a state lasts, and no "
+        "other system here has it, so there are ranks with it and ranks without it.",
+        "",
+        *_windows_table(widths, settings["channels"]),
+    ]
+    if any(m > 1 for w in widths.values() for by in w.every.values() for m in by.values()):
+        lines += [
+            "Where windows are long, those with an *m* above 1 see every m-th step of them, the "
+            "last step among these: dynamic time warping grows with the square of the steps, and "
+            "the learning of a metric over windows with the cube of their values, to hours for one "
+            "fit. All others see every step.",
+            "",
+        ]
+    return lines
+
+
+def _in_short_lines(figures: BeyondFigures) -> list[str]:
+    """Where ours stands among the others, and whom it is surely ahead of or behind."""
+    lines = []
+    for title, width in figures.widths.items():
+        for ours, footing in _tested(width.everyone):
+            rank = footing.ranks[ours]
+            place = 1 + sum(other < rank for other in footing.ranks.values())
+            line = (
+                f"- {HEADINGS[title]}: {system_title(ours)} has the mean rank {rank:.2f}, number "
+                f"{place} of {len(footing.ranks)}."
+            )
+            sure = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
+            for word, sign in (("ahead of", 1), ("behind", -1)):
+                others = [
+                    f"{system_title(test.other[0])} ({signed(test.difference)})"
+                    for test in sure
+                    if sign * test.difference > 0
+                ]
+                line += f" Significantly {word} {'; '.join(others) or 'nobody'}."
+            lines.append(line)
+    if not lines:
+        return []
+    rule = "Significant is what has p < 0.05 after Holm's correction; points are in brackets."
+    return ["## In short", "", rule, "", *lines, ""]
+
+
+def _tested(section: BeyondSection) -> Iterator[tuple[str, Footing]]:
+    """Our system and the footing it is tested on, where there is one."""
+    for name, footing in section.footings.items():
+        if footing.tests:
+            yield OURS[name], footing
+
+
+def _width_lines(title: str, width: Width, links: Links) -> list[str]:
+    section = width.everyone
+    lines = [f"## {HEADINGS[title]}", "", *_full_table(section), *_lacking_lines(section)]
+    if section.lacking:
+        lines += [
+            f"Who lacks results of somebody has no rank and no test; a figure with {PARTLY} is "
+            "over some of the people of the set and stands beside nobody's.",
+            "",
+        ]
+    if width.not_run:
+        lines += [f"Not run: {'; '.join(map(system_title, width.not_run))}.", ""]
+    if width.nobody:
+        lines += [f"No system was run on {_people_list(width.nobody, width.sizes)}.", ""]
+    if width.n_more:
+        lines += [
+            f"{width.n_more} results are not in these figures: they are of further runs, which not "
+            "everyone has.",
+            "",
+        ]
+    lines += _interval_table(section)
+    lines += picture_lines(links)
+    lines += _test_lines(section, "###")
+    if section.harm is not None:
+        lines += ["### No harm?", "", *_harm_lines(section.harm)]
+    if width.without_development is not None:
+        others = width.without_development
+        lines += [*without_development_lines(len(others.groups)), *_full_table(others)]
+        lines += _test_lines(others, "####")
+        if others.harm is not None:
+            lines += _harm_lines(others.harm)
+    lines += ["### Time", "", "The median over people and runs, on one thread.", ""]
+    lines += _seconds_table(width)
+    if width.chosen:
+        rows = [
+            [set_title(one), "; ".join(f"{what} ({n})" for what, n in choices.items())]
+            for one, choices in width.chosen.items()
+        ]
+        lines += [f"### What {system_title(AUTO)} chose", ""]
+        lines += table(["", "chosen (how often)"], rows, left=2)
+    return lines
+
+
+def _full_table(section: BeyondSection) -> list[str]:
+    footings = section.footings.items()
+    return _accuracy_table(section, {f"rank, {name}": footing for name, footing in footings})
+
+
+def _accuracy_table(section: BeyondSection, footings: Mapping[str, Footing]) -> list[str]:
+    """Accuracy by system and set, with mean ranks; what is not of everyone is marked."""
+    sizes = Counter(data_set for data_set, _ in section.groups)
+    best: dict[str, float] = {}
+    for by in section.accuracy.values():
+        for one, figure in by.items():
+            if figure.n_people == sizes[one]:  # else it is of other people, and no match
+                best[one] = max(best.get(one, 0.0), round(figure.mean, 1))
+    rows = []
+    for name, by in section.accuracy.items():
+        row = [_title(name, section)]
+        for one in section.data_sets:
+            if one not in by:
+                row.append(NONE)
+            elif by[one].n_people < sizes[one]:
+                row.append(f"{mean_cell(by[one], np.nan)} {PARTLY}")
+            else:
+                row.append(mean_cell(by[one], best[one]))
+        row += [_rank_cell(f.ranks.get(name), f.ranks.values()) for f in footings.values()]
+        rows.append(row)
+    return table(["", *map(set_title, section.data_sets), *footings], rows)
+
+
+def _rank_cell(rank: float | None, ranks: Iterable[float]) -> str:
+    if rank is None:
+        return NONE
+    cell = f"{rank:.2f}"
+    return f"**{cell}**" if cell == f"{min(ranks):.2f}" else cell
+
+
+def _interval_table(section: BeyondSection) -> list[str]:
+    """The bootstrap intervals, for the sets of more than one person."""
+    sets = [
+        one
+        for one in section.data_sets
+        if any(by[one].low is not None for by in section.accuracy.values() if one in by)
+    ]
+    if not sets:
+        return []
+    rows = [
+        [_title(name, section), *(interval_cell(by[one]) if one in by else NONE for one in sets)]
+        for name, by in section.accuracy.items()
+    ]
+    return table(["95 % interval", *map(set_title, sets)], rows)
+
+
+def _title(name: str, section: BeyondSection) -> str:
+    return system_title(name) + (f" {PARTLY}" if name in section.lacking else "")
+
+
+def _lacking_lines(section: BeyondSection) -> list[str]:
+    """Which systems have no rank, and of whom they have no results."""
+    sizes = Counter(data_set for data_set, _ in section.groups)
+    lines = [
+        f"- {PARTLY} {system_title(name)} not run on {_people_list(groups, sizes)}."
+        for name, groups in section.lacking.items()
+    ]
+    return [*lines, ""] if lines else []
+
+
+def _people_list(groups: Sequence[Group], sizes: Mapping[str, int]) -> str:
+    """People by set; only the set where it is all of them."""
+    parts = []
+    for one in dict.fromkeys(data_set for data_set, _ in groups):
+        people = [person for data_set, person in groups if data_set == one]
+        names = "" if len(people) == sizes[one] else f" {', '.join(people)}"
+        parts.append(f"{set_title(one)}{names}")
+    return "; ".join(parts)
+
+
+def _test_lines(section: BeyondSection, level: str) -> list[str]:
+    """Ours against each other system, over everyone."""
+    lines = []
+    for ours, footing in _tested(section):
+        rows = [
+            [
+                system_title(test.other[0]),
+                signed(test.difference),
+                wins_cell(test),
+                *([p_cell(test.p), p_cell(test.p_holm)] if test.n_people > 1 else [NONE, NONE]),
+            ]
+            for test in footing.tests[EVERYONE]
+        ]
+        heading = f"{system_title(ours)} against the others, over {len(section.groups)} groups"
+        lines += [f"{level} {heading}", ""]
+        lines += table(["against", "points ahead", "wins/losses/ties", "p", "p, Holm"], rows)
+    if lines:
+        lines += ["p is of a two-sided Wilcoxon signed-rank test over people.", ""]
+    return lines
+
+
+def _harm_lines(harm: Harm) -> list[str]:
+    """MLAT-auto minus ED by set, and everyone for whom it is much below."""
+    rows = [[f"{system_title(AUTO)} minus ED", *map(signed, harm.by_set.values())]]
+    names = [f"- {set_title(one)} {person}: {signed(by)} points" for one, person, by in harm.below]
+    groups = f"{len(names)} of {harm.n_groups} groups"
+    return [
+        *table(["points", *map(set_title, harm.by_set)], rows),
+        f"For {groups} it is below ED by more than {HARM_POINTS:g} points{':' if names else '.'}",
+        "",
+        *([*names, ""] if names else []),
+    ]
+
+
+def _seconds_table(width: Width) -> list[str]:
+    """The median seconds of a fit."""
+    sets = width.everyone.data_sets
+    rows = [
+        [system_title(name), *(_seconds_cell(by[one]) if one in by else NONE for one in sets)]
+        for name, by in width.seconds.items()
+        if name != AUTO_FILTERED or AUTO not in width.seconds  # it is the same fit
+    ]
+    return table(["seconds per fit", *map(set_title, sets)], rows)
+
+
+def _seconds_cell(seconds: float) -> str:
+    if seconds < 0.1:
+        return "< 0.1"
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}"
+
+
+def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -> list[str]:
+    """By set: channels, steps per window, reach, and m of those who see every m-th step only."""
+    rows = [["channels", *map(str, n_channels.values())]]
+    for title, width in widths.items():
+        steps = [str(width.steps.get(one, NONE)) for one in n_channels]
+        rows.append([f"{title}: steps per window", *steps])
+        reach = [str(width.reach.get(one, NONE)) for one in n_channels]
+        rows.append([f"{title}: reach of {system_title(AUTO)}", *reach])
+        by_m: dict[tuple[int, ...], list[str]] = {}
+        for name, every in width.every.items():
+            by_m.setdefault(tuple(every.get(one, 1) for one in n_channels), []).append(name)
+        for ms, names in by_m.items():
+            if max(ms) > 1:
+                who = ", ".join(map(system_title, names))
+                rows.append([f"{title}: m of {who}", *map(str, ms)])
+    return table(["", *map(set_title, n_channels)], rows)
