@@ -41,7 +41,7 @@ def prediction(step: int, **changes: object) -> Prediction:
         "why": "",
         "seq": step,
         "time": step / 100,
-        "shares": (0.75, 0.25),
+        "probabilities": (0.75, 0.25),
     }
     return Prediction(step=step, **{**told, **changes})
 
@@ -81,7 +81,7 @@ predictions = st.builds(
     why=st.text(max_size=5),
     seq=st.none() | whole,
     time=st.none() | st.floats(allow_nan=False),
-    shares=st.lists(figures, max_size=4).map(tuple),
+    probabilities=st.lists(figures, max_size=4).map(tuple),
 )
 
 

@@ -9,7 +9,7 @@ import mlat
 from mlat import InputError, Stream
 from mlat.lab.bench import live as live_soak
 from mlat.lab.bench import live as live_timing
-from mlat.live.search.incremental import FlatSearch
+from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 
 LIFTS = {
@@ -52,7 +52,7 @@ def test_each_stream_is_what_a_search_of_its_own_finds(n, k, lift):
     clf = classifier(lift, n_neighbors=k)
     many, values = Many(clf, n), streams(n)
     results = [many.results(step) for step in values]
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     for stream in range(n):
         alone = search.push(search.start(), clf.features_(Stream(values[:, stream])))
         for name in alone.__slots__:
@@ -153,9 +153,9 @@ def test_the_benchmark_measures_what_it_says():
     ticks = live_timing.real_time(clf, values, n_streams=20, rate=200.0, seconds=0.1)
     assert 0 < ticks.p50 <= ticks.p99 <= ticks.worst < 5e3
     assert ticks.bytes_per_stream == Many(clf, 2).bytes_per_stream
-    search, step = live_timing.flat_step(clf, values)
+    search, step = live_timing.incremental_step(clf, values)
     steps = {
-        "flat": step,
+        "incremental": step,
         "brute": live_timing.brute_step(clf, values),
         "read": live_timing.reading(live_timing.bytes_of_a_step(search)),
     }

@@ -138,9 +138,9 @@ def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
         _bytes([p.seq or 0 for p in predictions], "<i8"),
         _bytes([0.0 if p.time is None else p.time for p in predictions], "<f8"),
         _bytes([len(p.neighbours) for p in predictions], "<u2"),
-        _bytes([len(p.shares) for p in predictions], "<u2"),
+        _bytes([len(p.probabilities) for p in predictions], "<u2"),
         _bytes([row for p in predictions for row in p.neighbours], "<i8"),
-        _bytes([share for p in predictions for share in p.shares], "<f8"),
+        _bytes([share for p in predictions for share in p.probabilities], "<f8"),
     ]
     return b"".join([_PREDICTIONS.pack(len(predictions), len(table)), table, *columns])
 
@@ -166,7 +166,7 @@ def decode_predictions(body: bytes) -> list[Prediction]:
             why=table["why"][why[i]],
             seq=seq[i] if has[i] & _HAS_SEQ else None,
             time=time[i] if has[i] & _HAS_TIME else None,
-            shares=tuple(shares[i]),
+            probabilities=tuple(shares[i]),
         )
         for i in range(n)
     ]

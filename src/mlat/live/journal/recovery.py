@@ -162,8 +162,8 @@ def agree(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
 
 def _same(one: Prediction, other: Prediction) -> bool:
     return _told(one) == _told(other) and np.allclose(
-        (one.proba, one.distance, *one.shares),
-        (other.proba, other.distance, *other.shares),
+        (one.proba, one.distance, *one.probabilities),
+        (other.proba, other.distance, *other.probabilities),
         rtol=TOLERANCE,
         atol=TOLERANCE,
         equal_nan=True,
@@ -172,7 +172,7 @@ def _same(one: Prediction, other: Prediction) -> bool:
 
 def _told(one: Prediction) -> tuple[object, ...]:
     # Not the neighbours: of two equally near ones a last digit decides.
-    return one.step, one.state, one.why, one.seq, one.time, len(one.shares)
+    return one.step, one.state, one.why, one.seq, one.time, len(one.probabilities)
 
 
 def _difference(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> str:

@@ -458,7 +458,7 @@ class Hub:
                 "proba": number(p.proba),
                 "distance": number(p.distance),
                 "neighbours": [int(row) for row in p.neighbours],
-                "shares": [number(share) for share in p.shares],
+                "shares": [number(share) for share in p.probabilities],
             }
             classes = getattr(self.session, "classes", None)
             if classes is not None:  # taught states come after those of the model
