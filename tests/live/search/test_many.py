@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import InputError, Stream
-from mlat.lab.bench import live as live_soak
-from mlat.lab.bench import live as live_timing
 from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 
@@ -146,28 +144,3 @@ def test_what_does_not_fit_is_refused():
     lmnn = mlat.StreamClassifier(width=5, metric=mlat.LMNN(max_iter=2)).fit(labelled())
     with pytest.raises(InputError, match="exactly Toeplitz"):
         Many(lmnn, 2)
-
-
-def test_the_benchmark_measures_what_it_says():
-    clf, values = classifier(), streams(1, 100)[:, 0]
-    ticks = live_timing.real_time(clf, values, n_streams=20, rate=200.0, seconds=0.1)
-    assert 0 < ticks.p50 <= ticks.p99 <= ticks.worst < 5e3
-    assert ticks.bytes_per_stream == Many(clf, 2).bytes_per_stream
-    search, step = live_timing.incremental_step(clf, values)
-    steps = {
-        "incremental": step,
-        "brute": live_timing.brute_step(clf, values),
-        "read": live_timing.reading(live_timing.bytes_of_a_step(search)),
-    }
-    taken = live_timing.in_turn(steps, 2, 5)
-    assert set(taken) == set(steps)
-    assert all(0 < seconds < 1 for seconds in taken.values())
-
-
-def test_a_short_soak():
-    soaked = live_soak.soak(3000)
-    assert soaked.n_steps == 3000
-    assert soaked.n_checked == 991
-    assert soaked.wrong == 0
-    assert 0 < soaked.share < 1
-    assert soaked.end_mb < soaked.early_mb + 20

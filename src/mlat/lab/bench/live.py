@@ -81,7 +81,7 @@ def live_values(n_steps: int, channels: int = CHANNELS, seed: int = 2) -> NDArra
 
 CHUNK = 1000
 CHECK = 100  # chunks between two checks
-WIDTH, CHANNELS = 10, 3
+WIDTH, SOAK_CHANNELS = 10, 3
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ class Soak:
 
 def soak(n_steps: int, console: Console | None = None) -> Soak:
     """Push so many steps through one search, in chunks."""
-    clf = model(WIDTH, None, channels=CHANNELS, n_states=3, per_state=100)
+    clf = model(WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
     search = IncrementalSearch.of(clf)
     assert search is not None
-    pool = clf.features_.channels(live_values(50_000, CHANNELS))
+    pool = clf.features_.channels(live_values(50_000, SOAK_CHANNELS))
     rng = np.random.default_rng(3)
     state = search.start()
     n_chunks = -(-n_steps // CHUNK)

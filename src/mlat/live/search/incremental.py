@@ -583,16 +583,7 @@ def prepare(
         anticausal=np.ascontiguousarray(half.transpose(2, 0, 1).reshape(d, -1), dtype=dtype),
         parts=np.sqrt((right.reshape(len(right), -1, d) ** 2).sum(axis=2)).max(axis=0),
         cuts=np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
-        bound=_bound(
-            metric,
-            half,
-            width,
-            period,
-            largest,
-            weight,
-            dtype,
-            float(np.linalg.norm(centre)) / scale,
-        ),
+        bound=_bound(metric, half, width, period, largest, weight, dtype, centre / scale),
     )
 
 
@@ -671,8 +662,9 @@ def _bound(
     largest: float,
     weight: float,
     dtype: type,
-    centre: float,
+    centre: Floats,
 ) -> Bound:
+    """The constants for references of norm ``largest``; ``half`` are the blocks ``H_m``."""
     n_lags, d = half.shape[:2]
     # Roundings of a product in `increments`: its factors, itself, d - 1 sums, those of the parts.
     n = (d + 8) * SINGLE
@@ -690,7 +682,7 @@ def _bound(
         embedding=2 * n_terms * DOUBLE * metric.embedding / np.sqrt(weight),
         rho=(metric.n_coordinates + 16) * DOUBLE,
         largest=largest,
-        offset=float(np.sqrt(width) * centre),
+        offset=float(np.sqrt(width) * np.linalg.norm(centre)),
         block=-(-period // (N_BLOCKS - 2)),
     )
 
