@@ -27,7 +27,7 @@ def test_what_is_dead_is_learned_from_the_references():
     assert after.tolist() == [10, 14, 12, NEVER]
 
 
-def test_a_saved_model_has_the_same_patience(tmp_path):
+def test_a_saved_model_has_the_same_dead_after(tmp_path):
     rng = np.random.default_rng(0)
     values = np.repeat(rng.normal(size=(40, 2)), 3, axis=0)
     for step in (1, 3, 6, 9):

@@ -44,7 +44,7 @@ def test_one_channel_in_single_steps():
     assert_as_batch(clf, push_all(clf.live(**EXACT), fresh, [1]), fresh)
 
 
-def test_by_default_it_tells_what_predict_tells():
+def test_default_options_give_the_states_of_predict():
     clf = fitted("filter")
     predictions = push_all(clf.live(), STREAM.values, [3])
     assert states(predictions) == clf.predict(STREAM.values).tolist()
@@ -69,7 +69,7 @@ def test_the_step_function_is_pure():
     assert comparable(told_again) == comparable(told)
 
 
-def test_far_is_unknown_and_says_what_it_would_have_been():
+def test_a_far_window_is_unknown_and_keeps_its_probabilities():
     clf = StreamClassifier(4, metric="euclidean").fit(clusters(0, [40, 40, 40]))
     stream = np.linspace([3.0, 1.6], [6.0, 6.0], 50)
     plain = clf.live(search="exact", far=None).push(stream)
@@ -85,7 +85,7 @@ def test_far_is_unknown_and_says_what_it_would_have_been():
     assert states(plain) == clf.predict(stream).tolist()
 
 
-def test_farthest_is_the_largest_left_out_distance(tmp_path):
+def test_farthest_is_the_largest_held_out_distance(tmp_path):
     stream = clusters(0, [40, 40, 40])
     clf = StreamClassifier(4, metric="euclidean").fit(stream)
     farthest = clf.confidence_.farthest
@@ -98,7 +98,7 @@ def test_farthest_is_the_largest_left_out_distance(tmp_path):
     assert mlat.load(tmp_path / "m").confidence_.farthest == farthest
 
 
-def test_a_model_file_of_before_knows_no_farthest(tmp_path):
+def test_an_older_model_file_has_no_farthest(tmp_path):
     clf = StreamClassifier(4, metric="euclidean").fit(clusters(0, [40, 40, 40]))
     clf.save(tmp_path / "m")
     old = mlat.load(
@@ -114,7 +114,7 @@ def test_a_model_file_of_before_knows_no_farthest(tmp_path):
 
 
 @pytest.mark.parametrize("far", [None, 3.0])
-def test_a_rate_that_was_asked_for_is_that_of_predict(far):
+def test_an_unknown_rate_is_that_of_predict(far):
     clf = StreamClassifier(4, metric="euclidean", unknown_rate=0.2).fit(ENERGY)
     values = energy_states(1, run_length=40).values
     live = clf.live(search="exact", far=far)

@@ -51,7 +51,7 @@ def test_a_clock_that_is_set_back_is_a_gap():
 
 
 @pytest.mark.parametrize("unit", [1e3, 1e-3, 1e9])
-def test_a_wrong_unit_of_time_is_said_once(unit):
+def test_a_wrong_unit_of_time_is_reported_once(unit):
     live = two_channels("plain").live(rate=100.0)
     values = np.random.default_rng(0).normal(size=(60, 2))
     for i in range(60):
@@ -63,7 +63,7 @@ def test_a_wrong_unit_of_time_is_said_once(unit):
     assert ("it looks like milliseconds" in live.warnings[0]) == (unit == 1e3)
 
 
-def test_the_right_unit_of_time_is_not_worth_a_word():
+def test_the_right_unit_of_time_gives_no_warning():
     live = two_channels("plain").live(rate=100.0)
     live.push(np.ones((60, 2)), time=np.arange(60) * 0.02)
     assert live.warnings == []
@@ -117,7 +117,7 @@ def test_time_puts_steps_in_order_too(given_steps, sizes, rated):
 
 
 @given(disordered(), sizes)
-def test_how_steps_are_cut_changes_no_order(given_steps, sizes):
+def test_chunking_does_not_change_the_order(given_steps, sizes):
     _, _, arrived = given_steps
     values = np.random.default_rng(2).normal(size=(30, 2))
     # With less room than they would need some are late: the same ones in every chunking.
@@ -130,7 +130,7 @@ def test_how_steps_are_cut_changes_no_order(given_steps, sizes):
     assert counts["accepted"] + counts["late"] + counts["duplicate"] == len(arrived)
 
 
-def test_late_steps_are_told_from_those_that_come_again():
+def test_late_and_repeated_steps_are_counted_apart():
     live = two_channels("plain").live(**EXACT, order_by="seq", reorder=2)
     row = np.random.default_rng(0).normal(size=2)
     told = [live.push(row, seq=seq) for seq in (10, 11, 14, 15, 16, 17)]
@@ -152,7 +152,7 @@ def test_late_steps_are_told_from_those_that_come_again():
     assert len(live.push(row, seq=18)) == 1
 
 
-def test_a_source_that_counts_anew_is_noticed():
+def test_a_source_that_counts_from_the_start_again_gives_a_warning():
     live = two_channels("plain").live(order_by="seq")
     values = np.random.default_rng(0).normal(size=(200, 2))
     live.push(values, seq=np.arange(200))
@@ -175,12 +175,12 @@ def test_the_buffer_is_kept_in_the_snapshot():
     assert [p.seq for p in told[0]] == [3, 4, 5, 7, 8, 9, 11]
 
 
-def test_steps_need_what_orders_them():
+def test_steps_need_a_number_to_be_ordered_by_it():
     with pytest.raises(InputError, match="the steps have no seq"):
         fitted("euclidean").live(order_by="seq").push(STREAM.values[:2])
 
 
-def test_order_needs_its_numbers():
+def test_steps_need_a_time_to_be_ordered_by_it():
     live = two_channels("plain").live(order_by="time")
     with pytest.raises(InputError, match="the steps have no time"):
         live.push([[1.0, 2.0]], seq=[1])

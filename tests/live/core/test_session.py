@@ -36,7 +36,7 @@ MODELS = {
 FLUSH = "flush"
 
 
-def test_the_window_and_what_was_told_last():
+def test_the_window_and_the_last_predictions():
     live = fitted("lifted").live()
     assert live.window.shape == (0, 3)
     predictions = push_all(live, STREAM.values[:30], [7])

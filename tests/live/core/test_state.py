@@ -24,7 +24,7 @@ STORED = Path(__file__).parents[2] / "live_snapshot_v1"
     st.booleans(),
 )
 @settings(max_examples=40)
-def test_a_restored_session_goes_on_alike(name, step, sizes, filtered):
+def test_a_restored_session_goes_on_as_the_first(name, step, sizes, filtered):
     clf = fitted(name)
     values = STREAM.values[:70].copy()
     values[33, 1] = np.nan
@@ -106,7 +106,7 @@ def test_a_snapshot_belongs_to_its_model_and_options():
         fitted("euclidean").live(**EXACT, hold=7).restore(snapshot)
 
 
-def test_a_state_can_be_sent_elsewhere():
+def test_a_state_can_be_pickled():
     model = LiveModel(fitted("lifted"), **EXACT)
     state, _ = model.push(model.start(), STREAM.values[:20])
     sent = pickle.loads(pickle.dumps(state))

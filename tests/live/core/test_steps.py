@@ -7,7 +7,7 @@ from mlat import InputError
 from mlat.live import Steps
 
 
-def test_what_arrives_may_be_changed_afterwards():
+def test_a_chunk_may_be_changed_afterwards():
     clf = fitted("euclidean")
     live, chunk = clf.live(**EXACT), STREAM.values[:10].copy()
     live.push(chunk)
@@ -41,7 +41,7 @@ def test_a_step_comes_in_many_forms():
         (Steps(np.zeros((1, 3))), {"seq": [1]}, "of their own"),
     ],
 )
-def test_what_is_no_chunk_changes_nothing(chunk, more, message):
+def test_a_wrong_chunk_changes_nothing(chunk, more, message):
     live = fitted("euclidean").live(order_by="none")
     live.push(STREAM.values[:8])
     before = live.snapshot()

@@ -24,7 +24,7 @@ def elsewhere(seed, n=40):
     return np.linspace([3.0, 1.0], [9.0, 9.0], n) + 0.2 * rng.normal(size=(n, 2))
 
 
-def test_a_new_state_is_told_at_once():
+def test_a_new_state_is_predicted_at_once():
     live = PLAIN.live(search="exact")
     values = elsewhere(0)
     strange = live.push(values)

@@ -85,7 +85,7 @@ def same(a, b):
         (70, 6, (150, 120), mlat.MLAT(max_iter=1, n_targets=1), {}),
     ],
 )
-def test_distances_are_those_worked_out_one_by_one(width, d, lengths, metric, more):
+def test_distances_agree_with_naive_ones(width, d, lengths, metric, more):
     clf = fitted(labelled(1, d, lengths), width, metric, **more)
     search = IncrementalSearch.of(clf, anchor=16)
     stream, seen = query(clf, 2)
@@ -173,7 +173,7 @@ def test_arrays_of_a_state_go_on_where_it_was():
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("nudge", [0.0, 1e-15, 1e-12, 1e-9])
-def test_references_of_two_states_that_are_alike(k, nudge):
+def test_equal_references_of_two_states(k, nudge):
     """The same run under two names, up to a nudge: only the exact comparison tells them apart."""
     rng = np.random.default_rng(8)
     run = rng.normal(size=(50, 2))
@@ -195,7 +195,7 @@ def test_references_of_two_states_that_are_alike(k, nudge):
         assert not result.exact[-20:].any()  # far from both: the bound decides
 
 
-def test_more_alike_references_than_are_asked_about_one_by_one():
+def test_more_ties_than_candidates():
     run = np.zeros((200, 2))
     stream = Stream(
         np.concatenate([run, run + 1e-13, np.random.default_rng(9).normal(size=(30, 2))]),
@@ -210,7 +210,7 @@ def test_more_alike_references_than_are_asked_about_one_by_one():
 
 
 @pytest.mark.parametrize("size", [1e13, 1e30, 1e100])
-def test_a_burst_beyond_all_numbers_passes(size):
+def test_a_burst_of_huge_values_passes(size):
     clf = fitted(labelled(11), 6)
     search = IncrementalSearch.of(clf, anchor=8)
     period = search.references.period

@@ -82,7 +82,7 @@ def test_states_and_probabilities_are_those_of_predict(lift, k, unknown_rate):
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), lift=st.sampled_from(sorted(LIFTS)))
-def test_streams_that_come_at_their_own_pace(seed, lift):
+def test_streams_with_steps_at_different_times(seed, lift):
     """Steps of some streams at a time give what each stream gives for itself."""
     clf = MODELS.setdefault(lift, classifier(lift))
     rng = np.random.default_rng(seed)
