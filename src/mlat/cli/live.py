@@ -113,7 +113,7 @@ def live(
     ] = Dead.AUTO,
     search: Annotated[
         Search,
-        typer.Option(metavar="[auto|exact|incremental]", help="How references are searched."),
+        typer.Option(metavar="<auto|exact|incremental>", help="How references are searched."),
     ] = Search.AUTO,
     filtered: options.Filtered = False,
     fsync: Annotated[

@@ -20,16 +20,16 @@ of a piece has none before it: its inner product is computed directly from ``M y
 So each running sum starts again from a direct value after at most ``period`` steps, and every step
 costs the same.
 
-**The bound.** With u and v the unit roundoffs of single and double precision, step s adds at most
+**The bound.** Step s adds at most
 
     e_s = γ Σ_part ‖left_part‖ ‖right_part‖  +  κ ‖M‖ ‖X_s‖ (‖X_s‖ + ‖Y‖)  +  φ ‖X_s‖ (…)  +  tiny
 
-to the error of an inner product, and to that of ``xᵀ M x``. γ is for the increments, whose products
-are in single precision; κ for all that is in double (filters, direct values, running sums); φ for
-filters that are stored in single precision. ``X_s`` is the window with the step that leaves it, Y
-the largest reference. Summed over a period these give S, and a squared distance is within ``3 S +
-r`` of the true one; r is the error of the references' own ``yᵀ M y``. The bound counts roundings
-and holds for any order of summation.
+to the error of an inner product, and to that of ``xᵀ M x``. γ is for the increments, which are in
+single precision; κ for all that is in double (filters, direct values, running sums); φ for filters
+that are stored in single precision. ``X_s`` is the window with the step that leaves it, Y the
+largest reference. Over a period these add up to S, and a squared distance is within ``3 S + r`` of
+the true one; r is the error of the references' own ``yᵀ M y``. The constants count roundings, so
+the bound holds for any order of summation.
 
 ``predict`` rounds, too: its squared distances D are within ``2 (2 √D z + 16 z² + ρ D)`` of the true
 ones, with z the rounding of a window in the learned space.
