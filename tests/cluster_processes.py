@@ -96,9 +96,8 @@ class Cluster:
 
     def _start(self, program: str, *options: str) -> subprocess.Popen:
         one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-        here = Path(__file__).parent  # what tests ask workers to do is defined in these
-        folders = [here, here / "cluster", here / "lab" / "experiments"]
-        path = [*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])]
+        here = Path(__file__).parent  # workers run functions of the test modules in it
+        path = [str(here.parent), str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
         with (self.folder / f"{program}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{program}", *options],

@@ -1,13 +1,15 @@
 """Clients of a server that runs in the same loop, on loopback."""
 
 import asyncio
+import math
 from contextlib import asynccontextmanager
 
 import httpx
+import numpy as np
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from mlat.live import Steps
+from mlat.live import Prediction, Steps
 from mlat.live.page.hub import Hub, decode_frame
 from mlat.live.page.server import serve
 from page_server import body_stream, classifier, predict_steps
@@ -66,3 +68,25 @@ async def ended(ws):
             await ws.recv()
     except ConnectionClosed as closed:
         return closed.rcvd.code
+
+
+def predicted(step, why="", state="walk", seq=None, time=None):
+    known = not why
+    proba = 0.75 if known else math.nan
+    return Prediction(
+        step,
+        state if known else "",
+        proba,
+        1.5 if known else math.nan,
+        (3,) if known else (),
+        why,
+        seq,
+        time,
+        (0.75, 0.25) if known else (),
+    )
+
+
+def push(hub, first, n, d=2, lag=0.002, **options):
+    values = np.arange(first, first + n)[:, None] + np.arange(d) / 10
+    predictions = [predicted(first + i, **options) for i in range(n)]
+    hub.publish(Steps(values), predictions, None, lag)

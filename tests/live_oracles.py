@@ -1,4 +1,4 @@
-"""What live predictions must be: those of ``predict`` on the equivalent stream."""
+"""Oracles of live predictions: those of ``predict`` on the equivalent stream."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def push_all(live, values, sizes=(), seq=None, time=None):
     ]
 
 
-def alike(predictions):
-    """All that was told, in a form in which NaN equals NaN and no other two floats are equal."""
+def comparable(predictions):
+    """Predictions in a form in which NaN equals NaN and no two different floats are equal."""
     return [repr(prediction) for prediction in predictions]
 
 
@@ -39,9 +39,10 @@ def states(predictions):
     return [prediction.state for prediction in predictions]
 
 
-def shares(predictions, n_classes):
+def probabilities(predictions, n_classes):
+    """Of every state at every step, shape (t, S); NaN without a window."""
     none = (np.nan,) * n_classes
-    rows = [prediction.shares or none for prediction in predictions]
+    rows = [prediction.probabilities or none for prediction in predictions]
     return np.array(rows, dtype=float).reshape(len(predictions), n_classes)
 
 
@@ -52,7 +53,7 @@ def assert_as_batch(clf, predictions, stream, *, filtered=False):
     assert [p.step for p in predictions] == list(range(len(stream)))
     assert states(predictions) == clf.predict(stream, filtered=filtered).tolist()
     proba = clf.predict_proba(stream, filtered=filtered)
-    np.testing.assert_array_equal(shares(predictions, len(clf.classes_)), proba)
+    np.testing.assert_array_equal(probabilities(predictions, len(clf.classes_)), proba)
     distances, rows = clf.kneighbors(stream)
     if clf.n_neighbors_ == 1:
         nearest = clf.class_distances(stream).min(axis=1)
@@ -64,12 +65,12 @@ def assert_as_batch(clf, predictions, stream, *, filtered=False):
     np.testing.assert_array_equal([p.distance for p in predictions], nearest)
     # Without a window there is nothing but a reason; with one that is known there is none.
     for p, complete in zip(predictions, rows[:, 0] >= 0, strict=True):
-        assert bool(p.shares) == bool(p.neighbours) == bool(complete)
+        assert bool(p.probabilities) == bool(p.neighbours) == bool(complete)
         assert (p.why == "") == (p.state != clf.unknown_)
         if p.why:
             assert np.isnan(p.proba)
         else:
-            assert p.proba == p.shares[clf.classes_.tolist().index(p.state)]
+            assert p.proba == p.probabilities[clf.classes_.tolist().index(p.state)]
 
 
 def hold_naively(values, hold, gap):
@@ -103,7 +104,7 @@ def dead_naively(values, dead_after):
 
 
 def recordings(gap):
-    """A recording for each stretch without a gap."""
+    """A recording for each segment without a gap."""
     return np.cumsum(gap)
 
 

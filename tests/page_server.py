@@ -90,7 +90,7 @@ def predict_steps(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> 
             why="" if known[i] else "filling",
             seq=None,
             time=None,
-            shares=tuple(proba[i].tolist()) if known[i] else (),
+            probabilities=tuple(proba[i].tolist()) if known[i] else (),
         )
         for i in range(len(states))
     ]

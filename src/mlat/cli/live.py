@@ -37,7 +37,8 @@ class Dead(StrEnum):
 class Search(StrEnum):
     AUTO = "auto"
     EXACT = "exact"
-    FLAT = "flat"
+    INCREMENTAL = "incremental"
+    FLAT = "flat"  # its old name, still accepted
 
 
 class Fsync(StrEnum):
@@ -110,7 +111,10 @@ def live(
         Dead,
         typer.Option(help="Unknown while a channel is constant for longer than in training."),
     ] = Dead.AUTO,
-    search: Annotated[Search, typer.Option(help="How references are searched.")] = Search.AUTO,
+    search: Annotated[
+        Search,
+        typer.Option(metavar="<auto|exact|incremental>", help="How references are searched."),
+    ] = Search.AUTO,
     filtered: Filtered = False,
     fsync: Annotated[
         Fsync,

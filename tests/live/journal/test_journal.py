@@ -42,7 +42,7 @@ def prediction(step: int, **changes: object) -> Prediction:
         "why": "",
         "seq": step,
         "time": step / 100,
-        "shares": (0.75, 0.25),
+        "probabilities": (0.75, 0.25),
     }
     return Prediction(step=step, **{**fields, **changes})
 

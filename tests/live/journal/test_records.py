@@ -31,7 +31,7 @@ predictions = st.builds(
     why=st.text(max_size=5),
     seq=st.none() | whole,
     time=st.none() | st.floats(allow_nan=False),
-    shares=st.lists(figures, max_size=4).map(tuple),
+    probabilities=st.lists(figures, max_size=4).map(tuple),
 )
 
 

@@ -1,13 +1,13 @@
 """The hub: every step once and in order for each page, and bounded queues."""
 
 import json
-import math
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.live import Prediction, Steps
+from live_clients import predicted, push
+from mlat.live import Steps
 from mlat.live.page.hub import (
     FRAME_STEPS,
     IN_FLIGHT,
@@ -19,28 +19,6 @@ from mlat.live.page.hub import (
     decode_frame,
     encode_frame,
 )
-
-
-def predicted(step, why="", state="walk", seq=None, time=None):
-    known = not why
-    proba = 0.75 if known else math.nan
-    return Prediction(
-        step,
-        state if known else "",
-        proba,
-        1.5 if known else math.nan,
-        (3,) if known else (),
-        why,
-        seq,
-        time,
-        (0.75, 0.25) if known else (),
-    )
-
-
-def push(hub, first, n, d=2, lag=0.002, **options):
-    values = np.arange(first, first + n)[:, None] + np.arange(d) / 10
-    predictions = [predicted(first + i, **options) for i in range(n)]
-    hub.publish(Steps(values), predictions, None, lag)
 
 
 def steps_of(frame):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from test_hub import push
 
+from live_clients import push
 from mlat.live.page.hub import Hub
 from mlat.live.page.metrics import LAG_BOUNDS, Counts, Histogram, exposition
 

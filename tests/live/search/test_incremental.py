@@ -1,4 +1,4 @@
-"""Flat search: distances that follow from those before are those worked out one by one."""
+"""Incremental search: distances from those of the step before agree with those of ``predict``."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
-from mlat.live.search.incremental import FlatSearch, FlatState
-from mlat.live.search.lanes import LANES, TILE, in_lanes, increments, lane_products, move_on
+from mlat.live.search.incremental import (
+    TILE,
+    IncrementalSearch,
+    IncrementalState,
+    dot_products,
+    increments,
+    move_on,
+)
 from mlat.metric import toeplitz
 
 
@@ -59,7 +65,7 @@ def by_state(clf, squared):
 
 
 def same(a, b):
-    """All results alike, bit by bit."""
+    """All results are equal, bit by bit."""
     for name in a.__slots__:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
@@ -79,9 +85,9 @@ def same(a, b):
         (70, 6, (150, 120), mlat.MLAT(max_iter=1, n_targets=1), {}),
     ],
 )
-def test_distances_are_those_worked_out_one_by_one(width, d, lengths, metric, more):
+def test_distances_agree_with_naive_ones(width, d, lengths, metric, more):
     clf = fitted(labelled(1, d, lengths), width, metric, **more)
-    search = FlatSearch.of(clf, anchor=16)
+    search = IncrementalSearch.of(clf, anchor=16)
     stream, seen = query(clf, 2)
     result = search.push(search.start(), seen)
     want = by_state(clf, naive(clf, seen))
@@ -113,7 +119,7 @@ def test_the_bound_holds_and_the_state_is_that_of_predict(
 ):
     training = labelled(seed, d, (14, 11, 17), scale=10.0**power, offset=offset)
     clf = fitted(training, width, scale=scale, n_neighbors=k)
-    search = FlatSearch.of(clf, anchor=anchor)
+    search = IncrementalSearch.of(clf, anchor=anchor)
     stream, seen = query(clf, seed + 1, 60, like=training.values)
     result = search.push(search.start(), seen)
     ends = slice(width - 1, None)
@@ -129,7 +135,7 @@ def test_the_bound_holds_and_the_state_is_that_of_predict(
 @given(data=st.data(), k=st.sampled_from([1, 3]), seed=st.integers(0, 10**6))
 def test_any_chunking_is_bitwise_the_same(data, k, seed):
     clf = fitted(labelled(3), n_neighbors=k)
-    search = FlatSearch.of(clf, anchor=8)
+    search = IncrementalSearch.of(clf, anchor=8)
     _, seen = query(clf, seed, 120)
     whole, state = search.push(search.start(), seen), search.start()
     cuts = sorted(data.draw(st.sets(st.integers(1, 119), max_size=12)))
@@ -142,7 +148,7 @@ def test_any_chunking_is_bitwise_the_same(data, k, seed):
 
 def test_a_segment_begins_as_if_nothing_had_been_before():
     clf = fitted(labelled(4))
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     _, seen = query(clf, 5)
     state = search.start()
     search.push(state, seen + 3.0)
@@ -152,22 +158,22 @@ def test_a_segment_begins_as_if_nothing_had_been_before():
 
 def test_arrays_of_a_state_go_on_where_it_was():
     clf = fitted(labelled(6))
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     _, seen = query(clf, 7)
     state = search.start()
     search.push(state, seen[:77])
-    again = FlatState.from_arrays(state.to_arrays())
+    again = IncrementalState.from_arrays(state.to_arrays())
     rest = search.push(state, seen[77:])
     same(search.push(again, seen[77:]), rest)
     for name, array in state.to_arrays().items():
         np.testing.assert_array_equal(array, getattr(again, name))
-    with pytest.raises(InputError, match="a flat state has ring, products, sums, count"):
-        FlatState.from_arrays({"ring": state.ring})
+    with pytest.raises(InputError, match="an incremental state has ring, products, sums, count"):
+        IncrementalState.from_arrays({"ring": state.ring})
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("nudge", [0.0, 1e-15, 1e-12, 1e-9])
-def test_references_of_two_states_that_are_alike(k, nudge):
+def test_equal_references_of_two_states(k, nudge):
     """The same run under two names, up to a nudge: only the exact comparison tells them apart."""
     rng = np.random.default_rng(8)
     run = rng.normal(size=(50, 2))
@@ -175,7 +181,7 @@ def test_references_of_two_states_that_are_alike(k, nudge):
     far = rng.normal(size=(30, 2)) + 5
     stream = Stream(np.concatenate([run, far, other]), np.repeat(["b", "c", "a"], [50, 30, 50]))
     clf = fitted(stream, 5, mlat.MLAT(max_iter=1, n_targets=1), n_neighbors=k)
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     probe = Stream(np.concatenate([run[10:40], rng.normal(size=(60, 2)), other[5:30], far]))
     result = search.push(search.start(), clf.features_(probe))
     told = result.codes >= 0
@@ -189,7 +195,7 @@ def test_references_of_two_states_that_are_alike(k, nudge):
         assert not result.exact[-20:].any()  # far from both: the bound decides
 
 
-def test_more_alike_references_than_are_asked_about_one_by_one():
+def test_more_ties_than_candidates():
     run = np.zeros((200, 2))
     stream = Stream(
         np.concatenate([run, run + 1e-13, np.random.default_rng(9).normal(size=(30, 2))]),
@@ -197,16 +203,16 @@ def test_more_alike_references_than_are_asked_about_one_by_one():
     )
     for k in (1, 3):
         clf = fitted(stream, 4, "euclidean", n_neighbors=k)
-        search = FlatSearch.of(clf)
+        search = IncrementalSearch.of(clf)
         probe = Stream(np.random.default_rng(10).normal(scale=0.1, size=(30, 2)))
         result = search.push(search.start(), clf.features_(probe))
         np.testing.assert_array_equal(clf.classes_[result.codes[3:]], clf.predict(probe)[3:])
 
 
 @pytest.mark.parametrize("size", [1e13, 1e30, 1e100])
-def test_a_burst_beyond_all_numbers_passes(size):
+def test_a_burst_of_huge_values_passes(size):
     clf = fitted(labelled(11), 6)
-    search = FlatSearch.of(clf, anchor=8)
+    search = IncrementalSearch.of(clf, anchor=8)
     period = search.references.period
     _, seen = query(clf, 12, 60 + 4 * period)
     seen[40:43, 1] = size
@@ -222,7 +228,7 @@ def test_a_burst_beyond_all_numbers_passes(size):
 
 def test_running_sums_do_not_drift():
     clf = fitted(labelled(13, 2, (40, 30)), 5)
-    search = FlatSearch.of(clf, anchor=20)
+    search = IncrementalSearch.of(clf, anchor=20)
     rng = np.random.default_rng(14)
     state, off, bounds = search.start(), [], []
     for _ in range(20):
@@ -243,23 +249,23 @@ def test_a_threshold_is_decided_as_predict_decides_it():
     stream, seen = query(clf, 16, 200)
     least = clf.class_distances(stream)[4:].min(axis=1)
     cuts = least[[20, 50, 90]].tolist()
-    search = FlatSearch.of(clf, cuts=cuts)
+    search = IncrementalSearch.of(clf, cuts=cuts)
     result = search.push(search.start(), seen)
     for cut in cuts:
         np.testing.assert_array_equal(result.distances[4:, 0] > cut, least > cut)
     assert 3 <= result.exact.sum() < 20
-    assert FlatSearch.of(clf).shared.cuts.tolist() == [clf.confidence_.threshold]
+    assert IncrementalSearch.of(clf).references.cuts.tolist() == [clf.confidence_.threshold]
 
 
 def test_only_toeplitz_metrics_over_all_windows():
     stream = labelled(17)
-    assert FlatSearch.of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
-    assert FlatSearch.of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
-    assert FlatSearch.of(fitted(stream, step=2)) is None
+    assert IncrementalSearch.of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
+    assert IncrementalSearch.of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
+    assert IncrementalSearch.of(fitted(stream, step=2)) is None
     clf = fitted(stream)
     with pytest.raises(InputError, match="anchor must be a whole number"):
-        FlatSearch.of(clf, anchor=0)
-    search = FlatSearch.of(clf)
+        IncrementalSearch.of(clf, anchor=0)
+    search = IncrementalSearch.of(clf)
     with pytest.raises(InputError, match=r"steps must have shape \(t, 3\), not \(4, 2\)"):
         search.push(search.start(), np.zeros((4, 2)))
 
@@ -270,7 +276,7 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
     L = 0.7 * np.eye(clf.width_ * 3)
     clf.metric_.components_, clf.metric_.blocks_ = L, np.zeros((clf.width_, 3, 3))
     clf.metric_.blocks_[0] = 0.49 * np.eye(3)
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     _, seen = query(clf, 19)
     result = search.push(search.start(), seen)
     want = by_state(clf, naive(clf, seen))
@@ -279,30 +285,29 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
 
 def test_cheaper_where_windows_are_long_enough():
     stream = labelled(20, 4, (300, 300, 300))
-    assert not FlatSearch.of(fitted(stream, 1, "euclidean")).cheaper()
-    assert FlatSearch.of(fitted(stream, 20, "euclidean")).cheaper()
-    assert FlatSearch.of(fitted(stream, 20)).cheaper()
+    assert not IncrementalSearch.of(fitted(stream, 1, "euclidean")).cheaper()
+    assert IncrementalSearch.of(fitted(stream, 20, "euclidean")).cheaper()
+    assert IncrementalSearch.of(fitted(stream, 20)).cheaper()
 
 
 @pytest.mark.parametrize("m", [1, 3, 4, 7, 33])
-def test_lanes_multiply_as_matrices_do(m):
+def test_kernels_multiply_as_matrices_do(m):
     rng = np.random.default_rng(21)
-    left = rng.normal(size=(m, 12)).astype(np.float32)
-    right = rng.normal(size=(3, 12, TILE)).astype(np.float32)
-    out = np.empty((m, 3 * TILE), np.float32)
-    increments(left, right, 4, out)
-    np.testing.assert_allclose(out, left @ np.concatenate(right, axis=1), atol=1e-5)
-    alone = np.empty((1, 3 * TILE), np.float32)
-    for i in range(m):
-        increments(left[i : i + 1], right, 4, alone)
-        np.testing.assert_array_equal(alone[0], out[i])
-    matrix, x = rng.normal(size=(20, 2 * LANES + m % LANES)), rng.normal(size=30)
+    for part in (1, 3, 8):
+        left = rng.normal(size=(m, 4 * part)).astype(np.float32)
+        right = rng.normal(size=(4 * part, 9 * TILE)).astype(np.float32)
+        out = np.empty((m, 9 * TILE), np.float32)
+        increments(left, right, 4, out)
+        np.testing.assert_allclose(out, left @ right, atol=1e-5)
+        alone = np.empty((1, 9 * TILE), np.float32)
+        for i in range(m):
+            increments(left[i : i + 1], right, 4, alone)
+            np.testing.assert_array_equal(alone[0], out[i])
+    matrix, x = rng.normal(size=(16 + m, 20)), rng.normal(size=30)
     for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 1e-5)):
-        tiles = in_lanes(matrix, dtype)
-        found = np.empty(len(tiles) * LANES)
-        lane_products(x, 4, 16, tiles, 2, found)
-        want = x[4:20] @ matrix[2:18]
-        np.testing.assert_allclose(found[: matrix.shape[1]], want, atol=tolerance)
+        found = np.empty(len(matrix))
+        dot_products(x, 4, 16, matrix.astype(dtype), 2, found)
+        np.testing.assert_allclose(found, matrix[:, 2:18] @ x[4:20], atol=tolerance)
     sums, grown = rng.normal(size=3 * TILE + 1), rng.normal(size=3 * TILE).astype(np.float32)
     squared, least, before = rng.normal(size=3 * TILE), np.empty(3), sums.copy()
     move_on(sums, grown, squared, least)

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import InputError, Stream
-from mlat.lab.bench import live as live_soak
-from mlat.lab.bench import live as live_timing
-from mlat.live.search.incremental import FlatSearch
+from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 
 LIFTS = {
@@ -52,7 +50,7 @@ def test_each_stream_is_what_a_search_of_its_own_finds(n, k, lift):
     clf = classifier(lift, n_neighbors=k)
     many, values = Many(clf, n), streams(n)
     results = [many.results(step) for step in values]
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     for stream in range(n):
         alone = search.push(search.start(), clf.features_(Stream(values[:, stream])))
         for name in alone.__slots__:
@@ -84,7 +82,7 @@ def test_states_and_probabilities_are_those_of_predict(lift, k, unknown_rate):
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), lift=st.sampled_from(sorted(LIFTS)))
-def test_streams_that_come_at_their_own_pace(seed, lift):
+def test_streams_with_steps_at_different_times(seed, lift):
     """Steps of some streams at a time give what each stream gives for itself."""
     clf = MODELS.setdefault(lift, classifier(lift))
     rng = np.random.default_rng(seed)
@@ -146,28 +144,3 @@ def test_what_does_not_fit_is_refused():
     lmnn = mlat.StreamClassifier(width=5, metric=mlat.LMNN(max_iter=2)).fit(labelled())
     with pytest.raises(InputError, match="exactly Toeplitz"):
         Many(lmnn, 2)
-
-
-def test_the_benchmark_measures_what_it_says():
-    clf, values = classifier(), streams(1, 100)[:, 0]
-    ticks = live_timing.real_time(clf, values, n_streams=20, rate=200.0, seconds=0.1)
-    assert 0 < ticks.p50 <= ticks.p99 <= ticks.worst < 5e3
-    assert ticks.bytes_per_stream == Many(clf, 2).bytes_per_stream
-    search, step = live_timing.flat_step(clf, values)
-    steps = {
-        "flat": step,
-        "brute": live_timing.brute_step(clf, values),
-        "read": live_timing.reading(live_timing.bytes_of_a_step(search)),
-    }
-    taken = live_timing.in_turn(steps, 2, 5)
-    assert set(taken) == set(steps)
-    assert all(0 < seconds < 1 for seconds in taken.values())
-
-
-def test_a_short_soak():
-    soaked = live_soak.soak(3000)
-    assert soaked.n_steps == 3000
-    assert soaked.n_checked == 991
-    assert soaked.wrong == 0
-    assert 0 < soaked.share < 1
-    assert soaked.end_mb < soaked.early_mb + 20

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
-from ...live.search.incremental import FlatSearch
+from ...live.search.incremental import IncrementalSearch
 from ...live.search.many import Many
 from ...metric.estimators import MLAT
 from ...stream.stream import Stream
@@ -100,7 +100,7 @@ class Soak:
 def soak(n_steps: int, console: Console | None = None) -> Soak:
     """Push so many steps through one search, in chunks."""
     clf = model(SOAK_WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     assert search is not None
     pool = clf.features_.channels(live_values(50_000, SOAK_CHANNELS))
     rng = np.random.default_rng(3)
@@ -188,9 +188,11 @@ def in_turn(
     return {name: float(np.quantile(times, 0.1)) for name, times in taken.items()}
 
 
-def flat_step(clf: StreamClassifier, values: Floats) -> tuple[FlatSearch, Callable[[int], object]]:
+def incremental_step(
+    clf: StreamClassifier, values: Floats
+) -> tuple[IncrementalSearch, Callable[[int], object]]:
     """One step of one stream."""
-    search = FlatSearch.of(clf)
+    search = IncrementalSearch.of(clf)
     assert search is not None
     seen = clf.features_(Stream(values))
     state = search.start()
@@ -201,7 +203,7 @@ def flat_step(clf: StreamClassifier, values: Floats) -> tuple[FlatSearch, Callab
 
 def session_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
     """The same as a person takes it: from raw channels to a prediction, with all policies."""
-    session = clf.live(search="flat")
+    session = clf.live(search="incremental")
     session.push(values[: clf.width_])
     n = len(values)
     return lambda i: session.push(values[i % n])
@@ -217,7 +219,7 @@ def brute_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]
     return lambda i: peer.predict(Z[i % len(Z) : i % len(Z) + 1])
 
 
-def bytes_of_a_step(search: FlatSearch) -> int:
+def bytes_of_a_step(search: IncrementalSearch) -> int:
     """What one step of one stream reads of the references and of its own sums, and writes."""
     r = search.references
     shared = (r.right, r.squared, r.direct, r.causal, r.anticausal)
@@ -324,15 +326,15 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
     console.print(f"learning three metrics over {CHANNELS} channels, two of {LONG} steps ...")
     values = live_values(2000)
     short, long = model(10, 20), model(LONG, None)
-    search, step = flat_step(short, values)
+    search, step = incremental_step(short, values)
     n_bytes = bytes_of_a_step(search)
     taken = in_turn(
         {
             "short": step,
             "brute": brute_step(short, values),
             "read": reading(n_bytes),
-            "long_few": flat_step(model(LONG, 20), values)[1],
-            "long": flat_step(long, values)[1],
+            "long_few": incremental_step(model(LONG, 20), values)[1],
+            "long": incremental_step(long, values)[1],
             "session": session_step(short, values),
             "session_long": session_step(long, values),
         },

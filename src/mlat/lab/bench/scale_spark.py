@@ -207,7 +207,7 @@ def main(
     cores: Annotated[int, typer.Option(min=1)] = 2,
     memory: Annotated[str, typer.Option(help="Of the JVM.")] = "1g",
     store: Annotated[list[str] | None, typer.Option(help="memory, rocksdb; default both.")] = None,
-    search: Annotated[list[str] | None, typer.Option(help="auto, exact, flat.")] = None,
+    search: Annotated[list[str] | None, typer.Option(help="auto, exact, incremental.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Many keyed streams on Spark in local mode."""

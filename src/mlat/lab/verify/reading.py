@@ -187,7 +187,7 @@ def _predictions(body: bytes) -> list[dict[str, Any]]:
             "seq": seq if has & 1 else None,
             "time": time if has & 2 else None,
             "neighbours": rows[row_stops[i] - n_rows : row_stops[i]].tolist(),
-            "shares": shares[share_stops[i] - n_shares : share_stops[i]].tolist(),
+            "probabilities": shares[share_stops[i] - n_shares : share_stops[i]].tolist(),
         }
         for i, (step, state, why, has, proba, distance, seq, time, n_rows, n_shares) in enumerate(
             zip(*columns, strict=True)

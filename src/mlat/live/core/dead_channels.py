@@ -1,4 +1,4 @@
-"""A channel that stands still for far longer than it ever did in training is dead."""
+"""Dead channels: those that are constant for far longer than they ever were in training."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numba import njit
 from ...checks import Floats, Ints
 from ...stream.windows import Windows
 
-LONGER = 2  # times the longest stretch in training
+LONGER = 2  # times the longest in training
 AT_LEAST = 10  # steps
 NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
 class Still:
-    """The last value (d,) of each channel, and for how many steps (d,) it has been that."""
+    """The last value (d,) of each channel, and for how many steps (d,) it has been constant."""
 
     last: Floats
     steps: Ints
@@ -32,8 +32,8 @@ class Still:
     def dead(self, values: Floats, dead_after: Ints) -> Ints | None:
         """The first dead channel at each of the next steps (t, d), shape (t,); -1 for none.
 
-        None where no channel is dead at any of them.
-        A missing value says nothing about its channel, and neither does a gap.
+        None where no channel is dead at any of them. A missing value does not end a constant
+        period, and neither does a gap.
         """
         first = np.empty(len(values), np.int64)
         values = np.ascontiguousarray(values)
@@ -41,12 +41,12 @@ class Still:
         return first if some else None
 
 
-def longest_stretches(windows: Windows) -> Ints:
+def longest_constant(windows: Windows) -> Ints:
     """For how many steps each channel is constant at most within a run, shape (d,)."""
     longest = np.ones(windows.values.shape[1], np.int64)
     for _, rows in windows.by_run():
         start = np.sort(windows.start[rows])
-        # Steps that lie in no window are not in a model file: what is before is another stretch.
+        # Steps that lie in no window are not in a model file: a run ends at them.
         apart = np.flatnonzero(np.diff(start) >= windows.width) + 1
         for part in np.split(start, apart):
             run = windows.values[part[0] : part[-1] + windows.width]
@@ -57,11 +57,11 @@ def longest_stretches(windows: Windows) -> Ints:
 def dead_after(windows: Windows) -> Ints:
     """After how many constant steps each channel is dead, shape (d,).
 
-    Twice its longest constant stretch in training, but at least a window and ten steps. A channel
-    that never moved in training is not expected to.
+    Twice its longest constant period in training, but at least a window and ten steps. A channel
+    that is constant in all of training is never dead.
     """
     least = max(windows.width, AT_LEAST)
-    after = np.maximum(LONGER * longest_stretches(windows), least)
+    after = np.maximum(LONGER * longest_constant(windows), least)
     steps = _covered(windows)
     constant = (steps == steps[:1]).all(axis=0)
     return np.where(constant, NEVER, after)

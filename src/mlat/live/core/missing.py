@@ -1,4 +1,4 @@
-"""What becomes of a step that lacks a value: refused, held, or accepted as unknown."""
+"""Policies for missing values, and the segments of complete steps that remain."""
 
 from __future__ import annotations
 
@@ -7,56 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ...checks import Bools, Floats, Ints
 from .options import LiveOptions
 from .steps import Counters
 
-# -------------------------------------------------------------------- breaks
-# Where the accepted steps of a chunk fall apart into stretches.
-
-
-def pieces(
-    anew: bool, settled: Settled, dead: Ints | None
-) -> Iterator[tuple[int, int, bool, bool]]:
-    """Stretches ``[begin, end)`` of accepted steps, whether they start anew or are broken.
-
-    A broken one is a single step without a value, or with a dead channel.
-
-    Parameters
-    ----------
-    anew : bool
-        Whether nothing that could be continued comes before the first step.
-    settled : Settled
-    dead : array of shape (n,), optional
-        A dead channel at each step, or -1.
-    """
-    n = len(settled.values)
-    if dead is None and settled.unbroken:
-        yield 0, n, anew, False
-        return
-    broken = settled.missing.copy()
-    if dead is not None:
-        broken |= dead >= 0
-    starts = settled.gap.copy()
-    starts[0] |= anew
-    starts[1:] |= broken[:-1]
-    edges = np.flatnonzero(starts | broken)
-    edges = edges if len(edges) and edges[0] == 0 else np.append(0, edges)
-    for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), n], strict=True):
-        yield begin, end, bool(starts[begin] and not broken[begin]), bool(broken[begin])
-
-
 ABSTAIN, HOLD, REJECT = 0, 1, 2
 CODES = {"abstain": ABSTAIN, "hold": HOLD, "reject": REJECT}
-# What was decided about a step.
-ACCEPTED, HELD, MISSING, REFUSED, INFINITE = 0, 1, 2, 3, 4
+ACCEPTED, HELD, MISSING, REFUSED, INFINITE = 0, 1, 2, 3, 4  # what happens to a step
 
 
 @dataclass(slots=True)
 class Held:
-    """What the policy remembers.
+    """The state of the policy.
 
     Attributes
     ----------
@@ -65,11 +28,11 @@ class Held:
     missing_for : array of shape (d,)
         For how many steps in a row each channel has been missing.
     refused : bool
-        Whether the step before was refused, so that a gap comes before the next.
+        Whether the last step was refused, so that the next follows a gap.
     """
 
     last: Floats
-    missing_for: NDArray[np.int64]
+    missing_for: Ints
     refused: bool = False
 
     @classmethod
@@ -87,14 +50,15 @@ class Settled:
     Attributes
     ----------
     accepted : array of shape (t,)
-        Which of the steps are accepted; the rest of the arrays is about these, n of them.
+        Which of the steps are accepted, n of them. The other arrays are about these.
     values : array of shape (n, d)
-        With held values filled in; NaN where one is missing all the same.
+        Held values are filled in; NaN where one is still missing.
     missing : array of shape (n,)
+        Which of them miss a value.
     gap : array of shape (n,)
-        Which of them follow a gap, refused steps included.
+        Which of them follow a gap; a refused step makes one.
     unbroken : bool
-        Whether none is missing and none follows a gap.
+        Whether none misses a value and none follows a gap.
     """
 
     accepted: Bools
@@ -107,7 +71,7 @@ class Settled:
 def settle(
     held: Held, values: Floats, gap: Bools, options: LiveOptions, counters: Counters
 ) -> Settled:
-    """Decide on steps (t, d) that come one after the other."""
+    """Apply the policy to the next steps (t, d); ``held`` and ``counters`` change."""
     n, n_gaps = len(values), int(np.count_nonzero(gap))
     if options.missing != "hold" and not held.refused and np.isfinite(values).all():
         counters["gaps"] += n_gaps
@@ -138,6 +102,38 @@ def settle(
     return Settled(accepted, values[accepted], missing, gap, unbroken)
 
 
+def pieces(
+    anew: bool, settled: Settled, dead: Ints | None
+) -> Iterator[tuple[int, int, bool, bool]]:
+    """Cut accepted steps into parts of one segment each: begin, end, starts, broken.
+
+    ``starts`` says that a segment begins there. A ``broken`` part is a single step that misses a
+    value or has a dead channel; it belongs to no segment.
+
+    Parameters
+    ----------
+    anew : bool
+        Whether there is no segment that the first step could continue.
+    settled : Settled
+    dead : array of shape (n,), optional
+        A dead channel at each step, or -1.
+    """
+    n = len(settled.values)
+    if dead is None and settled.unbroken:
+        yield 0, n, anew, False
+        return
+    broken = settled.missing.copy()
+    if dead is not None:
+        broken |= dead >= 0
+    starts = settled.gap.copy()
+    starts[0] |= anew
+    starts[1:] |= broken[:-1]
+    edges = np.flatnonzero(starts | broken)
+    edges = edges if len(edges) and edges[0] == 0 else np.append(0, edges)
+    for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), n], strict=True):
+        yield begin, end, bool(starts[begin] and not broken[begin]), bool(broken[begin])
+
+
 @njit(cache=True, nogil=True)
 def _settle(values, gap, policy, hold, last, missing_for, refused, fate):  # type: ignore[no-untyped-def]
     n_steps, n_channels = values.shape
@@ -155,7 +151,7 @@ def _settle(values, gap, policy, hold, last, missing_for, refused, fate):  # typ
         fate[t] = MISSING if lacks else ACCEPTED
         if policy != HOLD:
             continue
-        if gap[t]:  # what was before it is too old to be held
+        if gap[t]:  # values from before it are too old to be held
             last[:] = np.nan
             missing_for[:] = 0
         if lacks:

@@ -1,4 +1,8 @@
-"""The pure step: from a state and some steps to the next state and what is told of them."""
+"""The pure step: from a state and some steps to the next state and a prediction for each step.
+
+Steps pass through the policies in turn: order, gaps, missing values, dead channels. Those that are
+accepted become features, windows, distances and states, as in ``predict``.
+"""
 
 from __future__ import annotations
 
@@ -10,291 +14,21 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ...checks import Bools, Floats, Ints
+from ...checks import Bools, Floats, Ints, is_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.state_filter import Belief, StateFilter, filter_proba
 from ...errors import InputError
-from ..search.exact import ExactSearch, Taught, Told, check_state, side_by_side
-from ..search.incremental import FlatResult, FlatSearch, FlatState
+from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
+from ..search.incremental import IncrementalResult, IncrementalSearch, IncrementalState
 from .dead_channels import Still, dead_after
 from .missing import Held, Settled, pieces, settle
 from .options import LiveOptions
-from .order import Order, arrange, check_order, find_gaps, release
-from .state import Fingerprint, LiveState, Stretch, fingerprint_of
+from .order import Order, arrange, check_order, check_unit, find_gaps, release
+from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes
 from .steps import Counters, Prediction, Steps, as_steps
-from .time_unit import check_unit
 
-# -------------------------------------------------------------------- classifying
-# From accepted steps to predictions: features, windows, distances, states.
-
-
-class Classifying:
-    """What ``predict`` does, for steps that come bit by bit.
-
-    Attributes
-    ----------
-    search : "exact" or "flat"
-    exact : ExactSearch
-    limit : float
-        The distance beyond which a window is far from everything.
-    """
-
-    def __init__(self, clf: StreamClassifier, options: LiveOptions) -> None:
-        self._clf, self._options = clf, options
-        self._width, self._features = clf.width_, clf.features_
-        self._kept = clf.width_ + options.teachable - 1
-        self._unknown = clf.unknown_
-        # A lift that does nothing need not be asked.
-        self._is_plain = tuple(clf.features_.lift.maps) == ("identity",) and isinstance(
-            clf.features_.lift.maps, list | tuple
-        )
-        self.exact = ExactSearch(clf)
-        self.limit = _limit(clf, options.far)
-        self._flat = _flat_search(clf, options, self.limit)
-        self.search = "exact" if self._flat is None else "flat"
-
-    def begin(self, why: str) -> Stretch:
-        """No step yet; ``why`` says what was before."""
-        n_channels = len(self._clf.channels_)
-        return Stretch(
-            self._features.lift.start(n_channels),
-            np.empty((0, self._features.n_features)),
-            np.empty((0, n_channels)),
-            0,
-            why,
-        )
-
-    def no_windows(self) -> Floats:
-        return np.empty((0, self._width, self._features.n_features))
-
-    def start_flat(self) -> FlatState | None:
-        return None if self._flat is None else self._flat.start()
-
-    def last_windows(self, stretch: Stretch, n: int) -> Floats:
-        """The features of the last ``n`` complete windows, shape (n, w, d')."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(f"n must be a whole number of windows, at least 1, not {n!r}")
-        there = max(0, len(stretch.features) - self._width + 1)
-        if n > there:
-            most = self._options.teachable
-            raise InputError(
-                f"{n} windows are to be taught, but there are {there}: they reach back to where "
-                f"the stream began or broke, and no further than the last {most} (teachable)"
-            )
-        last = stretch.features[-(self._width + n - 1) :]
-        return _windows(last, self._width)
-
-    def predict(
-        self,
-        state: LiveState,
-        steps: Steps,
-        settled: Settled,
-        dead: Ints | None,
-        classes: list[str | int],
-        state_filter: StateFilter,
-    ) -> list[Prediction]:
-        """Predictions of accepted steps; the state goes on.
-
-        Parameters
-        ----------
-        steps : Steps
-            As they came, refused ones among them.
-        settled : Settled
-        dead : array of shape (n,), optional
-            A dead channel at each accepted step, or -1; None where no channel is dead.
-        """
-        n = len(settled.values)
-        seq, time = _chosen(steps.seq, settled.accepted), _chosen(steps.time, settled.accepted)
-        first = state.counters["accepted"]
-        predictions: list[Prediction] = []
-        for begin, end, starts, broken in pieces(state.stretch.length == 0, settled, dead):
-            if broken:
-                is_missing = bool(settled.missing[begin])
-                why = "missing" if is_missing else f"dead channel {self._dead(dead, begin)}"
-                state.stretch = self.begin("missing" if is_missing else "filling")
-                filling, told = 1, None
-            else:
-                if starts:
-                    why = "gap" if settled.gap[begin] else state.stretch.why
-                    state.stretch = self.begin(why)
-                    if self._flat is not None and state.flat is not None:
-                        self._flat.reset(state.flat)
-                why = state.stretch.why
-                filling, told = self._extend(state, settled.values[begin:end])
-            if self._options.filtered:
-                self._filter(state, filling, told, starts, state_filter)
-            for i in range(begin, begin + filling):
-                predictions.append(
-                    Prediction(
-                        first + i, self._unknown, np.nan, np.nan, (), why, seq[i], time[i], ()
-                    )
-                )
-            if told is not None:
-                at = slice(begin + filling, end)
-                predictions += self._records(
-                    state.counters, first + at.start, told, seq[at], time[at], classes
-                )
-        state.counters["accepted"] += n
-        state.counters["unknown"] += sum(p.why != "" for p in predictions)
-        if dead is not None:
-            state.counters["dead"] += int((dead >= 0).sum())
-        return predictions
-
-    def _dead(self, dead: Ints | None, step: int) -> str:
-        assert dead is not None
-        return self._clf.channels_[dead[step]]
-
-    def _extend(self, state: LiveState, values: Floats) -> tuple[int, Told | None]:
-        """Steps (t, d) that follow the stretch.
-
-        Returns how many of them come before its first full window, and what the windows of the
-        others say.
-        """
-        stretch, w, features = state.stretch, self._width, self._features
-        lift, lifted = stretch.lift, features.channels(values)
-        if not self._is_plain:
-            lift, lifted = features.lift.push(lift, lifted)
-        seen = features.mix(features.lifted(lifted))
-        filling = min(max(0, w - 1 - stretch.length), len(values))
-        joined = np.concatenate([stretch.features, seen])
-        result = None
-        if self._flat is not None and state.flat is not None:
-            result = self._flat.push(state.flat, seen)
-        told = None
-        if len(values) > filling:
-            windows = _windows(joined[-(len(values) - filling + w - 1) :], w)
-            if result is None:
-                told = self.exact.tell(windows, state.taught)
-            else:
-                told = self._flat_told(result, windows, state)
-        raw = _last(np.concatenate([stretch.raw, values]), w)
-        length = stretch.length + len(values)
-        state.stretch = Stretch(lift, _last(joined, self._kept), raw, length, stretch.why)
-        return filling, told
-
-    def _filter(
-        self,
-        state: LiveState,
-        filling: int,
-        told: Told | None,
-        starts: bool,
-        state_filter: StateFilter,
-    ) -> None:
-        """Steps without a window, and then windows: as ``Confidence.filter``."""
-        proba = np.full((filling, len(state_filter.transition)), np.nan)
-        if told is not None:
-            said, k = told.shares, self.exact.n_neighbors
-            if k > 1:
-                said = (said * k + 1) / (k + said.shape[1])
-            proba = np.concatenate([proba, said])
-        begins = np.zeros(len(proba), bool)
-        begins[0] = starts
-        filtered, state.belief = filter_proba(proba, begins, state_filter, state.belief)
-        if told is not None:
-            told.shares[:] = filtered[filling:]
-            told.codes[:] = told.shares.argmax(axis=1)
-
-    def _flat_told(self, result: FlatResult, windows: Floats, state: LiveState) -> Told:
-        """What the flat search found for the last windows (n, w, d'), taught ones added."""
-        n, taught = len(windows), state.taught
-        nearest, rows = result.nearest[-n:], result.rows[-n:]
-        if not len(taught):
-            codes, neighbours = result.codes[-n:], result.neighbours[-n:]
-            shares = self.exact.shares(nearest, neighbours)
-            return Told(codes, shares, result.distances[-n:, 0], neighbours)
-        if self.exact.n_neighbors > 1:
-            return self.exact.tell(windows, taught)
-        centred = self.exact.centred(self.exact.embed(windows))
-        nearest, rows = taught.nearer(centred, nearest, rows, len(self.exact))
-        told = self.exact.tell_nearest(nearest, rows)
-        # Squared distances to references are known to the bound: where that does not tell the
-        # nearest state from the next, or far from near, the window is compared exactly.
-        squared = np.sort(nearest**2, axis=1)
-        doubt = squared[:, 1] - squared[:, 0] <= 2 * result.bound[-n:]
-        if np.isfinite(self.limit):
-            doubt |= np.abs(squared[:, 0] - self.limit**2) <= 2 * result.bound[-n:]
-        if doubt.any():
-            exact = self.exact.tell(windows[doubt], taught)
-            told.codes[doubt], told.shares[doubt] = exact.codes, exact.shares
-            told.distance[doubt], told.rows[doubt] = exact.distance, exact.rows
-        return told
-
-    def _records(
-        self,
-        counters: Counters,
-        first: int,
-        told: Told,
-        seq: list[Any],
-        time: list[Any],
-        classes: list[str | int],
-    ) -> list[Prediction]:
-        far = (told.distance > self.limit).tolist()
-        counters["far"] += sum(far)
-        rows = zip(
-            *[far, told.codes.tolist(), told.distance.tolist(), told.rows.tolist()],
-            *[told.shares.tolist(), seq, time],
-            strict=True,
-        )
-        return [
-            Prediction(
-                first + i,
-                self._unknown if is_far else classes[code],
-                np.nan if is_far else shares[code],
-                distance,
-                tuple(neighbours),
-                "far" if is_far else "",
-                number,
-                moment,
-                tuple(shares),
-            )
-            for i, (is_far, code, distance, neighbours, shares, number, moment) in enumerate(rows)
-        ]
-
-
-def _windows(features: Floats, width: int) -> Floats:
-    """Every window (n, w, d') over successive steps."""
-    if len(features) == width:  # the usual case, at a tenth of the cost
-        return features[None]
-    return np.ascontiguousarray(sliding_window_view(features, width, axis=0).transpose(0, 2, 1))
-
-
-def _last(rows: Floats, n: int) -> Floats:
-    """The last n rows; as a view only where not much else would be kept alive by it."""
-    return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
-
-
-def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> list[Any]:
-    if entries is None:
-        return [None] * int(np.count_nonzero(accepted))
-    return entries[accepted].tolist()
-
-
-def _flat_search(clf: StreamClassifier, options: LiveOptions, limit: float) -> FlatSearch | None:
-    """The flat search, where it is asked for or cheaper; None for the exact one."""
-    # The filter weighs how probable each state is, which the flat search knows to its bound only; a
-    # session that was not asked to is not to differ from `predict(filtered=True)`.
-    if options.search == "exact" or (options.search == "auto" and options.filtered):
-        return None
-    flat = FlatSearch.of(clf, anchor=options.anchor, cuts=[limit])
-    if options.search == "flat" and flat is None:
-        raise InputError(
-            "the flat search needs a Toeplitz metric and every window as a reference (step=1); "
-            'leave search out, or give search="exact"'
-        )
-    return flat if flat is not None and (options.search == "flat" or flat.cheaper()) else None
-
-
-def _limit(clf: StreamClassifier, far: float | None) -> float:
-    """The threshold of the model, where it was asked for; else ``far`` times the farthest."""
-    threshold = float(clf.confidence_.threshold)
-    if np.isfinite(threshold):
-        return threshold
-    farthest = float(clf.confidence_.farthest)
-    return np.inf if far is None or np.isnan(farthest) else far * farthest
-
-
-PIECE = 512  # steps at a time: all the memory that a chunk takes beside itself
-BEHIND = 100  # dropped steps in a row that are worth a word
+PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
+BEHIND = 100  # late or repeated steps in a row that are worth a warning
 
 
 class LiveModel:
@@ -310,10 +44,10 @@ class LiveModel:
     ----------
     clf : StreamClassifier
     options : LiveOptions
-    search : "exact" or "flat"
+    search : "exact" or "incremental"
         Given or chosen.
     limit : float
-        The distance beyond which a window is far from everything.
+        The distance beyond which a window is far from every reference.
     dead_after : array of shape (d,)
         Constant steps after which a channel is dead.
 
@@ -341,8 +75,8 @@ class LiveModel:
         self.clf = clf
         self._known: list[str | int] = clf.classes_.tolist()
         self.dead_after = dead_after(clf.windows_)
-        self._classifying = Classifying(clf, self.options)
-        self.search, self.limit = self._classifying.search, self._classifying.limit
+        self._classifier = StepClassifier(clf, self.options)
+        self.search, self.limit = self._classifier.search, self._classifier.limit
         self._fingerprint = Fingerprint(fingerprint_of(clf), self.options, self.search)
         self._state_filter = lru_cache(maxsize=4)(self._extended)
 
@@ -351,16 +85,16 @@ class LiveModel:
         return len(self.clf.channels_)
 
     def start(self) -> LiveState:
-        """What is remembered before the first step."""
+        """The state before the first step."""
         return LiveState(
             self._fingerprint,
             Order(),
             Held.start(self.n_channels),
             Still.start(self.n_channels),
-            self._classifying.begin("filling"),
+            self._classifier.begin("filling"),
             Belief(self.clf.confidence_.state_filter.stationary),
-            self.taught((), np.empty(0, np.int64), self._classifying.no_windows()),
-            flat=self._classifying.start_flat(),
+            self.taught_references((), np.empty(0, np.int64), self._classifier.no_windows()),
+            incremental=self._classifier.start_incremental(),
         )
 
     def push(
@@ -368,56 +102,64 @@ class LiveModel:
     ) -> tuple[LiveState, list[Prediction]]:
         """The state after some more steps, and a prediction for each that was accepted.
 
-        The given state is not changed. However a stream is cut, the predictions are the same.
+        The given state does not change. However a stream is cut, the predictions are the same.
         """
         checked = self.check(steps)
         state = state.copy()
         return state, self.advance(state, checked)
 
     def flush(self, state: LiveState) -> tuple[LiveState, list[Prediction]]:
-        """Let the steps through that wait for an earlier one."""
+        """Release the steps that wait for an earlier one."""
         state = state.copy()
         return state, self.advance_waiting(state)
 
     def teach(self, state: LiveState, name: str | int, n: int = 1) -> LiveState:
         """The state in which the last ``n`` windows are references of the named state, too.
 
-        The windows are those of the unbroken stretch up to the last step. Of all that was taught
-        the newest ``max_taught`` windows are kept.
+        The windows are those of the current segment. Of all taught windows the newest
+        ``max_taught`` are kept.
+
+        Raises
+        ------
+        InputError
         """
         name = check_state(name, self.clf.unknown_)
-        windows = self._classifying.last_windows(state.stretch, n)
-        if n > self.options.max_taught:
+        windows = self._classifier.last_windows(state.segment, n)
+        most = self.options.max_taught
+        if n > most:
             raise InputError(
-                f"{n} windows are to be taught, but only {self.options.max_taught} are kept; "
+                f"{n} windows are to be taught, but only {most} are kept; "
                 "give more room with max_taught"
             )
         old, known = state.taught, self.classes(state)
         names = old.names if name in known else (*old.names, name)
-        if len(names) > self.options.max_taught:
+        if len(names) > most:
             raise InputError(
                 f"{len(old.names)} new states are taught already, as many as windows are kept; "
                 "give more room with max_taught"
             )
         code = known.index(name) if name in known else len(known)
-        codes = np.append(old.codes, np.full(n, code))[-self.options.max_taught :]
-        kept = np.concatenate([old.windows, windows])[-self.options.max_taught :]
+        codes = np.append(old.codes, np.full(n, code))[-most:]
+        kept = np.concatenate([old.windows, windows])[-most:]
         state = state.copy()
-        state.taught = self.taught(names, codes, kept)
-        # Nothing was believed of a state that was not known.
+        state.taught = self.taught_references(names, codes, kept)
+        # A new state has no probability yet.
         shares = np.append(state.belief.proba, np.zeros(len(names) - len(old.names)))
         state.belief = Belief(shares, state.belief.fresh)
         state.counters["taught"] += n
         return state
 
     def state_from_bytes(self, data: bytes) -> LiveState:
-        """What :meth:`LiveState.to_bytes` wrote, if it was for this model and these options."""
-        from .state_bytes import from_bytes
+        """The state that :meth:`LiveState.to_bytes` wrote, of this model and these options.
 
+        Raises
+        ------
+        InputError
+        """
         return from_bytes(data, self.start(), self)
 
     def classes(self, state: LiveState) -> list[str | int]:
-        """The states that can be told, those of the model first."""
+        """The states that can be predicted, those of the model first."""
         return [*self._known, *state.taught.names]
 
     def check(self, steps: Any, seq: Any = None, time: Any = None) -> Steps:
@@ -427,28 +169,38 @@ class LiveModel:
         return checked
 
     def advance(self, state: LiveState, steps: Steps) -> list[Prediction]:
-        """As :meth:`push` of checked steps, in place."""
+        """As :meth:`push` with checked steps, in place."""
         predictions = []
         for piece in [steps] if len(steps) <= PIECE else steps.pieces(PIECE):
-            through = arrange(state.order, piece, self.options, state.counters)
-            predictions += self._accept(state, through)
+            released = arrange(state.order, piece, self.options, state.counters)
+            predictions += self._accept(state, released)
         if state.order.most_behind >= BEHIND:
-            _warn(
-                state,
+            warning = (
                 f"{BEHIND} steps in a row came late or again; if the source counts anew, begin a "
-                "new session",
+                "new session"
             )
+            if warning not in state.warnings:
+                state.warnings.append(warning)
         return predictions
 
     def advance_waiting(self, state: LiveState) -> list[Prediction]:
         """As :meth:`flush`, in place."""
         return self._accept(state, release(state.order, self.options, self.n_channels))
 
+    def taught_references(
+        self, names: tuple[str | int, ...], codes: Ints, windows: Floats
+    ) -> TaughtReferences:
+        """Taught windows (m, w, d') of features, prepared to be compared."""
+        return self._classifier.exact.teach(names, codes, windows)
+
     def _accept(self, state: LiveState, steps: Steps) -> list[Prediction]:
-        """What is told of steps in their order."""
+        """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps):
             return []
-        check_unit(state, steps, self.options)
+        warning = check_unit(state.times, steps, self.options)
+        if warning is not None:
+            state.counters["wrong_unit"] += 1
+            state.warnings.append(warning)
         gap = find_gaps(state.order, steps, self.options)
         settled = settle(state.held, steps.values, gap, self.options, state.counters)
         if not len(settled.values):
@@ -459,21 +211,15 @@ class LiveModel:
             if dead is not None:
                 dead[settled.missing] = -1
         state_filter = self._state_filter(len(state.taught.names))
-        return self._classifying.predict(
+        return self._classifier.predict(
             state, steps, settled, dead, self.classes(state), state_filter
         )
 
-    def taught(self, names: tuple[Any, ...], codes: Ints, windows: Floats) -> Taught:
-        """Taught windows (m, w, d'), made ready to be compared."""
-        exact = self._classifying.exact
-        columns = side_by_side(exact.centred(exact.embed(windows)))
-        return Taught(names, windows, codes.astype(np.int64), columns)
-
     def _extended(self, n_new: int) -> StateFilter:
-        """How states follow each other when some are new: nothing is known of what follows them.
+        """The state filter's transitions with new states, of which nothing is known.
 
-        A run of a new state ends as often as one of the others, and each state follows alike;
-        after the others each new state follows as often as one of all others would.
+        A run of a new state ends as often as one of the others on average, and each state follows
+        it equally often. After another state each new one is as probable as any other would be.
         """
         old = self.clf.confidence_.state_filter
         if not n_new:
@@ -488,6 +234,275 @@ class LiveModel:
         return StateFilter(transition, old.tempering)
 
 
-def _warn(state: LiveState, text: str) -> None:
-    if text not in state.warnings:
-        state.warnings.append(text)
+class StepClassifier:
+    """From accepted steps to predictions: what ``predict`` does, for steps that come bit by bit.
+
+    Attributes
+    ----------
+    search : "exact" or "incremental"
+    exact : ExactSearch
+    limit : float
+        The distance beyond which a window is far from every reference.
+    """
+
+    def __init__(self, clf: StreamClassifier, options: LiveOptions) -> None:
+        self._clf, self._options = clf, options
+        self._width, self._features = clf.width_, clf.features_
+        self._kept = clf.width_ + options.teachable - 1
+        self._unknown = clf.unknown_
+        # A lift that does nothing is skipped.
+        self._is_plain = tuple(clf.features_.lift.maps) == ("identity",) and isinstance(
+            clf.features_.lift.maps, list | tuple
+        )
+        self.exact = ExactSearch(clf)
+        self.limit = _limit(clf, options.far)
+        self._incremental = _incremental_search(clf, options, self.limit)
+        self.search = "exact" if self._incremental is None else "incremental"
+
+    def begin(self, why: str) -> Segment:
+        """A segment without a step; ``why`` says what came before it."""
+        n_channels = len(self._clf.channels_)
+        return Segment(
+            self._features.lift.start(n_channels),
+            np.empty((0, self._features.n_features)),
+            np.empty((0, n_channels)),
+            0,
+            why,
+        )
+
+    def no_windows(self) -> Floats:
+        """An empty array of windows, of shape (0, w, d')."""
+        return np.empty((0, self._width, self._features.n_features))
+
+    def start_incremental(self) -> IncrementalState | None:
+        return None if self._incremental is None else self._incremental.start()
+
+    def last_windows(self, segment: Segment, n: int) -> Floats:
+        """The features of the last ``n`` complete windows, shape (n, w, d')."""
+        if not is_whole(n) or n < 1:
+            raise InputError(f"n must be a whole number of windows, at least 1, not {n!r}")
+        there = max(0, len(segment.features) - self._width + 1)
+        if n > there:
+            most = self._options.teachable
+            raise InputError(
+                f"{n} windows are to be taught, but there are {there}: they reach back to where "
+                f"the stream began or broke, and no further than the last {most} (teachable)"
+            )
+        return _windows(segment.features[-(self._width + n - 1) :], self._width)
+
+    def predict(
+        self,
+        state: LiveState,
+        steps: Steps,
+        settled: Settled,
+        dead: Ints | None,
+        classes: list[str | int],
+        state_filter: StateFilter,
+    ) -> list[Prediction]:
+        """Predictions of accepted steps; the state changes.
+
+        Parameters
+        ----------
+        steps : Steps
+            As they were released, refused ones among them.
+        settled : Settled
+        dead : array of shape (n,), optional
+            A dead channel at each accepted step, or -1; None where no channel is dead.
+        """
+        n = len(settled.values)
+        seq, time = _chosen(steps.seq, settled.accepted), _chosen(steps.time, settled.accepted)
+        first = state.counters["accepted"]
+        predictions: list[Prediction] = []
+        for begin, end, starts, broken in pieces(state.segment.length == 0, settled, dead):
+            if broken:
+                is_missing = bool(settled.missing[begin])
+                why = "missing" if is_missing else f"dead channel {self._dead(dead, begin)}"
+                state.segment = self.begin("missing" if is_missing else "filling")
+                n_filling, decision = 1, None
+            else:
+                if starts:
+                    why = "gap" if settled.gap[begin] else state.segment.why
+                    state.segment = self.begin(why)
+                    if self._incremental is not None and state.incremental is not None:
+                        self._incremental.reset(state.incremental)
+                why = state.segment.why
+                n_filling, decision = self._extend(state, settled.values[begin:end])
+            if self._options.filtered:
+                self._filter(state, n_filling, decision, starts, state_filter)
+            for i in range(begin, begin + n_filling):
+                predictions.append(
+                    Prediction(
+                        first + i, self._unknown, np.nan, np.nan, (), why, seq[i], time[i], ()
+                    )
+                )
+            if decision is not None:
+                at = slice(begin + n_filling, end)
+                predictions += self._records(
+                    state.counters, first + at.start, decision, seq[at], time[at], classes
+                )
+        state.counters["accepted"] += n
+        state.counters["unknown"] += sum(p.why != "" for p in predictions)
+        if dead is not None:
+            state.counters["dead"] += int((dead >= 0).sum())
+        return predictions
+
+    def _dead(self, dead: Ints | None, step: int) -> str:
+        assert dead is not None
+        return self._clf.channels_[dead[step]]
+
+    def _extend(self, state: LiveState, values: Floats) -> tuple[int, Decision | None]:
+        """Add steps (t, d) to the segment.
+
+        Returns how many of them come before its first complete window, and the decision on the
+        windows of the others.
+        """
+        segment, w, features = state.segment, self._width, self._features
+        lift, lifted = segment.lift, features.channels(values)
+        if not self._is_plain:
+            lift, lifted = features.lift.push(lift, lifted)
+        seen = features.mix(features.lifted(lifted))
+        n_filling = min(max(0, w - 1 - segment.length), len(values))
+        joined = np.concatenate([segment.features, seen])
+        result = None
+        if self._incremental is not None and state.incremental is not None:
+            result = self._incremental.push(state.incremental, seen)
+        decision = None
+        if len(values) > n_filling:
+            windows = _windows(joined[-(len(values) - n_filling + w - 1) :], w)
+            if result is None:
+                decision = self.exact.decide(windows, state.taught)
+            else:
+                decision = self._decide_incremental(result, windows, state.taught)
+        raw = _last(np.concatenate([segment.raw, values]), w)
+        length = segment.length + len(values)
+        state.segment = Segment(lift, _last(joined, self._kept), raw, length, segment.why)
+        return n_filling, decision
+
+    def _decide_incremental(
+        self, result: IncrementalResult, windows: Floats, taught: TaughtReferences
+    ) -> Decision:
+        """The decision on the last windows (n, w, d') of a result, with taught ones added."""
+        n = len(windows)
+        nearest, rows = result.nearest[-n:], result.rows[-n:]
+        if not len(taught):
+            codes, neighbours = result.codes[-n:], result.neighbours[-n:]
+            proba = self.exact.proba(nearest, neighbours)
+            return Decision(codes, proba, result.distances[-n:, 0], neighbours)
+        if self.exact.n_neighbors > 1:
+            return self.exact.decide(windows, taught)
+        centred = self.exact.centred(self.exact.embed(windows))
+        nearest, rows = taught.nearer(centred, nearest, rows, len(self.exact))
+        decision = self.exact.decide_nearest(nearest, rows)
+        # Squared distances to references are known up to the bound: where that does not separate
+        # the nearest state from the next, or far from near, the window is compared exactly.
+        squared = np.sort(nearest**2, axis=1)
+        doubt = squared[:, 1] - squared[:, 0] <= 2 * result.bound[-n:]
+        if np.isfinite(self.limit):
+            doubt |= np.abs(squared[:, 0] - self.limit**2) <= 2 * result.bound[-n:]
+        if doubt.any():
+            exact = self.exact.decide(windows[doubt], taught)
+            decision.codes[doubt], decision.proba[doubt] = exact.codes, exact.proba
+            decision.distance[doubt], decision.rows[doubt] = exact.distance, exact.rows
+        return decision
+
+    def _filter(
+        self,
+        state: LiveState,
+        n_filling: int,
+        decision: Decision | None,
+        starts: bool,
+        state_filter: StateFilter,
+    ) -> None:
+        """Filter steps without a window, and then the decision on windows, in place.
+
+        As ``Confidence.filter`` does.
+        """
+        proba = np.full((n_filling, len(state_filter.transition)), np.nan)
+        if decision is not None:
+            of_windows, k = decision.proba, self.exact.n_neighbors
+            if k > 1:
+                of_windows = (of_windows * k + 1) / (k + of_windows.shape[1])
+            proba = np.concatenate([proba, of_windows])
+        begins = np.zeros(len(proba), bool)
+        begins[0] = starts
+        filtered, state.belief = filter_proba(proba, begins, state_filter, state.belief)
+        if decision is not None:
+            decision.proba[:] = filtered[n_filling:]
+            decision.codes[:] = decision.proba.argmax(axis=1)
+
+    def _records(
+        self,
+        counters: Counters,
+        first: int,
+        decision: Decision,
+        seq: list[Any],
+        time: list[Any],
+        classes: list[str | int],
+    ) -> list[Prediction]:
+        far = (decision.distance > self.limit).tolist()
+        counters["far"] += sum(far)
+        rows = zip(
+            *[far, decision.codes.tolist(), decision.distance.tolist(), decision.rows.tolist()],
+            *[decision.proba.tolist(), seq, time],
+            strict=True,
+        )
+        return [
+            Prediction(
+                first + i,
+                self._unknown if is_far else classes[code],
+                np.nan if is_far else proba[code],
+                distance,
+                tuple(neighbours),
+                "far" if is_far else "",
+                number,
+                moment,
+                tuple(proba),
+            )
+            for i, (is_far, code, distance, neighbours, proba, number, moment) in enumerate(rows)
+        ]
+
+
+def _windows(features: Floats, width: int) -> Floats:
+    """Every window (n, w, d') over successive steps."""
+    if len(features) == width:  # the usual case, at a tenth of the cost
+        return features[None]
+    return np.ascontiguousarray(sliding_window_view(features, width, axis=0).transpose(0, 2, 1))
+
+
+def _last(rows: Floats, n: int) -> Floats:
+    """The last n rows; a view only where it keeps little else alive."""
+    return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
+
+
+def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> list[Any]:
+    if entries is None:
+        return [None] * int(np.count_nonzero(accepted))
+    return entries[accepted].tolist()
+
+
+def _incremental_search(
+    clf: StreamClassifier, options: LiveOptions, limit: float
+) -> IncrementalSearch | None:
+    """The incremental search, where it is chosen or cheaper; None for the exact one."""
+    # The filter uses the probability of each state, which the incremental search knows up to its
+    # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly.
+    if options.search == "exact" or (options.search == "auto" and options.filtered):
+        return None
+    search = IncrementalSearch.of(clf, anchor=options.anchor, cuts=[limit])
+    if options.search == "incremental" and search is None:
+        raise InputError(
+            "the incremental search needs a Toeplitz metric and every window as a reference "
+            '(step=1); leave search out, or give search="exact"'
+        )
+    if search is not None and options.search == "auto" and not search.cheaper():
+        return None
+    return search
+
+
+def _limit(clf: StreamClassifier, far: float | None) -> float:
+    """The threshold of the model, where it has one; else ``far`` times the farthest."""
+    threshold = float(clf.confidence_.threshold)
+    if np.isfinite(threshold):
+        return threshold
+    farthest = float(clf.confidence_.farthest)
+    return np.inf if far is None or np.isnan(farthest) else far * farthest

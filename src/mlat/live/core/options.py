@@ -1,4 +1,4 @@
-"""What a live session is asked to do with the steps that come in."""
+"""The options of a live session: its policies, and how it searches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
+from ...checks import check_whole, is_real
 from ...errors import InputError
 
-GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.stream: one lost step makes 2, jitter stays below
+OLD_NAME = "flat"  # of the incremental search
+GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.gaps: one lost step makes 2, jitter stays below
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,33 +20,34 @@ class LiveOptions:
     Parameters
     ----------
     missing : "abstain", "hold" or "reject", default="abstain"
-        What becomes of a step with a missing value: it is unknown and the window begins anew after
-        it; the value is replaced by the channel's last one, for at most ``hold`` steps in a row;
-        or the step is refused, as if it had not come.
+        What happens to a step with a missing value. "abstain": its state is unknown and a new
+        window begins after it. "hold": the channel's last value takes its place, for at most
+        ``hold`` steps in a row. "reject": the step is refused, as if it had not come.
     hold : int, default=5
     reorder : int, default=0
         How many steps may wait for an earlier one that has not come yet.
     order_by : "none", "seq" or "time", default="none"
-        What tells the order of the steps; with ``"none"`` it is that of their arrival.
+        What gives the order of the steps; with ``"none"`` it is that of their arrival.
     max_gap : float, optional
-        Seconds between steps from which on the window begins anew; default 1.5 steps of ``rate``,
-        and without a rate time tells no gaps.
+        Seconds between steps beyond which a new window begins; default 1.5 steps of ``rate``. With
+        neither, time shows no gaps.
     rate : float, optional
-        Steps in a second.
+        Steps per second.
     dead : "auto" or "off", default="auto"
-        Whether a channel that stands still far longer than in training makes the state unknown.
+        Whether the state is unknown while a channel is constant far longer than in training.
     far : float or None, default=3.0
-        The state is unknown where the window is farther from every reference than so many times
-        the farthest that training saw. None never does.
-    search : "auto", "exact" or "flat", default="auto"
+        The state is unknown where the window is farther from every reference than this many times
+        the farthest in training. None turns it off.
+    search : "auto", "exact" or "incremental", default="auto"
+        "flat", the old name of "incremental", is accepted, too.
     filtered : bool, default=False
-        Let states persist, as ``predict(filtered=True)`` does.
+        Filter the states, as ``predict(filtered=True)`` does.
     max_taught : int, default=256
-        Taught windows that are kept; the oldest make room.
+        Taught windows that are kept; the oldest are dropped.
     teachable : int, default=16
         How many windows back ``teach`` may reach.
     anchor : int, default=64
-        For the flat search: steps after which its running sums are computed anew.
+        For the incremental search: steps after which its running sums start again.
     """
 
     missing: str = "abstain"
@@ -64,30 +65,38 @@ class LiveOptions:
     anchor: int = 64
 
     def __post_init__(self) -> None:
+        if self.search == OLD_NAME:
+            object.__setattr__(self, "search", "incremental")
         _one_of(self, "missing", "abstain", "hold", "reject")
         _one_of(self, "order_by", "none", "seq", "time")
         _one_of(self, "dead", "auto", "off")
-        _one_of(self, "search", "auto", "exact", "flat")
-        for name, least in (("hold", 1), ("reorder", 0), ("max_taught", 0)):
-            _whole(self, name, least)
-        for name in ("teachable", "anchor"):
-            _whole(self, name, 1)
+        _one_of(self, "search", "auto", "exact", "incremental")
+        lows = {"hold": 1, "reorder": 0, "max_taught": 0, "teachable": 1, "anchor": 1}
+        for name, low in lows.items():
+            object.__setattr__(self, name, check_whole(getattr(self, name), name, low))
         for name in ("max_gap", "rate", "far"):
-            _positive(self, name)
+            object.__setattr__(self, name, _positive(getattr(self, name), name))
         if not isinstance(self.filtered, bool):
             raise InputError(f"filtered must be True or False, not {self.filtered!r}")
         if self.reorder and self.order_by == "none":
-            raise InputError('reorder needs order_by="seq" or order_by="time", to tell the order')
+            raise InputError('reorder needs order_by="seq" or order_by="time", to give the order')
 
     @property
     def gap_seconds(self) -> float | None:
-        """The time between steps that is a gap when exceeded; None for never."""
+        """The time between steps beyond which there is a gap; None for never."""
         if self.max_gap is not None:
             return self.max_gap
         return None if self.rate is None else GAP_FACTOR / self.rate
 
     def as_dict(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """By name, as snapshots and journals hold them; "incremental" has its old name there."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return options | {"search": stored_name(self.search)}
+
+
+def stored_name(search: str) -> str:
+    """The name of a search in snapshots and journals: files that were written before still open."""
+    return OLD_NAME if search == "incremental" else search
 
 
 def _one_of(options: LiveOptions, name: str, *known: str) -> None:
@@ -97,18 +106,9 @@ def _one_of(options: LiveOptions, name: str, *known: str) -> None:
         raise InputError(f'{name} must be {quoted} or "{known[-1]}", not {value!r}')
 
 
-def _whole(options: LiveOptions, name: str, least: int) -> None:
-    value = getattr(options, name)
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    object.__setattr__(options, name, int(value))
-
-
-def _positive(options: LiveOptions, name: str) -> None:
-    value = getattr(options, name)
+def _positive(value: Any, name: str) -> float | None:
     if value is None:
-        return
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
+        return None
+    if not is_real(value) or not 0 < value < math.inf:
         raise InputError(f"{name} must be a positive number or None, not {value!r}")
-    object.__setattr__(options, name, float(value))
+    return float(value)

@@ -1,9 +1,9 @@
-"""Steps into their order: a bounded buffer, in which steps wait for an earlier one.
+"""The order of steps: a bounded reorder buffer, gaps, and a check of the unit of time.
 
-By number a step waits while one before it is missing. By time it waits while the step before it is
-more than a gap away; where no gap is known, always for ``reorder`` later ones, since nothing tells
-that none is missing. The first step of all is where the stream begins: by number, and by time where
-a gap is known, it waits for none.
+Ordered by number, a step waits while one before it is missing. Ordered by time, it waits while the
+step before it is more than a gap away; where no gap is known it always waits for ``reorder`` later
+ones, since nothing shows that none is missing. The very first step is where the stream begins: by
+number, and by time where a gap is known, it does not wait.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...checks import Floats
+from ...checks import Bools, Floats
 from ...errors import InputError
 from .options import LiveOptions
 from .steps import Counters, Steps
 
-# Places given up that are remembered, to tell a late step from one that comes a second time.
+# Ranges of numbers given up that are kept, to distinguish a late step from a repeated one.
 REMEMBERED = 64
+N_DIFFERENCES = 20  # times between steps from which the unit of time is judged
+OFF = 50  # the unit is wrong if they are this many times longer or shorter than the rate says
+UNITS = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Waiting:
-    """One step that has come before its turn; ``key`` is its number or its time."""
+    """One step in the reorder buffer; ``key`` is its number or its time."""
 
     key: float
     seq: int | None
@@ -35,20 +37,20 @@ class Waiting:
 
 @dataclass(slots=True)
 class Order:
-    """How far the stream has come.
+    """The reorder buffer, and where the stream is.
 
     Attributes
     ----------
     waiting : list of Waiting
-        In their order, at most ``reorder`` of them between chunks.
+        Sorted, at most ``reorder`` of them between chunks.
     first, reached : float or None
-        The number or time of the first and of the last step that was let through.
+        The number or time of the first and of the last step that was released.
     given_up : list of (int, int)
-        Numbers ``[from, to)`` that are waited for no more.
+        Ranges ``[from, to)`` of numbers that are no longer waited for.
     last_seq, last_time : int, float or None
-        Of the last step let through, whatever tells the order.
+        Of the last released step, whatever gives the order.
     behind, most_behind : int
-        Steps in a row that came too late or again, now and at most.
+        Late or repeated steps in a row, now and at most.
     """
 
     waiting: list[Waiting] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Order:
 
 
 def check_order(steps: Steps, options: LiveOptions) -> None:
-    """Refuse steps without that which is to tell their order."""
+    """Refuse steps without the number or time that gives their order."""
     if len(steps) and options.order_by != "none" and getattr(steps, options.order_by) is None:
         raise InputError(
             f"the steps have no {options.order_by}, which order_by asks for; give it, or leave "
@@ -83,10 +85,10 @@ def check_order(steps: Steps, options: LiveOptions) -> None:
 
 
 def arrange(order: Order, steps: Steps, options: LiveOptions, counters: Counters) -> Steps:
-    """The steps whose turn it is, in their order; the others wait, or are dropped and counted."""
+    """The steps to release, in their order; the others wait, or are dropped and counted."""
     if options.order_by == "none" or not len(steps) or _in_order(order, steps, options):
         return steps
-    through: list[Waiting] = []
+    released: list[Waiting] = []
     for i in range(len(steps)):
         seq = None if steps.seq is None else int(steps.seq[i])
         time = None if steps.time is None else float(steps.time[i])
@@ -106,18 +108,18 @@ def arrange(order: Order, steps: Steps, options: LiveOptions, counters: Counters
         while order.waiting and (
             len(order.waiting) > options.reorder or _follows(order, order.waiting[0], options)
         ):
-            through.append(_let_through(order, options))
-    return _together(through, steps)
+            released.append(_release_first(order, options))
+    return _stack(released, steps.values.shape[1])
 
 
 def release(order: Order, options: LiveOptions, n_channels: int) -> Steps:
-    """All that wait, in their order."""
-    through = [_let_through(order, options) for _ in range(len(order.waiting))]
-    return _together(through, Steps(np.empty((0, n_channels))))
+    """All waiting steps, in their order."""
+    released = [_release_first(order, options) for _ in range(len(order.waiting))]
+    return _stack(released, n_channels)
 
 
-def find_gaps(order: Order, steps: Steps, options: LiveOptions) -> NDArray[np.bool_]:
-    """Which of the steps let through do not follow the one before them."""
+def find_gaps(order: Order, steps: Steps, options: LiveOptions) -> Bools:
+    """Which of the released steps (t,) follow a gap."""
     gap = np.zeros(len(steps), bool)
     if not len(steps):
         return gap
@@ -127,15 +129,37 @@ def find_gaps(order: Order, steps: Steps, options: LiveOptions) -> NDArray[np.bo
     if steps.time is not None and options.gap_seconds is not None:
         since = steps.time[0] if order.last_time is None else order.last_time
         elapsed = np.diff(steps.time, prepend=since)
-        # A clock that was set back is a break, too; two steps at one time are not.
+        # A clock that was set back is a gap, too; two steps at the same time are not.
         gap |= (elapsed > options.gap_seconds) | (elapsed < 0)
     order.last_seq = None if steps.seq is None else int(steps.seq[-1])
     order.last_time = None if steps.time is None else float(steps.time[-1])
     return gap
 
 
+def check_unit(times: list[float], steps: Steps, options: LiveOptions) -> str | None:
+    """A warning, once, if the first steps show that time is not in seconds as ``rate`` is.
+
+    ``times`` holds the times of the first steps seen so far, and is extended.
+    """
+    if options.rate is None or steps.time is None or len(times) > N_DIFFERENCES:
+        return None
+    times += steps.time[: N_DIFFERENCES + 1 - len(times)].tolist()
+    if len(times) <= N_DIFFERENCES:
+        return None
+    usual = float(np.median(np.diff(times)))
+    ratio = usual * options.rate
+    if 1 / OFF <= ratio <= OFF or usual <= 0:
+        return None
+    likely = [name for factor, name in UNITS.items() if 1 / OFF <= ratio / factor <= OFF]
+    guess = f"; it looks like {likely[0]}" if likely else ""
+    return (
+        f"the first steps are {usual:g} apart in time, at {options.rate:g} a second that would be "
+        f"{1 / options.rate:g} s{guess}: give time in seconds, or the right rate"
+    )
+
+
 def _in_order(order: Order, steps: Steps, options: LiveOptions) -> bool:
-    """Whether every step follows the one before it, so that none waits; then it is noted."""
+    """Whether every step follows the one before it, so that none waits; if so, move on."""
     keys = steps.seq if options.order_by == "seq" else steps.time
     assert keys is not None
     if order.waiting:
@@ -144,12 +168,12 @@ def _in_order(order: Order, steps: Steps, options: LiveOptions) -> bool:
     if options.order_by == "seq":
         follows = bool((elapsed == 1).all())
     else:
-        gap = 0.0 if options.gap_seconds is None else options.gap_seconds
-        # Where no gap is known nothing follows for certain; but with no buffer nothing waits.
-        if options.reorder == 0 and options.gap_seconds is None:
+        gap = options.gap_seconds
+        if gap is None:
+            # Where no gap is known no step is sure to follow; but without a buffer none waits.
+            if options.reorder:
+                return False
             gap = np.inf
-        elif options.gap_seconds is None:
-            return False
         follows = bool(((elapsed > 0) & (elapsed <= gap)).all())
     if follows:
         order.behind = 0
@@ -167,7 +191,7 @@ def _follows(order: Order, step: Waiting, options: LiveOptions) -> bool:
 
 
 def _is_late(order: Order, key: float, options: LiveOptions) -> bool:
-    """Whether a step behind what was reached has not been there; else it comes again."""
+    """Whether a step before the last released one is new; else it is a repeated one."""
     assert order.first is not None
     if key < order.first:
         return True
@@ -176,7 +200,7 @@ def _is_late(order: Order, key: float, options: LiveOptions) -> bool:
     return key != order.reached
 
 
-def _let_through(order: Order, options: LiveOptions) -> Waiting:
+def _release_first(order: Order, options: LiveOptions) -> Waiting:
     step = order.waiting.pop(0)
     if order.reached is None:
         order.first = step.key
@@ -187,14 +211,14 @@ def _let_through(order: Order, options: LiveOptions) -> Waiting:
     return step
 
 
-def _together(through: list[Waiting], like: Steps) -> Steps:
-    if not through:
-        return Steps(np.empty((0, like.values.shape[1])))
-    seq = [step.seq for step in through]
-    time = [step.time for step in through]
+def _stack(released: list[Waiting], n_channels: int) -> Steps:
+    if not released:
+        return Steps(np.empty((0, n_channels)))
+    seq = [step.seq for step in released]
+    time = [step.time for step in released]
     # A stream of which only some steps have a number or a time has none.
     return Steps(
-        np.stack([step.values for step in through]),
+        np.stack([step.values for step in released]),
         None if None in seq else np.array(seq, np.int64),
         None if None in time else np.array(time, np.float64),
     )

@@ -1,13 +1,11 @@
-"""A live session: the pure step, with the state kept inside."""
+"""A live session: the pure step, and the state that it keeps."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
 from .model import LiveModel
 from .state import LiveState
@@ -17,7 +15,7 @@ RECENT = 256  # predictions that `recent` keeps
 
 
 class LiveSession:
-    """Takes steps as they come, tells the state of each.
+    """Takes steps as they come, and predicts the state at each.
 
     Parameters
     ----------
@@ -29,7 +27,7 @@ class LiveSession:
     ----------
     model : LiveModel
     state : LiveState
-        All that it remembers.
+        All that the session remembers.
 
     Examples
     --------
@@ -60,14 +58,14 @@ class LiveSession:
         Raises
         ------
         InputError
-            If it is no chunk of steps of this model's channels; the session is as it was.
+            If it is no chunk of steps of this model's channels; the session does not change.
         """
         predictions = self.model.advance(self.state, self.model.check(chunk, seq, time))
         self._recent.extend(predictions)
         return predictions
 
     def flush(self) -> list[Prediction]:
-        """Let the steps through that wait for an earlier one, as at the end of a stream."""
+        """Release the steps that wait for an earlier one, as at the end of a stream."""
         predictions = self.model.advance_waiting(self.state)
         self._recent.extend(predictions)
         return predictions
@@ -77,7 +75,7 @@ class LiveSession:
         self.state = self.model.teach(self.state, state, n)
 
     def snapshot(self) -> bytes:
-        """All that is remembered, to go on from with :meth:`restore`."""
+        """The state as bytes, for :meth:`restore`."""
         return self.state.to_bytes()
 
     def restore(self, snapshot: bytes) -> None:
@@ -87,17 +85,17 @@ class LiveSession:
 
     @property
     def classes(self) -> list[str | int]:
-        """The states that can be told: those of the model, then new ones as they were taught."""
+        """The states that can be predicted: those of the model, then taught ones."""
         return self.model.classes(self.state)
 
     @property
     def counters(self) -> dict[str, int]:
-        """How many steps met which fate, see :data:`mlat.live.core.steps.COUNTED`."""
+        """Counts of steps, see :data:`mlat.live.core.steps.COUNTED`."""
         return dict(self.state.counters)
 
     @property
     def warnings(self) -> list[str]:
-        """What should be seen to, each said once."""
+        """Problems with the stream, each reported once."""
         return [*self.state.warnings]
 
     @property
@@ -106,11 +104,11 @@ class LiveSession:
         return len(self.state.order.waiting)
 
     @property
-    def window(self) -> NDArray[np.float64]:
-        """The channels of the window up to now, shape (at most w, d), held values filled in."""
-        return self.state.stretch.raw.copy()
+    def window(self) -> Floats:
+        """The channels of the last steps, shape (at most w, d), with held values filled in."""
+        return self.state.segment.raw.copy()
 
     @property
     def recent(self) -> list[Prediction]:
-        """The last predictions of this session, oldest first; not part of a snapshot."""
+        """The last predictions, oldest first; not part of a snapshot."""
         return [*self._recent]

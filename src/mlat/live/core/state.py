@@ -1,14 +1,22 @@
-"""All that a live session remembers: bounded arrays and counters, and nothing else."""
+"""The state of a live session: bounded arrays and counters, and their form as bytes.
+
+A state as bytes is safetensors with a JSON header, as the model file; nothing is executed. It is
+used only after its version, its model and options, the names, types and shapes of its arrays and
+its checksum are checked.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
@@ -16,31 +24,147 @@ from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
 from ...errors import InputError
 from ...features.lifts import LiftState
-from ..search.exact import Taught
-from ..search.incremental import FlatState
+from ..search.exact import TaughtReferences, check_state
+from ..search.incremental import IncrementalState
 from .dead_channels import Still
 from .missing import Held
-from .options import LiveOptions
-from .order import Order
-from .steps import Counters
+from .options import OLD_NAME, LiveOptions, stored_name
+from .order import Order, Waiting
+from .steps import COUNTED, Counters
 
-# -------------------------------------------------------------------- fingerprint
-# Which model and which options a state belongs to.
+if TYPE_CHECKING:
+    from .model import LiveModel
+
+FORMAT = "mlat.LiveState"
+VERSION = 1
+WHYS = ("filling", "missing", "gap")
+INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(slots=True)
+class Segment:
+    """The steps since the last break; empty where the next step begins a new segment.
+
+    Attributes
+    ----------
+    lift : LiftState
+    features : array of shape (at most w + teachable - 1, d')
+        The features of its last steps.
+    raw : array of shape (at most w, d)
+        The channels of its last steps.
+    length : int
+        Steps since it began.
+    why : str
+        Why there is no complete window while the segment is shorter than one.
+    """
+
+    lift: LiftState
+    features: Floats
+    raw: Floats
+    length: int = 0
+    why: str = "filling"
+
+
+@dataclass(slots=True)
+class LiveState:
+    """All that a session remembers; ``LiveModel.push`` goes on from it.
+
+    Attributes
+    ----------
+    made_by : Fingerprint
+        The model and the options it belongs to.
+    order : Order
+        The reorder buffer, and the last number and time.
+    held : Held
+    still : Still
+    segment : Segment
+    belief : Belief
+        Of the state filter.
+    taught : TaughtReferences
+    times : list of float
+        The times of the first steps, to check that they are in seconds.
+    counters : Counters
+    warnings : list of str
+        Each is given once.
+    incremental : IncrementalState or None
+        The running sums of the incremental search, where it is used.
+    """
+
+    made_by: Fingerprint
+    order: Order
+    held: Held
+    still: Still
+    segment: Segment
+    belief: Belief
+    taught: TaughtReferences
+    times: list[float] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    warnings: list[str] = field(default_factory=list)
+    incremental: IncrementalState | None = None
+
+    def copy(self) -> LiveState:
+        """An independent copy. Arrays that are replaced and never written are shared."""
+        segment = self.segment
+        return LiveState(
+            self.made_by,
+            self.order.copy(),
+            self.held.copy(),
+            self.still.copy(),
+            Segment(segment.lift, segment.features, segment.raw, segment.length, segment.why),
+            self.belief,
+            self.taught,
+            [*self.times],
+            self.counters.copy(),
+            [*self.warnings],
+            None if self.incremental is None else self.incremental.copy(),
+        )
+
+    def to_bytes(self) -> bytes:
+        """For :meth:`LiveModel.state_from_bytes`."""
+        arrays = {name: np.ascontiguousarray(array) for name, array in _arrays(self).items()}
+        order = self.order
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            **self.made_by.as_dict(),
+            "counters": dict(self.counters),
+            "warnings": self.warnings,
+            "length": self.segment.length,
+            "lift_count": self.segment.lift.count,
+            "why": self.segment.why,
+            "refused": self.held.refused,
+            "fresh": self.belief.fresh,
+            "names": list(self.taught.names),
+            "first": order.first,
+            "reached": order.reached,
+            "last_seq": order.last_seq,
+            "last_time": order.last_time,
+            "behind": [order.behind, order.most_behind],
+            "waiting": [[step.key, step.seq, step.time] for step in order.waiting],
+            "sha256": _digest(arrays),
+        }
+        return bytes(save(arrays, metadata={"mlat": json.dumps(header)}))
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A hash of all that a model predicts from, the options, and the search that was chosen."""
+    """What a state belongs to: a hash of the model, the options, and the search in use."""
 
     model: str
     options: LiveOptions
     search: str
 
     def as_dict(self) -> dict[str, Any]:
-        return {"model": self.model, "options": self.options.as_dict(), "search": self.search}
+        return {
+            "model": self.model,
+            "options": self.options.as_dict(),
+            "search": stored_name(self.search),
+        }
 
     def check(self, other: dict[str, Any]) -> None:
-        """Refuse what :meth:`as_dict` gave for another model or other options."""
+        """Refuse what :meth:`as_dict` gave for another model, other options or another search."""
         mine = self.as_dict()
         if other.get("model") != mine["model"]:
             raise InputError(
@@ -48,7 +172,7 @@ class Fingerprint:
                 "begin a new session"
             )
         theirs = other.get("options")
-        # An option that the snapshot does not know was not there yet: it had its default.
+        # An option that the snapshot does not have is newer than it: it had its default.
         theirs = LiveOptions().as_dict() | (theirs if isinstance(theirs, dict) else {})
         for name, value in mine["options"].items():
             if theirs[name] != value:
@@ -57,21 +181,23 @@ class Fingerprint:
                     f"{name}={value!r}; give it the same options"
                 )
         if other.get("search") != mine["search"]:
+            theirs = other.get("search")
+            theirs = "incremental" if theirs == OLD_NAME else theirs
             raise InputError(
-                f"the snapshot was made with the {other.get('search')} search, this session has "
-                f'the {mine["search"]} one; give search="{other.get("search")}"'
+                f"the snapshot was made with the {theirs} search, this session has the "
+                f'{self.search} one; give search="{theirs}"'
             )
 
 
 def fingerprint_of(clf: StreamClassifier) -> str:
-    """A hash of what a model file holds: the same before it is saved and after it is read back.
+    """A hash of the content of a model file: the same before it is saved and after it is loaded.
 
-    Nothing that is computed from it is hashed, which another processor might round differently.
+    Nothing that is computed from it is hashed, since another processor may round differently.
     """
     features, confidence = clf.features_, clf.confidence_
     lift = features.lift
     maps = lift.maps if isinstance(lift.maps, dict) else list(lift.maps)
-    told = {
+    described = {
         "channels": list(clf.channels_),
         "classes": clf.classes_.tolist(),
         "width": int(clf.width_),
@@ -81,7 +207,7 @@ def fingerprint_of(clf: StreamClassifier) -> str:
         else maps,
         "reach": int(lift.reach),
     }
-    digest = hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16)
+    digest = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16)
     arrays: list[Any] = [
         *[features.channels.mean, features.channels.scale],
         *[features.lifted.mean, features.lifted.scale],
@@ -103,7 +229,7 @@ def _metric_array(clf: StreamClassifier) -> Any:
         return 0.0
     if hasattr(metric, "taps_"):
         return metric.taps_
-    # Of a metric that no file could hold, what it makes of the references.
+    # For a metric that no file can hold: the references in its space.
     return metric.components_ if hasattr(metric, "components_") else clf.references_.embedded()
 
 
@@ -111,86 +237,159 @@ def _bytes_of(array: NDArray[Any]) -> bytes:
     return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
 
 
-@dataclass(slots=True)
-class Stretch:
-    """The unbroken stretch of steps up to now; empty where the next one begins anew.
+def from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
+    """The state that :meth:`LiveState.to_bytes` wrote.
 
-    Attributes
-    ----------
-    lift : LiftState
-    features : array of shape (at most w + teachable - 1, d')
-        What a metric sees of its last steps.
-    raw : array of shape (at most w, d)
-        The channels of its last steps.
-    length : int
-        Steps since it began.
-    why : str
-        Why the window is not full until the stretch is as long as it.
+    ``blank`` is a state of the same model before its first step.
     """
+    header = _header(data)
+    blank.made_by.check(header)
+    try:
+        arrays = load(bytes(data))
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"the snapshot is damaged or was cut short ({error})") from None
+    if _digest(arrays) != header.get("sha256"):
+        raise InputError("the snapshot is damaged: its checksum does not match")
+    try:
+        _check_shapes(arrays, blank, len(header["names"]), len(header["waiting"]), model)
+        return _rebuild(arrays, header, blank, model)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the snapshot is damaged ({error!r})") from None
 
-    lift: LiftState
-    features: Floats
-    raw: Floats
-    length: int = 0
-    why: str = "filling"
+
+def _arrays(state: LiveState) -> Arrays:
+    order, segment = state.order, state.segment
+    n_channels = len(state.still.last)
+    waiting = [step.values for step in order.waiting]
+    arrays: Arrays = {
+        "waiting": np.array(waiting, dtype=np.float64).reshape(-1, n_channels),
+        "given_up": np.array(order.given_up, dtype=np.int64).reshape(-1, 2),
+        "held": state.held.last,
+        "missing_for": state.held.missing_for,
+        "still": state.still.last,
+        "still_for": state.still.steps,
+        "lift_ring": segment.lift.ring,
+        "lift_sums": segment.lift.sums,
+        "features": segment.features,
+        "raw": segment.raw,
+        "belief": state.belief.proba,
+        "taught": state.taught.windows,
+        "taught_codes": state.taught.codes,
+        "times": np.array(state.times, dtype=np.float64),
+    }
+    if state.incremental is not None:
+        sums = state.incremental.to_arrays()
+        arrays |= {INCREMENTAL + name: array for name, array in sums.items()}
+    return arrays
 
 
-@dataclass(slots=True)
-class LiveState:
-    """What ``LiveModel.push`` goes on from.
-
-    Attributes
-    ----------
-    order : Order
-        The reorder buffer, and the last number and time.
-    held : Held
-    still : Still
-    stretch : Stretch
-    belief : Belief
-        Of the causal filter.
-    taught : Taught
-    times : list of float
-        The times of the first steps, to see whether they are in seconds.
-    counters : Counters
-    warnings : list of str
-        What should be seen to, each said once.
-    flat : FlatState or None
-        The running sums of the flat search, where it is used.
-    made_by : Fingerprint
-        The model and the options it belongs to.
-    """
-
-    made_by: Fingerprint
-    order: Order
-    held: Held
-    still: Still
-    stretch: Stretch
-    belief: Belief
-    taught: Taught
-    times: list[float] = field(default_factory=list)
-    counters: Counters = field(default_factory=Counters)
-    warnings: list[str] = field(default_factory=list)
-    flat: FlatState | None = None
-
-    def copy(self) -> LiveState:
-        """One that can go on by itself. Arrays that are replaced and never written are shared."""
-        stretch = self.stretch
-        return LiveState(
-            self.made_by,
-            self.order.copy(),
-            self.held.copy(),
-            self.still.copy(),
-            Stretch(stretch.lift, stretch.features, stretch.raw, stretch.length, stretch.why),
-            self.belief,
-            self.taught,
-            [*self.times],
-            self.counters.copy(),
-            [*self.warnings],
-            None if self.flat is None else self.flat.copy(),
+def _header(data: bytes) -> dict[str, Any]:
+    """The JSON header of a snapshot that this version reads."""
+    foreign = "these bytes are no snapshot of a live session"
+    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < 8:
+        raise InputError(f"{foreign}, or they were cut short")
+    length = struct.unpack("<Q", bytes(data[:8]))[0]
+    if length > len(data) - 8:
+        raise InputError(f"{foreign}, or they were cut short")
+    try:
+        header = json.loads(json.loads(bytes(data[8 : 8 + length]))["__metadata__"]["mlat"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(foreign) from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(foreign)
+    if header.get("version") != VERSION:
+        raise InputError(
+            f"the snapshot has format version {header.get('version')!r}, this mlat reads version "
+            f"{VERSION}; use the mlat that wrote it, or begin a new session"
         )
+    return header
 
-    def to_bytes(self) -> bytes:
-        """For :meth:`LiveModel.state_from_bytes`."""
-        from .state_bytes import to_bytes
 
-        return to_bytes(self)
+def _check_shapes(
+    arrays: Arrays, blank: LiveState, n_names: int, n_waiting: int, model: LiveModel
+) -> None:
+    """Every array is there, with the type and shape that the model gives it."""
+    options, width = model.options, model.clf.width_
+    # Arrays whose number of rows varies: the least and the most.
+    rows = {
+        "waiting": (n_waiting, n_waiting),
+        "given_up": (0, None),
+        "features": (0, width + options.teachable - 1),
+        "raw": (0, width),
+        "belief": (len(model.clf.classes_) + n_names,) * 2,
+        "taught": (0, options.max_taught),
+        "taught_codes": (len(arrays["taught"]),) * 2,
+        "times": (0, None),
+    }
+    expected = _arrays(blank)
+    if set(arrays) != set(expected):
+        raise InputError(f"the snapshot is damaged: it holds {', '.join(sorted(arrays))}")
+    for name, like in expected.items():
+        array = arrays[name]
+        fits = array.dtype == like.dtype and array.ndim == like.ndim
+        if fits and name in rows:
+            least, most = rows[name]
+            fits = array.shape[1:] == like.shape[1:] and least <= len(array)
+            fits = fits and (most is None or len(array) <= most)
+        elif fits:
+            fits = array.shape == like.shape
+        if not fits:
+            raise InputError(f"the snapshot is damaged: {name} is {array.dtype} {array.shape}")
+
+
+def _rebuild(
+    arrays: Arrays, header: dict[str, Any], blank: LiveState, model: LiveModel
+) -> LiveState:
+    names = tuple(check_state(name, model.clf.unknown_) for name in header["names"])
+    codes = arrays["taught_codes"]
+    if len(codes) and not 0 <= codes.min() <= codes.max() < len(arrays["belief"]):
+        raise InputError("the snapshot is damaged: a taught window is of no state")
+    if header["why"] not in WHYS or set(header["counters"]) != set(COUNTED):
+        raise InputError("the snapshot is damaged: fields are missing")
+    order = Order(
+        [
+            Waiting(key, seq, time, values)
+            for (key, seq, time), values in zip(header["waiting"], arrays["waiting"], strict=True)
+        ],
+        header["first"],
+        header["reached"],
+        [(int(begin), int(end)) for begin, end in arrays["given_up"]],
+        header["last_seq"],
+        header["last_time"],
+        *[int(steps) for steps in header["behind"]],
+    )
+    incremental = None
+    if blank.incremental is not None:
+        incremental = IncrementalState.from_arrays(
+            {n.removeprefix(INCREMENTAL): a for n, a in arrays.items() if n.startswith(INCREMENTAL)}
+        )
+    return LiveState(
+        blank.made_by,
+        order,
+        Held(arrays["held"], arrays["missing_for"], bool(header["refused"])),
+        Still(arrays["still"], arrays["still_for"]),
+        Segment(
+            LiftState(arrays["lift_ring"], arrays["lift_sums"], int(header["lift_count"])),
+            arrays["features"],
+            arrays["raw"],
+            int(header["length"]),
+            header["why"],
+        ),
+        Belief(arrays["belief"], bool(header["fresh"])),
+        model.taught_references(names, codes, arrays["taught"]),
+        arrays["times"].tolist(),
+        Counters({name: int(header["counters"][name]) for name in COUNTED}),
+        [str(text) for text in header["warnings"]],
+        incremental,
+    )
+
+
+def _digest(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

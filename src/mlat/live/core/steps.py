@@ -1,4 +1,4 @@
-"""Some steps of a stream as they arrive, with what their source says about them."""
+"""What goes through a session: steps as they arrive, their predictions, and counters."""
 
 from __future__ import annotations
 
@@ -7,81 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...checks import Floats, Ints
 from ...errors import InputError
 from ...stream.conversion import as_values, one_per_step
-
-# -------------------------------------------------------------------- counters
-# How many steps met which fate.
-
-COUNTED = {
-    "accepted": "steps that were numbered and got a prediction",
-    "missing": "accepted steps that lacked a value",
-    "held": "accepted steps in which a missing value was replaced by the channel's last",
-    "rejected": "steps that were refused, for a missing or an infinite value",
-    "infinite": "those of them with an infinite value",
-    "late": "steps that came after their place was given up",
-    "duplicate": "steps that came a second time",
-    "gaps": "places where steps are missing between two that were accepted",
-    "dead": "accepted steps at which some channel stood still for too long",
-    "far": "accepted steps whose window is far from every reference",
-    "unknown": "accepted steps whose state is unknown, for whatever reason",
-    "taught": "windows that were taught",
-    "wrong_unit": "1 if time does not seem to be in seconds",
-}
-
-
-class Counters(dict[str, int]):
-    """A count for each of ``COUNTED``, from 0."""
-
-    def __init__(self, counts: dict[str, int] | None = None) -> None:
-        super().__init__(dict.fromkeys(COUNTED, 0) if counts is None else counts)
-
-    def copy(self) -> Counters:
-        return Counters(self)
-
-
-# -------------------------------------------------------------------- prediction
-# What is told of one step of a live stream.
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The state at one accepted step, how sure it is, and what it resembles.
-
-    Attributes
-    ----------
-    step : int
-        0, 1, 2, …: the number of the accepted step.
-    state : str or int
-        ``clf.unknown_`` where it is unknown; ``why`` then says why.
-    proba : float
-        The probability of that state; NaN where it is unknown.
-    distance : float
-        To the nearest reference in the learned space; NaN without a complete window.
-    neighbours : tuple of int
-        Rows of ``clf.windows_``, nearest first; taught windows are ``len(clf.windows_) + i``.
-    why : str
-        Empty where a state is told; else ``"filling"``, ``"missing"``, ``"gap"``, ``"far"`` or
-        ``"dead channel NAME"``.
-    seq : int or None
-        The source's own number of the step.
-    time : float or None
-        Seconds, as the source says.
-    shares : tuple of float
-        The probability of each state in the order of ``session.classes``; empty without a window.
-    """
-
-    step: int
-    state: str | int
-    proba: float
-    distance: float
-    neighbours: tuple[int, ...]
-    why: str
-    seq: int | None
-    time: float | None
-    shares: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,9 +27,9 @@ class Steps:
         In seconds.
     """
 
-    values: NDArray[np.float64]
-    seq: NDArray[np.int64] | None = None
-    time: NDArray[np.float64] | None = None
+    values: Floats
+    seq: Ints | None = None
+    time: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -116,21 +45,73 @@ class Steps:
             )
 
 
-def join(parts: Sequence[Steps]) -> Steps:
-    """Steps one after the other, all of them or none with a number, and with a time."""
-    if len(parts) == 1:
-        return parts[0]
-    seqs = [part.seq for part in parts if part.seq is not None]
-    times = [part.time for part in parts if part.time is not None]
-    return Steps(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate(seqs) if seqs else None,
-        np.concatenate(times) if times else None,
-    )
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The state at one accepted step, its probability, and the nearest references.
+
+    Attributes
+    ----------
+    step : int
+        The number of the accepted step, from 0.
+    state : str or int
+        ``clf.unknown_`` where it is unknown; ``why`` then says why.
+    proba : float
+        The probability of that state; NaN where it is unknown.
+    distance : float
+        To the nearest reference in the learned space; NaN without a complete window.
+    neighbours : tuple of int
+        Rows of ``clf.windows_``, nearest first; taught windows are ``len(clf.windows_) + i``.
+    why : str
+        Empty where the state is known; else ``"filling"``, ``"missing"``, ``"gap"``, ``"far"`` or
+        ``"dead channel NAME"``.
+    seq : int or None
+        The source's own number of the step.
+    time : float or None
+        In seconds, from the source.
+    probabilities : tuple of float
+        Of each state, in the order of ``session.classes``; empty without a complete window.
+    """
+
+    step: int
+    state: str | int
+    proba: float
+    distance: float
+    neighbours: tuple[int, ...]
+    why: str
+    seq: int | None
+    time: float | None
+    probabilities: tuple[float, ...]
+
+
+COUNTED = {  # name of each counter: what it counts
+    "accepted": "steps that were numbered and got a prediction",
+    "missing": "accepted steps that lacked a value",
+    "held": "accepted steps in which a missing value was replaced by the channel's last",
+    "rejected": "steps that were refused, for a missing or an infinite value",
+    "infinite": "those of them with an infinite value",
+    "late": "steps that came after their place was given up",
+    "duplicate": "steps that came a second time",
+    "gaps": "places where steps are missing between two that were accepted",
+    "dead": "accepted steps at which some channel was constant for too long",
+    "far": "accepted steps whose window is far from every reference",
+    "unknown": "accepted steps whose state is unknown, for any reason",
+    "taught": "windows that were taught",
+    "wrong_unit": "1 if time does not seem to be in seconds",
+}
+
+
+class Counters(dict[str, int]):
+    """A count for each of ``COUNTED``, from 0."""
+
+    def __init__(self, counts: dict[str, int] | None = None) -> None:
+        super().__init__(dict.fromkeys(COUNTED, 0) if counts is None else counts)
+
+    def copy(self) -> Counters:
+        return Counters(self)
 
 
 def as_steps(chunk: Any, seq: Any = None, time: Any = None, *, n_channels: int) -> Steps:
-    """Whatever is pushed as checked steps; nothing of it is kept when it is refused.
+    """Check and convert what is pushed; a float array is not copied.
 
     Parameters
     ----------
@@ -139,6 +120,10 @@ def as_steps(chunk: Any, seq: Any = None, time: Any = None, *, n_channels: int) 
     seq, time : arrays of shape (t,), or one number for one step, optional
     n_channels : int
         How many channels the model was learned on.
+
+    Raises
+    ------
+    InputError
     """
     if isinstance(chunk, Steps):
         if seq is not None or time is not None:
@@ -152,14 +137,14 @@ def as_steps(chunk: Any, seq: Any = None, time: Any = None, *, n_channels: int) 
     )
 
 
-def _as_rows(chunk: Any, n_channels: int) -> NDArray[np.float64]:
+def _as_rows(chunk: Any, n_channels: int) -> Floats:
     if type(chunk) is np.ndarray and chunk.dtype == np.float64 and chunk.ndim == 2:
         rows = chunk
     else:
         rows = as_values(chunk)[0].astype(np.float64)
         if _is_flat(chunk) and not len(rows):
             return np.empty((0, n_channels))
-        # A row of numbers is one step here, where a Stream would take it for one channel.
+        # A row of numbers is one step here; a Stream would take it for one channel.
         if _is_flat(chunk) and n_channels > 1:
             rows = rows.T
     if rows.shape[1] != n_channels:
@@ -175,14 +160,14 @@ def _is_flat(chunk: Any) -> bool:
     return ndim == 1 if ndim is not None else not any(hasattr(row, "__len__") for row in chunk)
 
 
-def _as_seq(seq: Any, n_steps: int) -> NDArray[np.int64]:
+def _as_seq(seq: Any, n_steps: int) -> Ints:
     array = one_per_step(np.atleast_1d(seq), n_steps, "seq")
     if array.dtype.kind not in "iu" and n_steps:
         raise InputError(f"seq must hold whole numbers, not {array.dtype}")
     return array.astype(np.int64)
 
 
-def _as_time(time: Any, n_steps: int) -> NDArray[np.float64]:
+def _as_time(time: Any, n_steps: int) -> Floats:
     array = one_per_step(np.atleast_1d(time), n_steps, "time")
     if array.dtype.kind not in "iuf" and n_steps:
         raise InputError(f"time must hold seconds as numbers, not {array.dtype}")
@@ -191,3 +176,16 @@ def _as_time(time: Any, n_steps: int) -> NDArray[np.float64]:
         step = int(np.argmin(np.isfinite(seconds)))
         raise InputError(f"time is {seconds[step]} at step {step} of the chunk; leave it out")
     return seconds
+
+
+def join(parts: Sequence[Steps]) -> Steps:
+    """Concatenate steps, of which all or none have ``seq``, and ``time``."""
+    if len(parts) == 1:
+        return parts[0]
+    seqs = [part.seq for part in parts if part.seq is not None]
+    times = [part.time for part in parts if part.time is not None]
+    return Steps(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate(seqs) if seqs else None,
+        np.concatenate(times) if times else None,
+    )

@@ -247,9 +247,9 @@ def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
         _bytes([p.seq or 0 for p in predictions], "<i8"),
         _bytes([0.0 if p.time is None else p.time for p in predictions], "<f8"),
         _bytes([len(p.neighbours) for p in predictions], "<u2"),
-        _bytes([len(p.shares) for p in predictions], "<u2"),
+        _bytes([len(p.probabilities) for p in predictions], "<u2"),
         _bytes([row for p in predictions for row in p.neighbours], "<i8"),
-        _bytes([share for p in predictions for share in p.shares], "<f8"),
+        _bytes([value for p in predictions for value in p.probabilities], "<f8"),
     ]
     return b"".join([_PREDICTIONS_HEAD.pack(len(predictions), len(table)), table, *columns])
 
@@ -259,12 +259,12 @@ def decode_predictions(body: bytes) -> list[Prediction]:
     n, length = _PREDICTIONS_HEAD.unpack_from(body)
     columns = _Columns(body, _PREDICTIONS_HEAD.size + length)
     table = json.loads(body[_PREDICTIONS_HEAD.size : _PREDICTIONS_HEAD.size + length])
-    step, state, why, has, proba, distance, seq, time, n_rows, n_shares = (
+    step, state, why, has, proba, distance, seq, time, n_rows, n_probabilities = (
         columns.take(kind, n).tolist()
         for kind in ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
     )
     rows = _split(columns.take("<i8", sum(n_rows)).tolist(), n_rows)
-    shares = _split(columns.take("<f8", sum(n_shares)).tolist(), n_shares)
+    probabilities = _split(columns.take("<f8", sum(n_probabilities)).tolist(), n_probabilities)
     return [
         Prediction(
             step=step[i],
@@ -275,7 +275,7 @@ def decode_predictions(body: bytes) -> list[Prediction]:
             why=table["why"][why[i]],
             seq=seq[i] if has[i] & _HAS_SEQ else None,
             time=time[i] if has[i] & _HAS_TIME else None,
-            shares=tuple(shares[i]),
+            probabilities=tuple(probabilities[i]),
         )
         for i in range(n)
     ]

@@ -88,8 +88,8 @@ def _agree(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
 
 def _close(one: Prediction, other: Prediction) -> bool:
     return _exact_part(one) == _exact_part(other) and np.allclose(
-        (one.proba, one.distance, *one.shares),
-        (other.proba, other.distance, *other.shares),
+        (one.proba, one.distance, *one.probabilities),
+        (other.proba, other.distance, *other.probabilities),
         rtol=TOLERANCE,
         atol=TOLERANCE,
         equal_nan=True,
@@ -98,7 +98,7 @@ def _close(one: Prediction, other: Prediction) -> bool:
 
 def _exact_part(one: Prediction) -> tuple[object, ...]:
     # Without the neighbours: rounding decides between two that are equally near.
-    return one.step, one.state, one.why, one.seq, one.time, len(one.shares)
+    return one.step, one.state, one.why, one.seq, one.time, len(one.probabilities)
 
 
 def _difference(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> str:

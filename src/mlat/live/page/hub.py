@@ -231,7 +231,7 @@ class Hub:
                 "proba": json_number(p.proba),
                 "distance": json_number(p.distance),
                 "neighbours": [int(row) for row in p.neighbours],
-                "probabilities": [json_number(value) for value in p.shares],
+                "probabilities": [json_number(value) for value in p.probabilities],
             }
             classes = getattr(self.session, "classes", None)
             if classes is not None:  # taught states come after those of the model

@@ -1,1 +1,1 @@
-"""The nearest references of a live window: exactly, or at a cost that does not grow with it."""
+"""The nearest references of live windows: exactly, or from those of the step before."""

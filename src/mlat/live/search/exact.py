@@ -1,4 +1,8 @@
-"""The ordinary search among a classifier's references, and what is told from its distances."""
+"""Exact search among a classifier's references and taught windows, and decisions from distances.
+
+Windows that are taught while a stream runs are a few more references. They are compared one by one,
+since they are few and change.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +12,115 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...checks import Floats, Ints
+from ...checks import Floats, Ints, is_whole
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError
 from ...fixed_order import LANES
 from ...neighbours.votes import vote
 
-# -------------------------------------------------------------------- taught
-# Windows that were labelled while the stream was running: a few more references.
-#
-# They are compared one by one, exactly: there are few of them, and they change.
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Decision:
+    """The states of n windows, with probabilities and the references they come from.
+
+    Attributes
+    ----------
+    codes : array of shape (n,)
+        The state of each.
+    proba : array of shape (n, S)
+        The probability of each state.
+    distance : array of shape (n,)
+        To the nearest reference.
+    rows : array of shape (n, k)
+        The nearest references; taught ones come after the others.
+    """
+
+    codes: Ints
+    proba: Floats
+    distance: Floats
+    rows: Ints
+
+
+class ExactSearch:
+    """The references of a fitted classifier; its distances are those of ``predict``."""
+
+    def __init__(self, clf: StreamClassifier) -> None:
+        self._references = clf.references_
+        self._codes = clf.references_.codes
+        self._n_classes = len(clf.classes_)
+        _ = self._references.by_class  # built now: the first step does not wait for it
+        self._calibration = clf.confidence_.calibration
+        self.n_neighbors = clf.n_neighbors_
+
+    def __len__(self) -> int:
+        return len(self._references)
+
+    def embed(self, windows: Floats) -> Floats:
+        """Windows (n, w, d') of features in the learned space, (n, r)."""
+        if not len(windows):  # which not every transformer takes
+            return np.empty((0, self._references.n_dimensions))
+        return np.asarray(self._references.embed(windows))
+
+    def centred(self, Z: Floats) -> Floats:
+        """Windows (n, r) in the learned space, less the references' mean."""
+        return Z - self._references.nearest.mean
+
+    def decide(self, windows: Floats, taught: TaughtReferences) -> Decision:
+        """The decision on windows (n, w, d') of features."""
+        Z = self.embed(windows)
+        if self.n_neighbors == 1:
+            nearest, rows = self._references.by_class.query_rows(Z)
+            if len(taught):
+                nearest, rows = taught.nearer(self.centred(Z), nearest, rows, len(self))
+            return self.decide_nearest(nearest, rows)
+        distances, rows = self._references.nearest.query(Z, self.n_neighbors)
+        codes = self._codes
+        if len(taught):
+            distances, rows = taught.among(self.centred(Z), distances, rows, len(self))
+            codes = np.concatenate([codes, taught.codes])
+        voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
+        return Decision(voted, proba, distances[:, 0], rows)
+
+    def decide_nearest(self, nearest: Floats, rows: Ints) -> Decision:
+        """The decision from distances (n, S) to the nearest of each state and their rows (n, S)."""
+        codes = nearest.argmin(axis=1)
+        chosen = np.arange(len(codes)), codes
+        proba = self._calibration.proba(nearest)
+        return Decision(codes, proba, nearest[chosen], rows[chosen][:, None])
+
+    def proba(self, nearest: Floats, rows: Ints) -> Floats:
+        """The probability of each state, from (n, S) distances or from (n, k) neighbours."""
+        if self.n_neighbors == 1:
+            return self._calibration.proba(nearest)
+        return vote(self._codes[rows], np.zeros(rows.shape), self._n_classes)[1]
+
+    def teach(self, names: tuple[str | int, ...], codes: Ints, windows: Floats) -> TaughtReferences:
+        """Windows (m, w, d') of the states ``codes`` (m,), prepared to be compared."""
+        centred = self.centred(self.embed(windows))
+        columns = np.pad(centred.T, [(0, 0), (0, -len(centred) % LANES)])
+        return TaughtReferences(
+            names, windows, codes.astype(np.int64), np.ascontiguousarray(columns)
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Taught:
+class TaughtReferences:
     """Taught windows, oldest first.
 
     Attributes
     ----------
     names : tuple of str or int
-        States that the model did not know, in the order in which they were taught first.
+        States that the model does not know, in the order in which they were first taught.
     windows : array of shape (m, w, d')
         Of features.
     codes : array of shape (m,)
-        Their states, among those of the model and then ``names``.
+        Their states: those of the model, then ``names``.
     columns : array of shape (r, m')
-        The windows in the learned space, around the references' mean; side by side, so that all
-        are compared at once, and padded with columns that are compared for nothing.
+        The windows in the learned space, less the references' mean, side by side so that all are
+        compared at once. Padded to whole vectors, so that each sum has the same order.
     """
 
-    names: tuple[Any, ...]
+    names: tuple[str | int, ...]
     windows: Floats
     codes: Ints
     columns: Floats
@@ -46,7 +129,7 @@ class Taught:
         return len(self.codes)
 
     def squared(self, centred: Floats) -> Floats:
-        """Squared distances (n, m) of windows in the learned space, around the same mean."""
+        """Squared distances (n, m) of windows (n, r) in the learned space, less the same mean."""
         squared = np.zeros((len(centred), self.columns.shape[1]))
         _squared(np.ascontiguousarray(centred), self.columns, squared)
         return squared[:, : len(self)]
@@ -81,19 +164,14 @@ class Taught:
     def among(
         self, centred: Floats, distances: Floats, rows: Ints, n_references: int
     ) -> tuple[Floats, Ints]:
-        """The k nearest of the references' (n, k) nearest and all taught, nearest first."""
+        """The k nearest of the references' (n, k) nearest and all taught windows, nearest first."""
         k = distances.shape[1]
         both = np.concatenate([distances, np.sqrt(self.squared(centred))], axis=1)
         taught = np.broadcast_to(n_references + np.arange(len(self)), (len(rows), len(self)))
         every = np.concatenate([rows, taught], axis=1)
-        # Stable: of equally near ones a reference, and else the older.
+        # Stable: in a tie a reference comes first, then the older.
         order = np.argsort(both, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(both, order, 1), np.take_along_axis(every, order, 1)
-
-
-def side_by_side(centred: Floats) -> Floats:
-    """Windows (m, r) in the learned space as the columns of a padded array (r, m')."""
-    return np.ascontiguousarray(np.pad(centred.T, [(0, 0), (0, -len(centred) % LANES)]))
 
 
 def check_state(state: Any, unknown: str | int) -> str | int:
@@ -102,8 +180,7 @@ def check_state(state: Any, unknown: str | int) -> str | int:
         if isinstance(state, str) and state:
             return str(state)
         raise InputError(f"the states of this model are texts; teach a text, not {state!r}")
-    whole = isinstance(state, int | np.integer) and not isinstance(state, bool)
-    if whole and state != unknown and abs(int(state)) < 2**62:
+    if is_whole(state) and state != unknown and abs(int(state)) < 2**62:
         return int(state)
     raise InputError(
         f"the states of this model are whole numbers; teach one other than {unknown}, not {state!r}"
@@ -112,88 +189,10 @@ def check_state(state: Any, unknown: str | int) -> str | int:
 
 @njit(cache=True, nogil=True)
 def _squared(x, columns, squared):  # type: ignore[no-untyped-def]
-    """Summed in one fixed order, column by column at once."""
+    """Summed in one fixed order, all columns at once."""
     for i in range(len(x)):
         for f in range(len(columns)):
             value = x[i, f]
             for j in range(columns.shape[1]):
                 difference = value - columns[f, j]
                 squared[i, j] += difference * difference
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Told:
-    """What n windows say.
-
-    Attributes
-    ----------
-    codes : array of shape (n,)
-        The state of each.
-    shares : array of shape (n, S)
-        The probability of each state.
-    distance : array of shape (n,)
-        To the nearest reference.
-    rows : array of shape (n, k)
-        The nearest references, taught ones after the others.
-    """
-
-    codes: Ints
-    shares: Floats
-    distance: Floats
-    rows: Ints
-
-
-class ExactSearch:
-    """The references of a fitted classifier; its distances are those of ``predict``."""
-
-    def __init__(self, clf: StreamClassifier) -> None:
-        self._references = clf.references_
-        self._codes = clf.references_.codes
-        self._n_classes = len(clf.classes_)
-        self._calibration = clf.confidence_.calibration
-        self.n_neighbors = clf.n_neighbors_
-        _ = self._references.by_class  # built now: the first step does not wait for it
-
-    def __len__(self) -> int:
-        return len(self._references)
-
-    def embed(self, windows: Floats) -> Floats:
-        """Windows (n, w, d') of features in the learned space, (n, r)."""
-        if not len(windows):  # which not every transformer takes
-            return np.empty((0, self._references.n_dimensions))
-        return np.asarray(self._references.embed(windows))
-
-    def centred(self, Z: Floats) -> Floats:
-        return Z - self._references.nearest.mean
-
-    def by_state(self, Z: Floats) -> tuple[Floats, Ints]:
-        """Distances (n, S) to the nearest reference of each state, and their rows (n, S)."""
-        return self._references.by_class.query_rows(Z)
-
-    def tell(self, windows: Floats, taught: Taught) -> Told:
-        """What windows (n, w, d') of features say."""
-        Z = self.embed(windows)
-        if self.n_neighbors == 1:
-            nearest, rows = self.by_state(Z)
-            if len(taught):
-                nearest, rows = taught.nearer(self.centred(Z), nearest, rows, len(self))
-            return self.tell_nearest(nearest, rows)
-        distances, rows = self._references.nearest.query(Z, self.n_neighbors)
-        codes = self._codes
-        if len(taught):
-            distances, rows = taught.among(self.centred(Z), distances, rows, len(self))
-            codes = np.concatenate([codes, taught.codes])
-        told, shares = vote(codes[rows], distances, self._n_classes + len(taught.names))
-        return Told(told, shares, distances[:, 0], rows)
-
-    def shares(self, nearest: Floats, rows: Ints) -> Floats:
-        """The probability of each state, from (n, S) distances or from (n, k) neighbours."""
-        if self.n_neighbors == 1:
-            return self._calibration.proba(nearest)
-        return vote(self._codes[rows], np.zeros(rows.shape), self._n_classes)[1]
-
-    def tell_nearest(self, nearest: Floats, rows: Ints) -> Told:
-        """What the distances to the nearest of each state say."""
-        codes = nearest.argmin(axis=1)
-        chosen = np.arange(len(codes)), codes
-        return Told(codes, self._calibration.proba(nearest), nearest[chosen], rows[chosen][:, None])

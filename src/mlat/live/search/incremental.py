@@ -1,14 +1,50 @@
-"""The nearest references of a stream's windows, at a cost per step that does not grow with w.
+"""Nearest references of live windows, at a cost per step that does not grow with the width.
 
-The distances of one step follow from those of the step before (see ``flat_references``). They are
-running sums with a stated bound (see ``flat_bound``); where two states are nearer to each other
-than it can tell apart, the window is compared as ``predict`` compares it. So the state is always
-that of ``predict``, and distances agree to the bound.
+**The recurrence.** ``x`` are the steps of a stream, ``y`` those of a run of references, both less a
+common centre. The metric M is block-Toeplitz with blocks ``B_m``; ``H_0 = B_0 / 2`` and
+``H_m = B_m`` for m > 0. Each step has two filtered versions,
+
+    u_t = Σ_m H_m x_{t-m}  (causal)      v_t = Σ_m H_mᵀ x_{t+m}  (anticausal).
+
+The inner product ``G[t, j]`` of two windows under M follows from that of the windows one step
+earlier (:mod:`mlat.metric.toeplitz_loss`),
+
+    G[t, j] = G[t-1, j-1] + x_a·u_b + u_a·y_b - x_p·v_q - v_p·y_q,
+
+with the steps a and b that enter the windows and the steps p and q that leave them. The squared
+distance is ``xᵀ M x + yᵀ M y - 2 G``. So all that a step needs of a reference are two steps and
+their filtered versions (4d numbers; 2d where M has no lags), whatever the width.
+
+**Pieces.** Runs of references are cut into pieces of at most ``period`` windows. The first window
+of a piece has none before it: its inner product is computed directly from ``M y``, at every step.
+So each running sum starts again from a direct value after at most ``period`` steps, and every step
+costs the same.
+
+**The bound.** Step s adds at most
+
+    e_s = γ Σ_part ‖left_part‖ ‖right_part‖  +  κ ‖M‖ ‖X_s‖ (‖X_s‖ + ‖Y‖)  +  φ ‖X_s‖ (…)  +  tiny
+
+to the error of an inner product, and to that of ``xᵀ M x``. γ is for the increments, which are in
+single precision; κ for all that is in double (filters, direct values, running sums); φ for filters
+that are stored in single precision. ``X_s`` is the window with the step that leaves it, Y the
+largest reference. Over a period these add up to S, and a squared distance is within ``3 S + r`` of
+the true one; r is the error of the references' own ``yᵀ M y``. The constants count roundings, so
+the bound holds for any order of summation.
+
+``predict`` rounds, too: its squared distances D are within ``2 (2 √D z + 16 z² + ρ D)`` of the true
+ones, with z the rounding of a window in the learned space.
+
+**The decision.** Where the nearest references of two states differ by more than both bounds, the
+running sums decide. Elsewhere the references in question are compared as ``predict`` compares them.
+So the state is always that of ``predict``, and squared distances agree to the bound.
+
+All results are the same, bit by bit, however steps are cut into chunks and whichever streams are
+classified together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -16,776 +52,37 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats, Ints
+from ...checks import Bools, Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError
 from ...metric import toeplitz
 from ...neighbours.votes import vote
-from .lanes import CHAINS, LANES, TILE, in_lanes, increments, lane_products, move_on
-
-# -------------------------------------------------------------------- flat_exact
-# What ``predict`` says of a window, asked of only those references that may decide it.
-#
-# Every number is worked out as :mod:`mlat.neighbours.search` does, by differences in one fixed
-# order. It rules out references by bounds of its own, so asking fewer changes no result, as long as
-# those that matter are among them.
-
-
-class ExactAnswer:
-    """The references of a classifier in the learned space."""
-
-    def __init__(self, clf: StreamClassifier) -> None:
-        self._search, self._codes = clf.references_, clf.references_.codes
-        self.n_classes = len(clf.classes_)
-        self._place = np.empty(len(clf.references_), np.int64)  # of each row, state by state
-        self._place[clf.references_.by_class.nearest.rows] = np.arange(len(clf.references_))
-
-    def embed(self, window: Floats) -> Floats:
-        """A window (w, d') in the learned space, (1, r)."""
-        return np.asarray(self._search.embed(window[None]))
-
-    def by_state(self, window: Floats, rows: Ints | None = None) -> tuple[Floats, Ints]:
-        """Distances (S,) to the nearest of each state and their rows (S,).
-
-        Infinite and -1 for a state of which none of the ``rows`` is, where these are given.
-        """
-        z, by_class = self.embed(window), self._search.by_class
-        if rows is None:
-            nearest, of = by_class.query_rows(z)
-            return nearest[0], of[0]
-        squared = self._squared_to(z, rows)
-        best = np.full(self.n_classes, np.inf)
-        found = np.full(self.n_classes, -1, np.int64)
-        for row, distance in zip(rows, squared, strict=True):
-            code = self._codes[row]
-            if distance < best[code]:
-                best[code], found[code] = distance, row
-        return by_class.nearest.scale * np.sqrt(best), found
-
-    def neighbours(self, window: Floats, k: int, rows: Ints | None = None) -> tuple[Floats, Ints]:
-        """Distances (k,) and rows (k,) of the nearest, of all or of the given rows."""
-        z, nearest = self.embed(window), self._search.by_class.nearest
-        if rows is None:
-            distances, found = nearest.query(z, k)
-            return distances[0], found[0]
-        rows = np.sort(rows)  # equally near ones come in the order of their rows
-        squared = self._squared_to(z, rows)
-        order = np.argsort(squared, kind="stable")[:k]
-        return nearest.scale * np.sqrt(squared[order]), rows[order]
-
-    def _squared_to(self, z: Floats, rows: Ints) -> Floats:
-        """Squared distances to these rows, in units of the scale."""
-        nearest = self._search.by_class.nearest
-        x = ((z - nearest.mean) / nearest.scale)[0]
-        return np.asarray(_squared(x, nearest.points, self._place[rows]))
-
-    def vote(self, distances: Floats, rows: Ints) -> int:
-        """The state that k neighbours agree on."""
-        return int(vote(self._codes[rows][None], distances[None], self.n_classes)[0][0])
-
-
-@njit(cache=True, nogil=True)
-def _squared(x, references, places):  # type: ignore[no-untyped-def]
-    squared = np.empty(len(places))
-    for i in range(len(places)):
-        total = 0.0
-        for f in range(len(x)):
-            difference = x[f] - references[places[i], f]
-            total += difference * difference
-        squared[i] = total
-    return squared
-
-
-# -------------------------------------------------------------------- flat_kernels
-# One step of any number of streams against all references, or many steps of one.
-#
-# Rows are steps; each belongs to a stream. First every row's query side: the filters of the step
-# that enters and of the one that leaves, direct values, error bound. Then the increments of some
-# rows at once (:mod:`mlat.live.search.lanes`), which is nearly all of the work. Then row by
-# row the running sums move on by one reference, and the nearest of each state is found. All sums
-# are in one order, whatever rows come together.
-
-GROUP = 32  # rows whose increments are kept at a time: they fit a core's second cache
-Q_SUM, P_SUM, ERRORS = 0, 1, 2  # places in a stream's sums
-
-
-@njit(cache=True, nogil=True)
-def push_rows(values, owner, present, ring, products, sums, counts, shared, found):  # type: ignore[no-untyped-def]
-    """Take one step per row, in order; ``owner`` says of which stream each is.
-
-    ``ring`` (n, w, d), ``products`` (n, N + 1), ``sums`` (n, 2 + N_BLOCKS) and ``counts`` (n,) are
-    all that is remembered of n streams, and are changed.
-    """
-    m, d = values.shape
-    width = ring.shape[1]
-    n_columns = shared.right.shape[1]
-    n_places = shared.squared.shape[0]
-    n_filled = shared.direct.shape[1] // width
-    size = max(1, min(m, GROUP))
-    window = np.zeros((width + 1) * n_filled)
-    filtered = np.zeros((3, shared.causal.shape[0] * LANES))
-    left = np.zeros((size, n_columns), np.float32)
-    grown = np.empty((size, n_places), np.float32)
-    direct = np.empty((size, shared.direct.shape[0] * LANES))
-    query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
-    norms = np.empty(4)
-    ready = np.empty(size, np.bool_)
-    of_tile = np.empty(len(shared.of_class))
-    least = np.empty(found.nearest.shape[1])
-    for begin in range(0, m, size):
-        n = min(size, m - begin)
-        for i in range(n):
-            o = owner[begin + i]
-            if not present[begin + i]:
-                _forget(ring[o], sums[o], shared.centre)
-                counts[o] = 0
-                ready[i] = False
-                left[i] = 0.0
-                continue
-            _enter(
-                values[begin + i],
-                ring[o],
-                sums[o],
-                counts[o],
-                shared,
-                window,
-                filtered,
-                norms,
-                left[i],
-                direct[i],
-                query[i],
-            )
-            counts[o] += 1
-            ready[i] = counts[o] >= width
-        increments(left[:n], shared.right, n_columns // d, grown[:n])
-        for i in range(n):
-            row = begin + i
-            G = products[owner[row]]
-            if not present[row]:
-                G[:] = 0.0
-                continue
-            # A piece's first window has none before it: what would move there ends here.
-            for piece in range(len(shared.first)):
-                G[shared.first[piece]] = direct[i, piece]
-            move_on(G, grown[i], shared.squared, of_tile)
-            if ready[i]:
-                find(G, of_tile, query[i], shared, least, found, row)
-
-
-@njit(cache=True, nogil=True)
-def _forget(ring, sums, centre):  # type: ignore[no-untyped-def]
-    """A window of the centre is zero around the centre: no step has entered."""
-    ring[:] = centre
-    sums[:] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _enter(step, ring, sums, count, shared, window, filtered, norms, left, direct, query):  # type: ignore[no-untyped-def]
-    """The query side of one step: what multiplies the references, and what it may be wrong by."""
-    bound = shared.bound
-    width, d = ring.shape
-    d4 = shared.direct.shape[1] // width
-    n_lags = shared.causal.shape[1] // d4
-    place = count % width  # of the step that leaves, and then of the one that enters
-    per_unit = 1.0 / shared.scale  # a power of two: no digit changes
-    for t in range(width + 1):
-        source = step
-        if t < width:
-            source = ring[place + t if place + t < width else place + t - width]
-        for f in range(d):
-            window[t * d4 + f] = (source[f] - shared.centre[f]) * per_unit
-    ring[place] = step
-    size = np.sqrt(_energy(window))
-    near = size < FAR  # a NaN is not
-    error = np.inf
-    first, last = 0, width * d4
-    # Q, the window's own product, is a running sum; P is that of the steps since the last multiple
-    # of the width, and after as many steps the same without what Q has drifted by.
-    if place == 0:
-        sums[P_SUM] = 0.0
-    if not near:
-        left[:] = 0.0
-        direct[:] = 0.0
-    else:
-        recent, older, leaving = filtered
-        n_recent = min(place + 1, n_lags)
-        n_older = n_lags - n_recent
-        lane_products(
-            window, last + (1 - n_recent) * d4, n_recent * d4, shared.causal, n_older * d4, recent
-        )
-        if n_older:
-            lane_products(window, last + (1 - n_lags) * d4, n_older * d4, shared.causal, 0, older)
-        else:
-            older[:] = 0.0
-        lane_products(window, first, n_lags * d4, shared.anticausal, 0, leaving)
-        lane_products(window, d4, width * d4, shared.direct, 0, direct)
-        n_parts = len(left) // d
-        norms[:] = 0.0
-        entered = entered_recent = left_behind = 0.0
-        for f in range(d):
-            xa, xp = window[last + f], window[first + f]
-            u, v = older[f] + recent[f], leaving[f]
-            entered += xa * u
-            entered_recent += xa * recent[f]
-            left_behind += xp * v
-            if n_parts == 2:
-                left[f], left[d + f] = xa, -xp
-                norms[0] += xa * xa
-                norms[1] += xp * xp
-            else:
-                left[f], left[d + f], left[2 * d + f], left[3 * d + f] = xa, u, -xp, -v
-                norms[0] += xa * xa
-                norms[1] += u * u
-                norms[2] += xp * xp
-                norms[3] += v * v
-        sums[P_SUM] += 2.0 * entered_recent
-        sums[Q_SUM] += 2.0 * (entered - left_behind)
-        error = bound.tiny + bound.kappa * size * (size + bound.largest)
-        for part in range(n_parts):
-            error += bound.gamma * np.sqrt(norms[part]) * shared.parts[part]
-        if bound.phi > 0.0:
-            steps = np.sqrt(norms[0]) + np.sqrt(norms[2]) + shared.parts[1] + shared.parts[3]
-            error += bound.phi * size * steps
-    if place == width - 1:
-        sums[Q_SUM] = sums[P_SUM]
-    stretch = ERRORS + (count // bound.block) % N_BLOCKS
-    if count % bound.block == 0:
-        sums[stretch] = 0.0
-    sums[stretch] += error
-    query[0] = sums[Q_SUM]
-    query[1] = sums[ERRORS:].sum()
-    query[2] = size
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _energy(window):  # type: ignore[no-untyped-def]
-    """Summed as the processor likes: in the bound the order of a sum is nothing."""
-    total = 0.0
-    for x in window:
-        total += x * x
-    return total
-
-
-# -------------------------------------------------------------------- flat_decisions
-# From running sums to the nearest of each state, and whether the bound lets them decide.
-#
-# Where it does not, the references that matter are named, to be asked about exactly.
-
-DECIDED, UNDECIDED = 1, 2  # 0 is no window
-MOST_ASKED = 64  # references that are asked about one by one; where there are more, all are
-
-
-class Shared(NamedTuple):
-    """What all streams are compared with; as in ``References``, in the order of use."""
-
-    centre: NDArray[np.float64]
-    scale: float
-    weight: float
-    causal: NDArray[Any]
-    anticausal: NDArray[Any]
-    direct: NDArray[np.float64]
-    right: NDArray[np.float32]
-    parts: NDArray[np.float64]
-    first: NDArray[np.int64]
-    squared: NDArray[np.float64]
-    of_class: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    codes: NDArray[np.int64]  # the state of each row
-    cuts: NDArray[np.float64]  # distances that decide something, beside which state is nearest
-    bound: Bound
-
-
-class Found(NamedTuple):
-    """What is found for each of m rows; see ``FlatResult``."""
-
-    status: NDArray[np.int8]
-    code: NDArray[np.int64]
-    nearest: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    bound: NDArray[np.float64]
-    distances: NDArray[np.float64]
-    neighbours: NDArray[np.int64]
-    n_asked: NDArray[np.int64]  # rows to ask about exactly; -1 for all there are
-    asked: NDArray[np.int64]
-
-
-@njit(cache=True, nogil=True)
-def find(G, of_tile, query, shared, least, found, row):  # type: ignore[no-untyped-def]
-    """The nearest of each state, and whether they decide which state it is."""
-    bound = shared.bound
-    least[:] = np.inf
-    for tile in range(len(shared.of_class)):
-        c = shared.of_class[tile]
-        if of_tile[tile] < least[c]:
-            least[c] = of_tile[tile]
-            found.rows[row, c] = tile
-    unit = np.sqrt(shared.weight) * shared.scale
-    best, farthest = np.inf, 0.0
-    for c in range(len(least)):
-        begin = found.rows[row, c] * TILE
-        for j in range(begin, begin + TILE):
-            if shared.squared[j] - 2.0 * G[j + 1] == least[c]:
-                found.rows[row, c] = shared.rows[j]
-                break
-        if least[c] < best:
-            best = least[c]
-            found.code[row] = c
-        farthest = max(farthest, least[c] + query[0])
-        found.nearest[row, c] = unit * np.sqrt(max(least[c] + query[0], 0.0))
-    own = 3.0 * query[1] + bound.of_squared
-    z = bound.embedding * (query[2] + bound.largest + 2.0 * bound.offset)
-    found.bound[row] = unit * unit * (own + _rounding(max(farthest, 0.0) + own, z, bound.rho))
-    here = max(best + query[0], 0.0)
-    rounding = _rounding(here + own, z, bound.rho)
-    # The window's own product is common to all references: its error decides nothing.
-    margin = 2.0 * (2.0 * query[1] + bound.of_squared + rounding)
-    near_cut = False
-    for cut in shared.cuts:
-        near_cut |= abs(here - (cut / unit) ** 2) <= own + rounding
-    if found.neighbours.shape[1] == 1:
-        _ask_one(G, least, best, margin, near_cut, shared, found, row)
-    else:
-        _ask_many(G, query[0], unit, margin, near_cut, shared, found, row)
-
-
-@njit(cache=True, nogil=True)
-def _rounding(squared, z, rho):  # type: ignore[no-untyped-def]
-    """What ``predict`` may be wrong by at this squared distance."""
-    return 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + rho * squared)
-
-
-@njit(cache=True, nogil=True)
-def _ask_one(G, least, best, margin, near_cut, shared, found, row):  # type: ignore[no-untyped-def]
-    """With one neighbour: the nearest of every state that could be the nearest of all."""
-    rivals = 0
-    for c in range(len(least)):
-        rivals += least[c] <= best + margin
-    found.status[row] = DECIDED
-    found.neighbours[row, 0] = found.rows[row, found.code[row]]
-    found.distances[row, 0] = found.nearest[row, found.code[row]]
-    if rivals == 1 and not near_cut:
-        return
-    found.status[row] = UNDECIDED
-    n = 0
-    for tile in range(len(shared.of_class)):
-        low = least[shared.of_class[tile]]
-        if low > best + margin:
-            continue
-        for j in range(tile * TILE, (tile + 1) * TILE):
-            if shared.rows[j] >= 0 and shared.squared[j] - 2.0 * G[j + 1] <= low + margin:
-                if n == MOST_ASKED:
-                    found.n_asked[row] = -1
-                    return
-                found.asked[row, n] = shared.rows[j]
-                n += 1
-    found.n_asked[row] = n
-
-
-@njit(cache=True, nogil=True)
-def _ask_many(G, own, unit, margin, near_cut, shared, found, row):  # type: ignore[no-untyped-def]
-    """With k neighbours: those that may be among them, and whether they agree on the vote."""
-    k = found.neighbours.shape[1]
-    upper = np.full(k, np.inf)
-    for j in range(len(shared.rows)):
-        value = shared.squared[j] - 2.0 * G[j + 1]
-        if value < upper[k - 1]:
-            place = k - 1
-            while place > 0 and upper[place - 1] > value:
-                upper[place] = upper[place - 1]
-                place -= 1
-            upper[place] = value
-    found.status[row] = UNDECIDED
-    found.n_asked[row] = -1
-    values = np.empty(MOST_ASKED)
-    n = 0
-    for j in range(len(shared.rows)):
-        value = shared.squared[j] - 2.0 * G[j + 1]
-        if shared.rows[j] < 0 or not value <= upper[k - 1] + margin:
-            continue
-        if n == MOST_ASKED:
-            return
-        values[n] = value
-        found.asked[row, n] = shared.rows[j]
-        n += 1
-    found.n_asked[row] = n
-    order = np.argsort(values[:n])
-    votes = np.zeros(len(found.nearest[row]), np.int64)
-    # Those that the k-th cannot be confused with are neighbours; the others matter by their state.
-    doubtful = -1
-    agreed = True
-    for place in range(n):
-        candidate = order[place]
-        code = shared.codes[found.asked[row, candidate]]
-        if place < k:
-            votes[code] += 1
-            found.neighbours[row, place] = found.asked[row, candidate]
-            squared = max(values[candidate] + own, 0.0)
-            found.distances[row, place] = unit * np.sqrt(squared)
-        if n > k and values[candidate] + margin >= upper[k - 1]:
-            agreed &= doubtful in (-1, code)
-            doubtful = code
-    first = votes.argmax()
-    tied = 0
-    for c in range(len(votes)):
-        tied += votes[c] == votes[first]
-    if agreed and tied == 1 and not near_cut:
-        found.status[row] = DECIDED
-        found.code[row] = first
-        found.n_asked[row] = 0
-
-
-# -------------------------------------------------------------------- flat_bound
-# How wrong a running distance can be: a bound from norms, stated and used.
-#
-# A running sum is added up over at most ``period`` steps from a value that was worked out directly.
-# With u and v the roundings of single and double precision, the step s adds at most
-#
-#     e_s = γ Σ_part ‖left_part‖ ‖right_part‖  +  κ ‖M‖ ‖X_s‖ (‖X_s‖ + ‖Y‖)  +  φ ‖X_s‖ (…)  +  tiny
-#
-# to the error of an inner product and to that of ``xᵀ M x``: γ for sums of d products in single
-# precision, κ for all that is done in double (filters, direct values, adding up), φ where the
-# filters themselves are stored in single precision; ``X_s`` is the window with the step that leaves
-# it, Y the largest reference. Over a period these add up to S, and a squared distance is within ``3
-# S + r`` of the true one, r being what the references' own ``yᵀ M y`` may be wrong by.
-#
-# ``predict`` rounds too. Its squared distances are within ``2 (2 √D z + 16 z² + ρ D)`` of the true
-# ones, z being the rounding of a window in the learned space. Two states are told apart where they
-# differ by more than both bounds together.
-#
-# All figures here are in the units of :class:`~mlat.live.search.incremental.References`.
-
-SINGLE, DOUBLE = 2.0**-24, 2.0**-53
-# What numbers too small for single precision may lose, for each product, in units near 1.
-TINY = 2.0**-120
-# A query this far out would overflow single precision; its distances are worked out exactly.
-FAR = 1e15
-N_BLOCKS = 10  # stretches of steps whose errors are summed; nine of them are at least a period
-
-
-class Bound(NamedTuple):
-    """The constants above: γ, κ‖M‖, φ, tiny, r, then z per unit of norm, ρ, Y and the offset.
-
-    ``block`` is how many steps a stretch has, ``offset`` the norm of a window of the centre.
-    """
-
-    gamma: float
-    kappa: float
-    phi: float
-    tiny: float
-    of_squared: float
-    embedding: float
-    rho: float
-    largest: float
-    offset: float
-    block: int
-
-
-def bound_of(references: References) -> Bound:
-    """From the sizes and norms of the references."""
-    d, w = references.n_features, references.width
-    metric, n_lags = references.metric, references.n_lags
-    n = (d + 8) * SINGLE  # a product's factors and itself, d - 1 sums, those of the parts
-    in_double = (4 * (w * d + 2 * n_lags * d) + 64) * DOUBLE
-    kappa = (in_double + metric.residual * np.sqrt(w * d)) * references.norm
-    blocks = metric.blocks / references.weight
-    phi = 2 * SINGLE * float(np.sqrt((blocks**2).sum())) if references.single_filters else 0.0
-    n_terms = metric.n_terms + 8 * np.log2(metric.n_coordinates + 2) + 32
-    return Bound(
-        gamma=n / (1 - n),
-        kappa=kappa,
-        phi=phi,
-        tiny=references.right.shape[1] * TINY,
-        of_squared=(references.period + 4) * kappa * references.largest**2,
-        embedding=2 * n_terms * DOUBLE * metric.embedding / np.sqrt(references.weight),
-        rho=(metric.n_coordinates + 16) * DOUBLE,
-        largest=references.largest,
-        offset=float(np.sqrt(w) * np.linalg.norm(references.centre)) / references.scale,
-        block=-(-references.period // (N_BLOCKS - 2)),
-    )
-
-
-# -------------------------------------------------------------------- flat_references
-# The references of a classifier, made ready for distances that follow from those before.
-#
-# With ``x`` the steps of a query and ``y`` those of a reference run, inner products of windows
-# under a block-Toeplitz metric follow from those one step earlier
-# (:mod:`mlat.metric.toeplitz_loss`),
-#
-#     G[t, j] = G[t-1, j-1] + x_a·ũ_b + ũ_a·y_b - x_p·ṽ_q - ṽ_p·y_q,
-#
-# so what is kept of a reference is the step ``b`` that enters it and the step ``q`` that leaves it,
-# with their filtered companions. Runs are cut into pieces of at most ``period`` windows. The first
-# window of a piece has none before it: its inner product is worked out directly, at every step,
-# from ``M y``. So each running sum begins anew, exactly, at most ``period`` steps back, and the
-# work for that is the same at every step.
-
-# Metrics of the solver "admm" are Toeplitz up to a residual; only what is rounding passes.
-RESIDUAL = 1e-12
-LARGEST = 2000  # w*d up to which the matrix of such a metric is formed to judge it
-# Filters larger than this are kept in single precision: reading them takes longer than computing.
-SMALL_FILTER = 1 << 18
-
-
-class Metric(NamedTuple):
-    """A block-Toeplitz metric, as far as it is not zero.
-
-    ``blocks`` (n_lags, d, d); ``embedding`` bounds the norm of L with ``M = LᵀL``, ``n_terms`` is
-    how many products a coordinate of ``L x`` sums, ``n_coordinates`` how many there are;
-    ``residual`` is how far M is from these blocks, relative to its norm.
-    """
-
-    blocks: Floats
-    embedding: float
-    n_terms: int
-    n_coordinates: int
-    residual: float = 0.0
-
-
-def toeplitz_metric(metric: Any, width: int, n_features: int) -> Metric | None:
-    """The metric of a classifier by its lags; None where it is not Toeplitz."""
-    if metric is None:
-        return Metric(np.eye(n_features)[None], 1.0, 1, width * n_features)
-    if not hasattr(metric, "blocks_"):
-        return None
-    blocks = np.asarray(metric.blocks_, dtype=np.float64)
-    if hasattr(metric, "taps_"):
-        taps = np.asarray(metric.taps_, dtype=np.float64)
-        norms = np.sqrt((taps**2).sum(axis=(1, 2)))
-        q, r, d = taps.shape
-        # Beyond the taps blocks are zero, but for the rounding of the transform they came by.
-        return Metric(_trimmed(blocks[:q]), float(norms.sum()), q * d, (width + q - 1) * r)
-    if width * n_features > LARGEST:
-        return None
-    M = np.asarray(metric.metric_, dtype=np.float64)
-    norm = float(np.linalg.norm(M))
-    off = float(np.linalg.norm(M - toeplitz.to_matrix(blocks))) / norm if norm else 0.0
-    if off > RESIDUAL:
-        return None
-    size = len(M)
-    return Metric(_trimmed(blocks), float(np.sqrt(norm)) * size**0.25, size, size, off)
-
-
-def _trimmed(blocks: Floats) -> Floats:
-    """Without the lags at the end that are exactly zero."""
-    last = np.flatnonzero(np.abs(blocks).max(axis=(1, 2)) > 0)
-    return blocks[: int(last[-1]) + 1 if len(last) else 1]
-
-
-@dataclass(frozen=True, eq=False)
-class References:
-    """All that is shared by the streams that are compared with one set of references.
-
-    Everything is in units of ``scale``, around ``centre``, with the metric in units of ``weight``
-    (both powers of two, which change no digit): squared distances are in ``scale² weight``.
-
-    Attributes
-    ----------
-    width, period : int
-    centre : array of shape (d,)
-    rows : array of shape (n,)
-        The row of each place in the classifier's windows; -1 where a tile is filled up. Places
-        go state by state, each state filled up to whole tiles.
-    of_class : array of shape (n_tiles,)
-        The state of each tile.
-    right : array of shape (n_tiles, C, TILE), in single precision
-        What the increments multiply; C is 2d without lags, else 4d.
-    squared : array of shape (n,)
-        ``yᵀ M y``; infinite where a tile is filled up.
-    first : array of shape (n_pieces,)
-        The place of the first window of each piece.
-    direct : array of shape (n_lanes, w * d4, LANES)
-        ``M y`` of these windows; d4 is d filled up to a multiple of ``CHAINS``.
-    causal, anticausal : arrays of shape (n_lanes, n_lags * d4, LANES)
-        The two filters of a query's steps: oldest step first.
-    parts : array of shape (C / d,)
-        The largest norm among the references of each part of C.
-    largest : float
-        The largest norm of a window and the step before it.
-    norm : float
-        No less than that of the metric.
-    """
-
-    width: int
-    period: int
-    metric: Metric
-    scale: float
-    weight: float
-    centre: Floats
-    rows: Ints
-    of_class: Ints
-    right: NDArray[np.float32]
-    squared: Floats
-    first: Ints
-    direct: Floats
-    causal: NDArray[Any]
-    anticausal: NDArray[Any]
-    parts: Floats
-    largest: float
-    norm: float
-
-    @property
-    def n_features(self) -> int:
-        return len(self.centre)
-
-    @property
-    def n_lags(self) -> int:
-        return len(self.metric.blocks)
-
-    @property
-    def single_filters(self) -> bool:
-        return self.causal.dtype == np.float32
-
-
-def prepare(
-    seen: Floats, start: Ints, run: Ints, codes: Ints, width: int, metric: Metric, period: int
-) -> References:
-    """Make references ready.
-
-    Parameters
-    ----------
-    seen : array of shape (T, d)
-        The features of their steps.
-    start, run, codes : arrays of shape (n,)
-        Where each window starts, its run and its state; the windows of a run follow each other
-        step by step.
-    width : int
-    metric : Metric
-    period : int
-        The most windows of a piece.
-    """
-    d = seen.shape[1]
-    order = np.lexsort((start, run, codes))
-    steps = seen[np.unique((start[:, None] + np.array([0, width - 1])).ravel())]
-    centre = steps.mean(axis=0)
-    scale = _power(np.abs(seen[np.isfinite(seen).all(axis=1)] - centre).max(initial=0.0))
-    weight = _power(np.abs(metric.blocks).max(initial=0.0))
-    half = metric.blocks / weight
-    half[0] /= 2
-    lagged = len(half) > 1
-    n_columns = (4 if lagged else 2) * d
-
-    rows, of_class, squared, columns, firsts, direct = [], [], [], [], [], []
-    largest, n_places = 0.0, 0
-    for code in range(int(codes.max()) + 1):
-        n_state = 0
-        of_state = order[codes[order] == code]
-        for members in np.split(of_state, np.flatnonzero(np.diff(run[of_state])) + 1):
-            if not len(members):
-                continue
-            begin = start[members[0]]
-            x = (seen[begin : start[members[-1]] + width] - centre) / scale
-            run_columns, run_squared, largest_here = _columns(x, half, width, lagged)
-            largest = max(largest, largest_here)
-            for piece in np.array_split(np.arange(len(members)), -(-len(members) // period)):
-                window = x[piece[0] : piece[0] + width]
-                transformed = causal(window, half) + anticausal(window, half)
-                right = run_columns[piece].copy()
-                right[0] = 0.0
-                columns.append(right)
-                change = run_squared[piece].copy()
-                change[0] = (window * transformed).sum()
-                squared.append(np.cumsum(change))
-                firsts.append(n_places + n_state)
-                direct.append(transformed)
-                rows.append(members[piece])
-                n_state += len(piece)
-        filled = -(-n_state // TILE) * TILE - n_state
-        rows.append(np.full(filled, -1))
-        squared.append(np.full(filled, np.inf))
-        columns.append(np.zeros((filled, n_columns)))
-        of_class += [code] * ((n_state + filled) // TILE)
-        n_places += n_state + filled
-
-    right = np.concatenate(columns)
-    d4 = -(-d // CHAINS) * CHAINS
-    flat = np.zeros((width, d4, len(direct)))
-    flat[:, :d] = np.stack(direct, axis=2)
-    size = len(half) * d4 * d
-    dtype = np.float64 if 8 * size <= SMALL_FILTER else np.float32
-    return References(
-        width=width,
-        period=period,
-        metric=metric,
-        scale=scale,
-        weight=weight,
-        centre=centre,
-        rows=np.concatenate(rows).astype(np.int64),
-        of_class=np.array(of_class, dtype=np.int64),
-        right=np.ascontiguousarray(
-            right.reshape(-1, TILE, n_columns).transpose(0, 2, 1), dtype=np.float32
-        ),
-        squared=np.concatenate(squared),
-        first=np.array(firsts, dtype=np.int64),
-        direct=in_lanes(flat.reshape(width * d4, -1)),
-        causal=in_lanes(_stacked(half[::-1].transpose(0, 2, 1), d4), dtype),
-        anticausal=in_lanes(_stacked(half, d4), dtype),
-        parts=np.sqrt((right.reshape(len(right), -1, d) ** 2).sum(axis=2)).max(axis=0),
-        largest=largest,
-        norm=float(2 * np.sqrt((half**2).sum(axis=(1, 2))).sum()),
-    )
-
-
-def causal(x: Floats, taps: Floats) -> Floats:
-    """``Σ_m taps[m] x[t-m]``, lag by lag; that of ``mlat.metric.toeplitz_loss`` rounds more."""
-    result: Floats = x @ taps[0].T
-    for m in range(1, min(len(taps), len(x))):
-        result[m:] += x[: len(x) - m] @ taps[m].T
-    return result
-
-
-def anticausal(x: Floats, taps: Floats) -> Floats:
-    """``Σ_m taps[m]ᵀ x[t+m]``, lag by lag."""
-    result: Floats = x @ taps[0]
-    for m in range(1, min(len(taps), len(x))):
-        result[: len(x) - m] += x[m:] @ taps[m]
-    return result
-
-
-def _columns(x: Floats, half: Floats, width: int, lagged: bool) -> tuple[Floats, Floats, float]:
-    """Of the windows of one run: what increments multiply, changes of ``yᵀ M y``, largest norm."""
-    n = len(x) - width + 1
-    u, v = causal(x, half), anticausal(x, half)
-    enter = np.arange(n) + width - 1
-    leave = np.maximum(np.arange(n) - 1, 0)  # the first window of a run has no step before it
-    xb, ub, xq, vq = x[enter], u[enter], x[leave], v[leave]
-    parts = [ub, xb, vq, xq] if lagged else [2 * ub, 2 * vq]
-    change = 2 * ((xb * ub).sum(axis=1) - (xq * vq).sum(axis=1))
-    energy = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
-    norms = energy[width:] - energy[np.maximum(np.arange(n) - 1, 0)]
-    return np.concatenate(parts, axis=1), change, float(np.sqrt(norms.max()))
-
-
-def _stacked(blocks: Floats, filled: int) -> Floats:
-    """Blocks (n, d, c) one below the other, each filled up with zeros to so many rows."""
-    n, d, c = blocks.shape
-    stacked = np.zeros((n, filled, c))
-    stacked[:, :d] = blocks
-    return stacked.reshape(n * filled, c)
-
-
-def _power(size: float) -> float:
-    """The power of two above a size; 1 for nothing."""
-    return float(np.ldexp(1.0, int(np.frexp(size)[1]))) if np.isfinite(size) and size else 1.0
-
 
 ANCHOR = 64
-# Direct values cost w*d for each piece of a run, increments 4d for each reference.
+# A direct value costs w*d for each piece, an increment 4d for each reference.
 PERIOD_PER_WIDTH = 4
+# References of a state are padded to a multiple of this. Snapshots hold a sum for each place.
+TILE = 64
+N_BLOCKS = 10  # blocks of steps whose errors are summed; nine of them are at least a period
+MAX_CANDIDATES = 64  # references that are compared one by one; where there are more, all are
+
+
+# -------------------------------------------------------------------- search
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class FlatState:
-    """All that is remembered of n streams; for a single one n is 1.
+class IncrementalState:
+    """The memory of n streams; for a single one n is 1.
 
     Attributes
     ----------
     ring : array of shape (n, w, d')
         The last features; the step after ``count`` others goes to place ``count % w``.
     products : array of shape (n, N + 1)
-        The inner product of the window with each reference, after one that is never used.
+        The inner product of the window with each reference, after an unused first entry.
     sums : array of shape (n, 2 + N_BLOCKS)
-        The window's own product, the same since the last multiple of the width, and what each
-        stretch of steps adds to the error.
+        The window's own product, the same since the last multiple of the width, and the error
+        that each block of steps adds.
     count : array of shape (n,)
         Steps since the segment began.
     """
@@ -796,14 +93,17 @@ class FlatState:
     count: Ints
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For a snapshot."""
-        return {name: getattr(self, name).copy() for name in _FIELDS}
+        """Copies of the arrays by name, for a snapshot."""
+        return {name: getattr(self, name).copy() for name in self.__slots__}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """From what :meth:`to_arrays` gave; the arrays are copied."""
-        if set(arrays) != set(_FIELDS):
-            raise InputError(f"a flat state has {', '.join(_FIELDS)}, not {', '.join(arrays)}")
+        """The state that :meth:`to_arrays` wrote; the arrays are copied."""
+        names = cls.__slots__
+        if set(arrays) != set(names):
+            raise InputError(
+                f"an incremental state has {', '.join(names)}, not {', '.join(arrays)}"
+            )
         return cls(
             np.array(arrays["ring"], dtype=np.float64),
             np.array(arrays["products"], dtype=np.float64),
@@ -811,20 +111,17 @@ class FlatState:
             np.array(arrays["count"], dtype=np.int64),
         )
 
-    def copy(self) -> FlatState:
-        return FlatState.from_arrays({name: getattr(self, name) for name in _FIELDS})
+    def copy(self) -> Self:
+        return self.from_arrays({name: getattr(self, name) for name in self.__slots__})
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in _FIELDS)
-
-
-_FIELDS = ("ring", "products", "sums", "count")
+        return sum(getattr(self, name).nbytes for name in self.__slots__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class FlatResult:
-    """What t steps gave; NaN and -1 where there is no complete window.
+class IncrementalResult:
+    """Results of t steps; NaN and -1 where there is no complete window.
 
     Attributes
     ----------
@@ -833,11 +130,11 @@ class FlatResult:
     rows : array of shape (t, S)
         That reference.
     bound : array of shape (t,)
-        Squared distances, these and the next, are within this of those of ``predict``.
+        Squared distances, here and in ``distances``, are within this of those of ``predict``.
     exact : array of shape (t,)
-        Where the bound could not decide: the distances that decided are those of ``predict``.
+        Where the bound did not decide: the distances that decided are those of ``predict``.
     codes : array of shape (t,)
-        The state: that of ``predict``.
+        The state, which is that of ``predict``.
     distances, neighbours : arrays of shape (t, k)
         The k nearest references, for the number of neighbours of the classifier.
     """
@@ -851,59 +148,42 @@ class FlatResult:
     neighbours: Ints
 
 
-class FlatSearch:
-    """References made ready for a live stream; see :meth:`of`.
+class IncrementalSearch:
+    """The references of a classifier, prepared for live streams; made by :meth:`of`.
 
     Attributes
     ----------
-    references : References
+    references : PreparedReferences
     n_neighbors : int
+    n_classes : int
     """
 
     def __init__(
-        self, clf: StreamClassifier, references: References, cuts: Sequence[float]
+        self, clf: StreamClassifier, metric: ToeplitzMetric, references: PreparedReferences
     ) -> None:
         self.references = references
         self.n_neighbors = clf.n_neighbors_
         self.n_classes = len(clf.classes_)
-        self._exact = ExactAnswer(clf)
-        self.shared = Shared(
-            references.centre,
-            references.scale,
-            references.weight,
-            references.causal,
-            references.anticausal,
-            references.direct,
-            references.right,
-            references.parts,
-            references.first,
-            references.squared,
-            references.of_class,
-            references.rows,
-            clf.references_.codes,
-            np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
-            bound_of(references),
-        )
+        self._metric, self._exact = metric, ExactAnswer(clf)
 
     @classmethod
     def of(
         cls, clf: StreamClassifier, *, anchor: int = ANCHOR, cuts: Sequence[float] | None = None
-    ) -> FlatSearch | None:
+    ) -> IncrementalSearch | None:
         """For a fitted classifier; None where the metric is not Toeplitz or ``step`` is not 1.
 
         Parameters
         ----------
         clf : StreamClassifier
         anchor : int
-            Each running sum begins anew from a direct value after at most this many steps, or
+            Each running sum starts again from a direct value after at most this many steps, or
             four widths where that is more.
         cuts : sequence of float, optional
             Distances to the nearest reference beyond which something else is decided: windows
-            near them are compared exactly too. Default the threshold of the classifier.
+            near them are compared exactly, too. Default the threshold of the classifier.
         """
+        check_whole(anchor, "anchor")
         windows, width = clf.windows_, clf.width_
-        if isinstance(anchor, bool) or not isinstance(anchor, int | np.integer) or anchor < 1:
-            raise InputError(f"anchor must be a whole number of steps, at least 1, not {anchor!r}")
         order = np.lexsort((windows.start, windows.run))
         same = np.diff(windows.run[order]) == 0
         if (np.diff(windows.start[order])[same] != 1).any():
@@ -915,51 +195,57 @@ class FlatSearch:
             clf.features_.mix(clf.reference_features_),
             windows.start,
             windows.run,
-            clf.references_.codes,
+            np.asarray(clf.references_.codes, dtype=np.int64),
             width,
             metric,
             max(int(anchor), PERIOD_PER_WIDTH * width),
+            (clf.confidence_.threshold,) if cuts is None else cuts,
         )
-        return cls(clf, references, (clf.confidence_.threshold,) if cuts is None else cuts)
+        return cls(clf, metric, references)
 
     @property
     def operations(self) -> dict[str, float]:
         """Products per step, of this search and of the exact one.
 
-        Those in double precision, half as many of which are done at a time, count twice.
+        Those in double precision count twice, since half as many fit a vector register.
         """
-        r = self.references
-        d, w, n = r.n_features, r.width, int((r.rows >= 0).sum())
-        flat = r.right.size + 4 * r.squared.size + 2 * (r.direct.size + r.causal.size * 2)
-        embed = 2 * w * d * r.metric.n_terms if r.metric.n_terms > 1 else 0
-        return {"flat": float(flat), "exact": float(embed + n * r.metric.n_coordinates)}
+        r, metric = self.references, self._metric
+        d, w = r.n_features, r.width
+        # In whole vectors of four factors and eight results. These counts choose the search, and a
+        # snapshot opens only with the search it was made with: they stay as they were.
+        factors = _ceil(d, 4)
+        direct = w * factors * _ceil(len(r.first), 8)
+        filters = 2 * len(metric.blocks) * factors * _ceil(d, 8)
+        incremental = r.right.size + 4 * r.squared.size + 2 * (direct + filters)
+        embed = 2 * w * d * metric.n_terms if metric.n_terms > 1 else 0
+        exact = embed + len(r.codes) * metric.n_coordinates
+        return {"incremental": float(incremental), "exact": float(exact)}
 
     def cheaper(self) -> bool:
         """Whether it takes fewer operations than the exact search."""
         operations = self.operations
-        return operations["flat"] < operations["exact"]
+        return operations["incremental"] < operations["exact"]
 
-    def start(self, n_streams: int = 1) -> FlatState:
-        """What is remembered before the first step."""
+    def start(self, n_streams: int = 1) -> IncrementalState:
+        """The state before the first step."""
         r = self.references
-        return FlatState(
+        return IncrementalState(
             np.tile(r.centre, (n_streams, r.width, 1)),
             np.zeros((n_streams, len(r.squared) + 1)),
             np.zeros((n_streams, 2 + N_BLOCKS)),
             np.zeros(n_streams, np.int64),
         )
 
-    def reset(self, state: FlatState) -> None:
-        """A segment begins."""
+    def reset(self, state: IncrementalState) -> None:
+        """Begin a new segment, in place."""
         state.ring[:] = self.references.centre
         for array in (state.products, state.sums, state.count):
             array[:] = 0
 
-    def push(self, state: FlatState, seen: Floats) -> FlatResult:
-        """Take the next steps (t, d') of one stream; the state moves on, in place.
+    def push(self, state: IncrementalState, seen: Floats) -> IncrementalResult:
+        """Take the next steps (t, d') of one stream; the state changes in place.
 
-        However the steps are cut, the result is the same, bit by bit. Steps are complete: where
-        one misses a value, :meth:`reset` and go on after it.
+        Steps are complete: where one misses a value, :meth:`reset` and go on after it.
         """
         seen = np.ascontiguousarray(seen, dtype=np.float64)
         if seen.ndim != 2 or seen.shape[1] != self.references.n_features:
@@ -980,56 +266,48 @@ class FlatSearch:
 
         return self.settle(found, window)
 
-    def push_rows(self, state: FlatState, seen: Floats, owner: Ints, present: Bools) -> Found:
-        """Steps (t, d') of the streams that ``owner`` (t,) tells, in order; see ``push_rows``.
+    def push_rows(
+        self, state: IncrementalState, seen: Floats, owner: Ints, present: Bools
+    ) -> Found:
+        """Take steps (t, d') in order, of the streams ``owner`` (t,); the state changes in place.
 
-        A step that is not present ends the segment of its stream.
+        A step that is not ``present`` ends the segment of its stream.
         """
-        t = len(seen)
-        k, S = self.n_neighbors, self.n_classes
+        t, k, n_classes = len(seen), self.n_neighbors, self.n_classes
         found = Found(
             np.zeros(t, np.int8),
             np.full(t, -1, np.int64),
-            np.full((t, S), np.nan),
-            np.full((t, S), -1, np.int64),
+            np.full((t, n_classes), np.nan),
+            np.full((t, n_classes), -1, np.int64),
             np.full(t, np.nan),
             np.full((t, k), np.nan),
             np.full((t, k), -1, np.int64),
             np.zeros(t, np.int64),
-            np.empty((t, MOST_ASKED), np.int64),
+            np.empty((t, MAX_CANDIDATES), np.int64),
         )
-        push_rows(
-            seen,
-            owner,
-            present,
-            state.ring,
-            state.products,
-            state.sums,
-            state.count,
-            self.shared,
-            found,
-        )
+        arrays = (state.ring, state.products, state.sums, state.count)
+        _push_rows(seen, owner, present, *arrays, self.references, found)
         return found
 
-    def settle(self, found: Found, window: Any) -> FlatResult:
-        """Ask exactly where the bound does not decide; ``window(i)`` gives that of row i."""
+    def settle(self, found: Found, window: Callable[[int], Floats]) -> IncrementalResult:
+        """Compare exactly where the bound does not decide; ``window(i)`` is that of row i."""
         exact = found.status == UNDECIDED
-        for i in np.flatnonzero(exact):
-            n = found.n_asked[i]
-            asked = None if n < 0 else found.asked[i, :n]
+        for i in np.flatnonzero(exact).tolist():
+            n = found.n_candidates[i]
+            candidates = None if n < 0 else found.candidates[i, :n]
             if self.n_neighbors == 1:
-                nearest, rows = self._exact.by_state(window(i), asked)
+                nearest, rows = self._exact.by_state(window(i), candidates)
                 known = rows >= 0
                 found.nearest[i, known], found.rows[i, known] = nearest[known], rows[known]
                 code = int(nearest.argmin())
                 found.distances[i], found.neighbours[i] = nearest[code], rows[code]
             else:
                 k = self.n_neighbors
-                distances, rows = self._exact.neighbours(window(i), k, asked)
+                distances, rows = self._exact.neighbours(window(i), k, candidates)
                 found.distances[i], found.neighbours[i] = distances, rows
                 code = self._exact.vote(distances, rows)
             found.code[i] = code
-        return FlatResult(
+        return IncrementalResult(
             found.nearest,
             found.rows,
             found.bound,
@@ -1038,3 +316,742 @@ class FlatSearch:
             found.distances,
             found.neighbours,
         )
+
+
+class ExactAnswer:
+    """The comparison of ``predict``, with all references or with those that may decide.
+
+    Distances are computed as :mod:`mlat.neighbours.search` does, by differences in one fixed order.
+    It rules out references by bounds of its own, so fewer references change no result as long as
+    those that matter are among them.
+    """
+
+    def __init__(self, clf: StreamClassifier) -> None:
+        self._references, self._codes = clf.references_, clf.references_.codes
+        self.n_classes = len(clf.classes_)
+        self._place = np.empty(len(self._codes), np.int64)  # of each row, state by state
+        self._place[self._references.nearest.rows] = np.arange(len(self._codes))
+
+    def embed(self, window: Floats) -> Floats:
+        """A window (w, d') in the learned space, (1, r)."""
+        return np.asarray(self._references.embed(window[None]))
+
+    def by_state(self, window: Floats, rows: Ints | None = None) -> tuple[Floats, Ints]:
+        """Distances (S,) to the nearest reference of each state and their rows (S,).
+
+        Where ``rows`` are given only these count; infinite and -1 for a state without any.
+        """
+        z = self.embed(window)
+        if rows is None:
+            nearest, of = self._references.by_class.query_rows(z)
+            return nearest[0], of[0]
+        squared = self._squared_to(z, rows)
+        best = np.full(self.n_classes, np.inf)
+        found = np.full(self.n_classes, -1, np.int64)
+        for row, distance in zip(rows, squared, strict=True):
+            code = self._codes[row]
+            if distance < best[code]:
+                best[code], found[code] = distance, row
+        return self._references.nearest.scale * np.sqrt(best), found
+
+    def neighbours(self, window: Floats, k: int, rows: Ints | None = None) -> tuple[Floats, Ints]:
+        """Distances (k,) and rows (k,) of the nearest, of all or of the given rows."""
+        z, nearest = self.embed(window), self._references.nearest
+        if rows is None:
+            distances, found = nearest.query(z, k)
+            return distances[0], found[0]
+        rows = np.sort(rows)  # ties come in the order of their rows
+        squared = self._squared_to(z, rows)
+        order = np.argsort(squared, kind="stable")[:k]
+        return nearest.scale * np.sqrt(squared[order]), rows[order]
+
+    def _squared_to(self, z: Floats, rows: Ints) -> Floats:
+        """Squared distances to these rows, in units of the scale."""
+        nearest = self._references.nearest
+        x = ((z - nearest.mean) / nearest.scale)[0]
+        return np.asarray(_squared(x, nearest.points, self._place[rows]))
+
+    def vote(self, distances: Floats, rows: Ints) -> int:
+        """The state that k neighbours vote for."""
+        return int(vote(self._codes[rows][None], distances[None], self.n_classes)[0][0])
+
+
+@njit(cache=True, nogil=True)
+def _squared(x, references, places):  # type: ignore[no-untyped-def]
+    squared = np.empty(len(places))
+    for i in range(len(places)):
+        total = 0.0
+        for f in range(len(x)):
+            difference = x[f] - references[places[i], f]
+            total += difference * difference
+        squared[i] = total
+    return squared
+
+
+# -------------------------------------------------------------------- references
+
+# Metrics of the solver "admm" are Toeplitz up to a residual; only rounding errors pass.
+RESIDUAL = 1e-12
+LARGEST = 2000  # w*d up to which the matrix of such a metric is formed to judge it
+# Filters of more bytes are stored in single precision: reading them takes longer than computing.
+SMALL_FILTER = 1 << 18
+
+
+class ToeplitzMetric(NamedTuple):
+    """A block-Toeplitz metric ``M = LᵀL`` without its zero lags.
+
+    ``blocks`` (n_lags, d, d); ``embedding`` bounds the norm of L, ``n_terms`` is the number of
+    products in a coordinate of ``L x``, ``n_coordinates`` the number of these; ``residual`` is how
+    far M is from the blocks, relative to its norm.
+    """
+
+    blocks: Floats
+    embedding: float
+    n_terms: int
+    n_coordinates: int
+    residual: float = 0.0
+
+
+def toeplitz_metric(metric: Any, width: int, n_features: int) -> ToeplitzMetric | None:
+    """The metric of a classifier by its lags; None where it is not Toeplitz."""
+    if metric is None:
+        return ToeplitzMetric(np.eye(n_features)[None], 1.0, 1, width * n_features)
+    if not hasattr(metric, "blocks_"):
+        return None
+    blocks = np.asarray(metric.blocks_, dtype=np.float64)
+    if hasattr(metric, "taps_"):
+        taps = np.asarray(metric.taps_, dtype=np.float64)
+        norms = np.sqrt((taps**2).sum(axis=(1, 2)))
+        q, r, d = taps.shape
+        # Beyond the taps blocks are zero, but for the rounding of the transform that gave them.
+        return ToeplitzMetric(_trimmed(blocks[:q]), float(norms.sum()), q * d, (width + q - 1) * r)
+    if width * n_features > LARGEST:
+        return None
+    M = np.asarray(metric.metric_, dtype=np.float64)
+    norm = float(np.linalg.norm(M))
+    off = float(np.linalg.norm(M - toeplitz.to_matrix(blocks))) / norm if norm else 0.0
+    if off > RESIDUAL:
+        return None
+    size = len(M)
+    return ToeplitzMetric(_trimmed(blocks), float(np.sqrt(norm)) * size**0.25, size, size, off)
+
+
+def _trimmed(blocks: Floats) -> Floats:
+    """Without the last lags that are exactly zero."""
+    last = np.flatnonzero(np.abs(blocks).max(axis=(1, 2)) > 0)
+    return blocks[: int(last[-1]) + 1 if len(last) else 1]
+
+
+class PreparedReferences(NamedTuple):
+    """What all streams are compared with; the kernels take it as it is.
+
+    Everything is in units of ``scale``, around ``centre``, with the metric in units of ``weight``.
+    Both units are powers of two, which change no digit; squared distances are in ``scale² weight``.
+
+    Attributes
+    ----------
+    width, period : int
+    scale, weight : float
+    centre : array of shape (d,)
+    rows : array of shape (N,)
+        The row of each place in the classifier's windows; -1 for padding. Places go state by
+        state, each state padded to whole tiles.
+    codes : array of shape (n,)
+        The state of each row.
+    tile_codes : array of shape (N / TILE,)
+        The state of each tile.
+    right : array of shape (C, N), in single precision
+        What the increments multiply; C is 2d without lags, else 4d.
+    squared : array of shape (N,)
+        ``yᵀ M y``; infinite for padding.
+    first : array of shape (n_pieces,)
+        The place of the first window of each piece.
+    direct : array of shape (n_pieces, w * d)
+        ``M y`` of these windows.
+    causal, anticausal : arrays of shape (d, n_lags * d)
+        The two filters of a stream's steps, oldest step first; in single precision if large.
+    parts : array of shape (C / d,)
+        The largest norm of each part of C among the references.
+    cuts : array of shape (n_cuts,)
+        Distances that decide something besides which state is nearest.
+    bound : Bound
+    """
+
+    width: int
+    period: int
+    scale: float
+    weight: float
+    centre: Floats
+    rows: Ints
+    codes: Ints
+    tile_codes: Ints
+    right: NDArray[np.float32]
+    squared: Floats
+    first: Ints
+    direct: Floats
+    causal: NDArray[Any]
+    anticausal: NDArray[Any]
+    parts: Floats
+    cuts: Floats
+    bound: Bound
+
+    @property
+    def n_features(self) -> int:
+        return len(self.centre)
+
+
+def prepare(
+    seen: Floats,
+    start: Ints,
+    run: Ints,
+    codes: Ints,
+    width: int,
+    metric: ToeplitzMetric,
+    period: int,
+    cuts: Sequence[float],
+) -> PreparedReferences:
+    """Prepare references.
+
+    Parameters
+    ----------
+    seen : array of shape (T, d)
+        The features of their steps.
+    start, run, codes : arrays of shape (n,)
+        Where each window starts, its run and its state; the windows of a run follow each other
+        step by step.
+    width : int
+    metric : ToeplitzMetric
+    period : int
+        The most windows of a piece.
+    cuts : sequence of float
+        Infinite ones are left out.
+    """
+    d = seen.shape[1]
+    order = np.lexsort((start, run, codes))
+    steps = seen[np.unique((start[:, None] + np.array([0, width - 1])).ravel())]
+    centre = steps.mean(axis=0)
+    scale = _power(np.abs(seen[np.isfinite(seen).all(axis=1)] - centre).max(initial=0.0))
+    weight = _power(np.abs(metric.blocks).max(initial=0.0))
+    half = metric.blocks / weight
+    half[0] /= 2
+    n_columns = (4 if len(half) > 1 else 2) * d
+
+    rows, tile_codes, squared, columns, first, direct = [], [], [], [], [], []
+    largest, n_places = 0.0, 0
+    for code in range(int(codes.max()) + 1):
+        n_state = 0
+        of_state = order[codes[order] == code]
+        for members in np.split(of_state, np.flatnonzero(np.diff(run[of_state])) + 1):
+            if not len(members):
+                continue
+            begin = start[members[0]]
+            x = (seen[begin : start[members[-1]] + width] - centre) / scale
+            run_columns, run_squared, largest_here = _columns(x, half, width)
+            largest = max(largest, largest_here)
+            for piece in np.array_split(np.arange(len(members)), -(-len(members) // period)):
+                window = x[piece[0] : piece[0] + width]
+                transformed = causal(window, half) + anticausal(window, half)
+                right = run_columns[piece].copy()
+                right[0] = 0.0
+                columns.append(right)
+                change = run_squared[piece].copy()
+                change[0] = (window * transformed).sum()
+                squared.append(np.cumsum(change))
+                first.append(n_places + n_state)
+                direct.append(transformed.ravel())
+                rows.append(members[piece])
+                n_state += len(piece)
+        n_padded = _ceil(n_state, TILE)
+        rows.append(np.full(n_padded - n_state, -1))
+        squared.append(np.full(n_padded - n_state, np.inf))
+        columns.append(np.zeros((n_padded - n_state, n_columns)))
+        tile_codes += [code] * (n_padded // TILE)
+        n_places += n_padded
+
+    right = np.concatenate(columns)
+    dtype = np.float64 if 8 * half.size <= SMALL_FILTER else np.float32
+    return PreparedReferences(
+        width=width,
+        period=period,
+        scale=scale,
+        weight=weight,
+        centre=centre,
+        rows=np.concatenate(rows).astype(np.int64),
+        codes=codes,
+        tile_codes=np.array(tile_codes, dtype=np.int64),
+        right=np.ascontiguousarray(right.T, dtype=np.float32),
+        squared=np.concatenate(squared),
+        first=np.array(first, dtype=np.int64),
+        direct=np.stack(direct),
+        causal=np.ascontiguousarray(half[::-1].transpose(1, 0, 2).reshape(d, -1), dtype=dtype),
+        anticausal=np.ascontiguousarray(half.transpose(2, 0, 1).reshape(d, -1), dtype=dtype),
+        parts=np.sqrt((right.reshape(len(right), -1, d) ** 2).sum(axis=2)).max(axis=0),
+        cuts=np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
+        bound=_bound(metric, half, width, period, largest, weight, dtype, centre / scale),
+    )
+
+
+def causal(x: Floats, taps: Floats) -> Floats:
+    """``Σ_m taps[m] x[t-m]``, lag by lag: as :func:`mlat.metric.lags.causal`, which rounds more."""
+    result: Floats = x @ taps[0].T
+    for m in range(1, min(len(taps), len(x))):
+        result[m:] += x[: len(x) - m] @ taps[m].T
+    return result
+
+
+def anticausal(x: Floats, taps: Floats) -> Floats:
+    """``Σ_m taps[m]ᵀ x[t+m]``, lag by lag."""
+    result: Floats = x @ taps[0]
+    for m in range(1, min(len(taps), len(x))):
+        result[: len(x) - m] += x[m:] @ taps[m]
+    return result
+
+
+def _columns(x: Floats, half: Floats, width: int) -> tuple[Floats, Floats, float]:
+    """Of the windows of one run: factors of the increments, changes of ``yᵀ M y``, largest norm."""
+    n = len(x) - width + 1
+    u, v = causal(x, half), anticausal(x, half)
+    enter = np.arange(n) + width - 1
+    leave = np.maximum(np.arange(n) - 1, 0)  # the first window of a run has no step before it
+    xb, ub, xq, vq = x[enter], u[enter], x[leave], v[leave]
+    parts = [ub, xb, vq, xq] if len(half) > 1 else [2 * ub, 2 * vq]
+    change = 2 * ((xb * ub).sum(axis=1) - (xq * vq).sum(axis=1))
+    energy = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
+    norms = energy[width:] - energy[np.maximum(np.arange(n) - 1, 0)]
+    return np.concatenate(parts, axis=1), change, float(np.sqrt(norms.max()))
+
+
+def _power(size: float) -> float:
+    """The power of two above a size; 1 for 0."""
+    return float(np.ldexp(1.0, int(np.frexp(size)[1]))) if np.isfinite(size) and size else 1.0
+
+
+def _ceil(n: int, size: int) -> int:
+    """The least multiple of ``size`` that is at least n."""
+    return -(-n // size) * size
+
+
+# -------------------------------------------------------------------- bound
+
+SINGLE, DOUBLE = 2.0**-24, 2.0**-53
+# What numbers too small for single precision may lose, for each product, in units near 1.
+TINY = 2.0**-120
+# Windows of a larger norm would overflow single precision; they are compared exactly.
+FAR = 1e15
+
+
+class Bound(NamedTuple):
+    """The constants of the bound: γ, κ‖M‖, φ, tiny, r, then z per unit of norm, ρ, ‖Y‖.
+
+    ``offset`` is the norm of a window of the centre, ``block`` the steps of a block of errors.
+    """
+
+    gamma: float
+    kappa: float
+    phi: float
+    tiny: float
+    of_squared: float
+    embedding: float
+    rho: float
+    largest: float
+    offset: float
+    block: int
+
+
+def _bound(
+    metric: ToeplitzMetric,
+    half: Floats,
+    width: int,
+    period: int,
+    largest: float,
+    weight: float,
+    dtype: type,
+    centre: Floats,
+) -> Bound:
+    """The constants for references of norm ``largest``; ``half`` are the blocks ``H_m``."""
+    n_lags, d = half.shape[:2]
+    # Roundings of a product in `increments`: its factors, itself, d - 1 sums, those of the parts.
+    n = (d + 8) * SINGLE
+    in_double = (4 * (width * d + 2 * n_lags * d) + 64) * DOUBLE
+    norm = float(2 * np.sqrt((half**2).sum(axis=(1, 2))).sum())  # no less than that of the metric
+    kappa = (in_double + metric.residual * np.sqrt(width * d)) * norm
+    blocks = metric.blocks / weight
+    n_terms = metric.n_terms + 8 * np.log2(metric.n_coordinates + 2) + 32
+    return Bound(
+        gamma=n / (1 - n),
+        kappa=kappa,
+        phi=2 * SINGLE * float(np.sqrt((blocks**2).sum())) if dtype is np.float32 else 0.0,
+        tiny=(4 if n_lags > 1 else 2) * d * TINY,
+        of_squared=(period + 4) * kappa * largest**2,
+        embedding=2 * n_terms * DOUBLE * metric.embedding / np.sqrt(weight),
+        rho=(metric.n_coordinates + 16) * DOUBLE,
+        largest=largest,
+        offset=float(np.sqrt(width) * np.linalg.norm(centre)),
+        block=-(-period // (N_BLOCKS - 2)),
+    )
+
+
+# -------------------------------------------------------------------- kernels
+# One step of any number of streams, or many steps of one. Rows are steps; each belongs to a stream.
+# First the query side of every row: filters of the step that enters and of the one that leaves,
+# direct values, error. Then the increments of some rows at once, which are most of the work. Then,
+# row by row, the running sums move on by one reference, and the nearest of each state is found.
+
+GROUP = 32  # rows whose increments are kept at a time: they fit a core's second-level cache
+COLUMNS = 512  # references at a time, so that what is read of them serves all rows of a group
+Q_SUM, P_SUM, ERRORS = 0, 1, 2  # places in a stream's sums
+DECIDED, UNDECIDED = 1, 2  # 0: there is no window
+
+
+class Found(NamedTuple):
+    """What is found for each of m rows; see :class:`IncrementalResult`."""
+
+    status: NDArray[np.int8]
+    code: NDArray[np.int64]
+    nearest: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    bound: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    neighbours: NDArray[np.int64]
+    n_candidates: NDArray[np.int64]  # rows to compare exactly; -1 for all references
+    candidates: NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def _push_rows(values, owner, present, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
+    """Take one step per row, in order; the arrays of the n streams' state change."""
+    m, d = values.shape
+    width = ring.shape[1]
+    n_columns, n_places = refs.right.shape
+    size = max(1, min(m, GROUP))
+    window = np.zeros((width + 1) * d)
+    filtered = np.zeros((3, d))
+    left = np.zeros((size, n_columns), np.float32)
+    grown = np.empty((size, n_places), np.float32)
+    direct = np.empty((size, len(refs.first)))
+    query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
+    norms = np.empty(4)
+    ready = np.empty(size, np.bool_)
+    of_tile = np.empty(len(refs.tile_codes))
+    least = np.empty(found.nearest.shape[1])
+    for begin in range(0, m, size):
+        n = min(size, m - begin)
+        for i in range(n):
+            o = owner[begin + i]
+            if not present[begin + i]:
+                # A window of the centre is zero around the centre: no step has entered.
+                ring[o] = refs.centre
+                sums[o] = 0.0
+                counts[o] = 0
+                ready[i] = False
+                left[i] = 0.0
+                continue
+            _enter(
+                values[begin + i],
+                ring[o],
+                sums[o],
+                counts[o],
+                refs,
+                window,
+                filtered,
+                norms,
+                left[i],
+                direct[i],
+                query[i],
+            )
+            counts[o] += 1
+            ready[i] = counts[o] >= width
+        increments(left[:n], refs.right, n_columns // d, grown[:n])
+        for i in range(n):
+            row = begin + i
+            G = products[owner[row]]
+            if not present[row]:
+                G[:] = 0.0
+                continue
+            # A piece's first window has none before it: what would move there ends here.
+            for piece in range(len(refs.first)):
+                G[refs.first[piece]] = direct[i, piece]
+            move_on(G, grown[i], refs.squared, of_tile)
+            if ready[i]:
+                _find(G, of_tile, query[i], refs, least, found, row)
+
+
+@njit(cache=True, nogil=True)
+def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct, query):  # type: ignore[no-untyped-def]
+    """The query side of one step: the factors of the references, and the error of the step."""
+    bound = refs.bound
+    width, d = ring.shape
+    n_lags = refs.causal.shape[1] // d
+    place = count % width  # of the step that leaves, and then of the one that enters
+    per_unit = 1.0 / refs.scale  # a power of two: no digit changes
+    for t in range(width + 1):
+        source = step
+        if t < width:
+            source = ring[place + t if place + t < width else place + t - width]
+        for f in range(d):
+            window[t * d + f] = (source[f] - refs.centre[f]) * per_unit
+    ring[place] = step
+    size = np.sqrt(_energy(window))
+    near = size < FAR  # False for NaN
+    error = np.inf
+    last = width * d
+    # Q, the window's own product, is a running sum. P is that of the steps since the last multiple
+    # of the width: after as many steps it is the same without the drift of Q, and replaces it.
+    if place == 0:
+        sums[P_SUM] = 0.0
+    if not near:
+        left[:] = 0.0
+        direct[:] = 0.0
+    else:
+        recent, older, leaving = filtered
+        n_recent = min(place + 1, n_lags)
+        n_older = n_lags - n_recent
+        dot_products(
+            window, last + (1 - n_recent) * d, n_recent * d, refs.causal, n_older * d, recent
+        )
+        dot_products(window, last + (1 - n_lags) * d, n_older * d, refs.causal, 0, older)
+        dot_products(window, 0, n_lags * d, refs.anticausal, 0, leaving)
+        dot_products(window, d, width * d, refs.direct, 0, direct)
+        n_parts = len(left) // d
+        norms[:] = 0.0
+        entered = entered_recent = left_behind = 0.0
+        for f in range(d):
+            xa, xp = window[last + f], window[f]
+            u, v = older[f] + recent[f], leaving[f]
+            entered += xa * u
+            entered_recent += xa * recent[f]
+            left_behind += xp * v
+            if n_parts == 2:
+                left[f], left[d + f] = xa, -xp
+                norms[0] += xa * xa
+                norms[1] += xp * xp
+            else:
+                left[f], left[d + f], left[2 * d + f], left[3 * d + f] = xa, u, -xp, -v
+                norms[0] += xa * xa
+                norms[1] += u * u
+                norms[2] += xp * xp
+                norms[3] += v * v
+        sums[P_SUM] += 2.0 * entered_recent
+        sums[Q_SUM] += 2.0 * (entered - left_behind)
+        error = bound.tiny + bound.kappa * size * (size + bound.largest)
+        for part in range(n_parts):
+            error += bound.gamma * np.sqrt(norms[part]) * refs.parts[part]
+        if bound.phi > 0.0:
+            steps = np.sqrt(norms[0]) + np.sqrt(norms[2]) + refs.parts[1] + refs.parts[3]
+            error += bound.phi * size * steps
+    if place == width - 1:
+        sums[Q_SUM] = sums[P_SUM]
+    block = ERRORS + (count // bound.block) % N_BLOCKS
+    if count % bound.block == 0:
+        sums[block] = 0.0
+    sums[block] += error
+    query[0] = sums[Q_SUM]
+    query[1] = sums[ERRORS:].sum()
+    query[2] = size
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def _energy(window):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for x in window:
+        total += x * x
+    return total
+
+
+# The compiler may reorder these sums, which the bound allows. Each row is summed for itself, so a
+# sum does not depend on the rows around it.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped-def]
+    """``out = right[:, column : column + n] @ left[begin : begin + n]``, in double precision."""
+    x = left[begin : begin + n]
+    for j in range(0, len(right), 2):  # two rows at a time read the vector once
+        k = min(j + 1, len(right) - 1)
+        y, z = right[j, column : column + n], right[k, column : column + n]
+        of_y = of_z = 0.0
+        for i in range(n):
+            of_y += x[i] * y[i]
+            of_z += x[i] * z[i]
+        out[j], out[k] = of_y, of_z
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
+    """``out = left @ right`` in single precision, each row summed in one fixed order.
+
+    Parameters
+    ----------
+    left : array of shape (m, C)
+    right : array of shape (C, N)
+    n_parts : int
+        A sum is that of its parts, each over ``C / n_parts`` columns: shorter sums round less.
+    out : array of shape (m, N)
+    """
+    n_columns, n_references = right.shape
+    size = n_columns // n_parts
+    n_fours = size - size % 4
+    part = np.empty(COLUMNS, np.float32)
+    for begin in range(0, n_references, COLUMNS):
+        end = min(begin + COLUMNS, n_references)
+        for row in range(len(left)):
+            x, total = left[row], out[row, begin:end]
+            total[:] = np.float32(0.0)
+            for first in range(0, n_columns, size):
+                part[:] = np.float32(0.0)
+                # Four products for each time that a sum is read and written. Slices of single
+                # rows, since only these are known to be contiguous when this is compiled.
+                for c in range(first, first + n_fours, 4):
+                    x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
+                    y0, y1 = right[c, begin:end], right[c + 1, begin:end]
+                    y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
+                    for j in range(end - begin):
+                        sum_j = part[j] + x0 * y0[j]
+                        sum_j += x1 * y1[j]
+                        sum_j += x2 * y2[j]
+                        part[j] = sum_j + x3 * y3[j]
+                for c in range(first + n_fours, first + size):
+                    x0, y0 = x[c], right[c, begin:end]
+                    for j in range(end - begin):
+                        part[j] += x0 * y0[j]
+                for j in range(end - begin):
+                    total[j] += part[j]
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
+    """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
+
+    ``least`` (n / TILE,) takes the least ``squared[j] - 2 sums[j + 1]`` of each tile.
+    """
+    for j in range(len(grown) - 1, -1, -1):
+        sums[j + 1] = sums[j] + grown[j]
+    for tile in range(len(least)):
+        y, G = squared[tile * TILE :], sums[tile * TILE + 1 :]
+        low = np.inf
+        for j in range(TILE):
+            low = min(low, y[j] - 2.0 * G[j])
+        least[tile] = low
+
+
+@njit(cache=True, nogil=True)
+def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped-def]
+    """The nearest reference of each state, and whether they decide the state."""
+    bound = refs.bound
+    least[:] = np.inf
+    for tile in range(len(refs.tile_codes)):
+        c = refs.tile_codes[tile]
+        if of_tile[tile] < least[c]:
+            least[c] = of_tile[tile]
+            found.rows[row, c] = tile
+    unit = np.sqrt(refs.weight) * refs.scale
+    best, farthest = np.inf, 0.0
+    for c in range(len(least)):
+        begin = found.rows[row, c] * TILE
+        for j in range(begin, begin + TILE):
+            if refs.squared[j] - 2.0 * G[j + 1] == least[c]:
+                found.rows[row, c] = refs.rows[j]
+                break
+        if least[c] < best:
+            best = least[c]
+            found.code[row] = c
+        farthest = max(farthest, least[c] + query[0])
+        found.nearest[row, c] = unit * np.sqrt(max(least[c] + query[0], 0.0))
+    own = 3.0 * query[1] + bound.of_squared
+    z = bound.embedding * (query[2] + bound.largest + 2.0 * bound.offset)
+    found.bound[row] = unit * unit * (own + _rounding(max(farthest, 0.0) + own, z, bound.rho))
+    here = max(best + query[0], 0.0)
+    rounding = _rounding(here + own, z, bound.rho)
+    # The window's own product is common to all references: its error decides nothing.
+    margin = 2.0 * (2.0 * query[1] + bound.of_squared + rounding)
+    near_cut = False
+    for cut in refs.cuts:
+        near_cut |= abs(here - (cut / unit) ** 2) <= own + rounding
+    if found.neighbours.shape[1] == 1:
+        _decide_one(G, least, best, margin, near_cut, refs, found, row)
+    else:
+        _decide_many(G, query[0], unit, margin, near_cut, refs, found, row)
+
+
+@njit(cache=True, nogil=True)
+def _rounding(squared, z, rho):  # type: ignore[no-untyped-def]
+    """The error of ``predict`` at this squared distance."""
+    return 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + rho * squared)
+
+
+@njit(cache=True, nogil=True)
+def _decide_one(G, least, best, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
+    """One neighbour: decided, or the references of each state that may be nearest of all."""
+    rivals = 0
+    for c in range(len(least)):
+        rivals += least[c] <= best + margin
+    found.status[row] = DECIDED
+    found.neighbours[row, 0] = found.rows[row, found.code[row]]
+    found.distances[row, 0] = found.nearest[row, found.code[row]]
+    if rivals == 1 and not near_cut:
+        return
+    found.status[row] = UNDECIDED
+    n = 0
+    for tile in range(len(refs.tile_codes)):
+        low = least[refs.tile_codes[tile]]
+        if low > best + margin:
+            continue
+        for j in range(tile * TILE, (tile + 1) * TILE):
+            if refs.rows[j] >= 0 and refs.squared[j] - 2.0 * G[j + 1] <= low + margin:
+                if n == MAX_CANDIDATES:
+                    found.n_candidates[row] = -1
+                    return
+                found.candidates[row, n] = refs.rows[j]
+                n += 1
+    found.n_candidates[row] = n
+
+
+@njit(cache=True, nogil=True)
+def _decide_many(G, own, unit, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
+    """k neighbours: decided, or the references that may be among them."""
+    k = found.neighbours.shape[1]
+    upper = np.full(k, np.inf)
+    for j in range(len(refs.rows)):
+        value = refs.squared[j] - 2.0 * G[j + 1]
+        if value < upper[k - 1]:
+            place = k - 1
+            while place > 0 and upper[place - 1] > value:
+                upper[place] = upper[place - 1]
+                place -= 1
+            upper[place] = value
+    found.status[row] = UNDECIDED
+    found.n_candidates[row] = -1
+    values = np.empty(MAX_CANDIDATES)
+    n = 0
+    for j in range(len(refs.rows)):
+        value = refs.squared[j] - 2.0 * G[j + 1]
+        if refs.rows[j] < 0 or not value <= upper[k - 1] + margin:
+            continue
+        if n == MAX_CANDIDATES:
+            return
+        values[n] = value
+        found.candidates[row, n] = refs.rows[j]
+        n += 1
+    found.n_candidates[row] = n
+    order = np.argsort(values[:n])
+    votes = np.zeros(len(found.nearest[row]), np.int64)
+    # Those that cannot be confused with the k-th are neighbours; of the others the state matters.
+    doubtful = -1
+    agreed = True
+    for place in range(n):
+        candidate = order[place]
+        code = refs.codes[found.candidates[row, candidate]]
+        if place < k:
+            votes[code] += 1
+            found.neighbours[row, place] = found.candidates[row, candidate]
+            squared = max(values[candidate] + own, 0.0)
+            found.distances[row, place] = unit * np.sqrt(squared)
+        if n > k and values[candidate] + margin >= upper[k - 1]:
+            agreed &= doubtful in (-1, code)
+            doubtful = code
+    first = votes.argmax()
+    tied = 0
+    for c in range(len(votes)):
+        tied += votes[c] == votes[first]
+    if agreed and tied == 1 and not near_cut:
+        found.status[row] = DECIDED
+        found.code[row] = first
+        found.n_candidates[row] = 0

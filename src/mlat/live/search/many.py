@@ -1,7 +1,7 @@
 """Many live streams at once, against one set of references.
 
 A step of 500 streams is one product of matrices: what is read of the references serves all of
-them. Each stream's results are what they would be if it were alone, bit by bit.
+them. The results of each stream are the same, bit by bit, as if it were alone.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Floats, Ints
+from ...checks import Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.confidence import is_unknown
 from ...errors import InputError
 from ...features.features import Features
 from ...features.lifts import MAP_OF, running_statistics
-from .incremental import ANCHOR, FlatResult, FlatSearch, FlatState
-
-# -------------------------------------------------------------------- many_features
-# From the channels of many streams to what a metric sees, one step of each at a time.
+from .incremental import ANCHOR, IncrementalResult, IncrementalSearch, IncrementalState
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LiftStates:
-    """What lifts remember of n streams, one :class:`~mlat.features.lifts.LiftState` each."""
+    """The memory of the lifts of n streams, see :class:`~mlat.features.lifts.LiftState`."""
 
     ring: Floats  # (n, size, d)
     sums: Floats  # (n, 4, d)
@@ -36,10 +33,7 @@ class LiftStates:
 
 
 class ManyFeatures:
-    """The map of :class:`~mlat.features.Features`, for a step of each of many streams.
-
-    Each stream's features are what they would be if it were alone, bit by bit.
-    """
+    """The map of :class:`~mlat.features.Features`, for a step of each of many streams."""
 
     def __init__(self, features: Features, n_channels: int) -> None:
         self._features, self.n_channels = features, n_channels
@@ -80,7 +74,7 @@ def _lift(values, owner, ring, sums, counts, stats):  # type: ignore[no-untyped-
 
 
 class Many:
-    """The states of n streams that one classifier watches.
+    """The states of n streams, by one classifier.
 
     Parameters
     ----------
@@ -88,12 +82,12 @@ class Many:
         Fitted, with a Toeplitz or the Euclidean metric and ``step=1``.
     n_streams : int
     anchor : int, default=64
-        As for :meth:`FlatSearch.of`.
+        As for :meth:`IncrementalSearch.of`.
 
     Attributes
     ----------
-    search : FlatSearch
-    state : FlatState
+    search : IncrementalSearch
+    state : IncrementalState
         Of all streams.
 
     Examples
@@ -110,10 +104,8 @@ class Many:
     """
 
     def __init__(self, clf: StreamClassifier, n_streams: int, *, anchor: int = ANCHOR) -> None:
-        whole = isinstance(n_streams, int | np.integer) and not isinstance(n_streams, bool)
-        if not whole or n_streams < 1:
-            raise InputError(f"n_streams must be a whole number of at least 1, not {n_streams!r}")
-        search = FlatSearch.of(clf, anchor=anchor)
+        check_whole(n_streams, "n_streams")
+        search = IncrementalSearch.of(clf, anchor=anchor)
         if search is None:
             raise InputError(
                 "many streams at once need a metric that is exactly Toeplitz (MLAT's filter, or "
@@ -121,12 +113,12 @@ class Many:
             )
         self.clf, self.search, self.n_streams = clf, search, int(n_streams)
         self._features = ManyFeatures(clf.features_, len(clf.channels_))
-        self.state: FlatState = search.start(self.n_streams)
+        self.state: IncrementalState = search.start(self.n_streams)
         self._lifts: LiftStates = self._features.start(self.n_streams)
 
     @property
     def bytes_per_stream(self) -> int:
-        """What is remembered of a stream, beside the references that all share."""
+        """The memory of a stream, besides the references that all share."""
         lifts = self._lifts
         lifted = lifts.ring.nbytes + lifts.sums.nbytes + lifts.count.nbytes
         return -(-(self.state.nbytes + lifted) // self.n_streams)
@@ -158,8 +150,8 @@ class Many:
         proba = np.full(self.n_streams, np.nan)
         if clf.n_neighbors_ == 1:
             known = (result.codes >= 0) & ~is_unknown(result.nearest, confidence.threshold)
-            shares = confidence.calibration.proba(result.nearest[known])
-            proba[known] = shares[np.arange(len(shares)), result.codes[known]]
+            of_states = confidence.calibration.proba(result.nearest[known])
+            proba[known] = of_states[np.arange(len(of_states)), result.codes[known]]
         else:
             known = (result.codes >= 0) & ~(result.distances[:, 0] > confidence.threshold)
             of = clf.references_.codes[result.neighbours[known]]
@@ -167,8 +159,8 @@ class Many:
         states[known] = clf.classes_[result.codes[known]]
         return states, result.distances[:, 0], proba
 
-    def results(self, values: ArrayLike, present: ArrayLike | None = None) -> FlatResult:
-        """As :meth:`push`; what is found for each stream, in full."""
+    def results(self, values: ArrayLike, present: ArrayLike | None = None) -> IncrementalResult:
+        """As :meth:`push`, with all that is found for each stream."""
         steps = np.asarray(values, dtype=np.float64)
         shape = (self.n_streams, self._features.n_channels)
         if steps.shape != shape:
@@ -195,7 +187,7 @@ class Many:
         return result if len(rows) == self.n_streams else _spread(result, rows, self.n_streams)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All that is remembered, for a snapshot."""
+        """Copies of all arrays of the state, for a snapshot."""
         lifts = self._lifts
         return self.state.to_arrays() | {
             "lift_ring": lifts.ring.copy(),
@@ -213,21 +205,21 @@ class Many:
                     f"{name} of the snapshot is {shape}, not {array.shape}: it is of another "
                     "classifier, or of another number of streams"
                 )
-        self.state = FlatState.from_arrays(
-            {name: arrays[name] for name in ("ring", "products", "sums", "count")}
+        self.state = IncrementalState.from_arrays(
+            {name: arrays[name] for name in IncrementalState.__slots__}
         )
         self._lifts = LiftStates(
             *(np.array(arrays[f"lift_{name}"]) for name in ("ring", "sums", "count"))
         )
 
 
-def _spread(result: FlatResult, rows: NDArray[np.int64], n: int) -> FlatResult:
-    """Results of some streams as those of all, nothing known of the others."""
+def _spread(result: IncrementalResult, rows: NDArray[np.int64], n: int) -> IncrementalResult:
+    """Results of some streams as those of all n; NaN, -1 and False for the others."""
     whole = []
-    for name in FlatResult.__slots__:
+    for name in IncrementalResult.__slots__:
         array = getattr(result, name)
         nothing = {"f": np.nan, "i": -1, "b": False}[array.dtype.kind]
         all_of_them = np.full((n, *array.shape[1:]), nothing, dtype=array.dtype)
         all_of_them[rows] = array
         whole.append(all_of_them)
-    return FlatResult(*whole)
+    return IncrementalResult(*whole)

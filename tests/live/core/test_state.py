@@ -1,0 +1,144 @@
+import contextlib
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlat
+from live_models import EXACT, STREAM, TRAIN, fitted, sizes
+from live_oracles import comparable, push_all
+from mlat import InputError, Stream, StreamClassifier
+from mlat.classifier.selection import LIFTS
+from mlat.live import LiveModel
+
+STORED = Path(__file__).parents[2] / "live_snapshot_v1"
+
+
+@given(
+    st.sampled_from(["euclidean", "lifted", "neighbours"]),
+    st.integers(0, 60),
+    sizes,
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_a_restored_session_goes_on_as_the_first(name, step, sizes, filtered):
+    clf = fitted(name)
+    values = STREAM.values[:70].copy()
+    values[33, 1] = np.nan
+    live = clf.live(**EXACT, filtered=filtered)
+    push_all(live, values[:step], sizes)
+    if step in range(10, 33) or step > 45:
+        live.teach(clf.classes_[0].item(), 2)
+        live.teach("seen now", 1)
+    other = clf.live(**EXACT, filtered=filtered)
+    other.push(values[:17])
+    other.restore(live.snapshot())
+    assert other.snapshot() == live.snapshot()
+    assert comparable(push_all(other, values[step:], sizes)) == comparable(live.push(values[step:]))
+    assert other.snapshot() == live.snapshot()
+
+
+def test_a_snapshot_is_small():
+    rng = np.random.default_rng(0)
+    # 2,505 references of 27 channels, with the lift that auto takes most often.
+    lift = mlat.Lift(LIFTS["channels and running energies"], reach=100)
+    values = rng.normal(size=(2523, 27))
+    train = Stream(values, np.repeat(["a", "b", "c"], [841, 841, 841]))
+    clf = StreamClassifier(10, metric="euclidean", lift=lift).fit(train)
+    live = clf.live(search="exact")
+    live.push(rng.normal(size=(300, 27)))
+    assert len(clf.windows_) >= 2490
+    assert len(live.snapshot()) < 64 * 1024
+    size = len(live.snapshot())
+    live.push(rng.normal(size=(3000, 27)))
+    assert len(live.snapshot()) <= size + 64  # counters have more digits
+
+
+def test_a_snapshot_survives_saving_the_model(tmp_path):
+    clf = fitted("lifted")
+    live = clf.live(**EXACT)
+    live.push(STREAM.values[:30])
+    live.teach("new")
+    clf.save(tmp_path / "m.mlat")
+    again = mlat.load(tmp_path / "m.mlat").live(**EXACT)
+    again.restore(live.snapshot())
+    assert comparable(again.push(STREAM.values[30:])) == comparable(live.push(STREAM.values[30:]))
+
+
+def test_what_is_no_snapshot_is_refused():
+    live = fitted("euclidean").live(**EXACT)
+    live.push(STREAM.values[:9])
+    good = live.snapshot()
+    for bad in (b"", b"abc", b"\x00" * 40, good[:-3], good[: len(good) // 2], good + b"x", None):
+        with pytest.raises(InputError) as caught:
+            live.restore(bad)
+        assert "\n" not in str(caught.value)
+    flipped = bytearray(good)
+    flipped[-5] ^= 1
+    with pytest.raises(InputError, match="checksum"):
+        live.restore(bytes(flipped))
+    with pytest.raises(InputError, match="format version 9, this mlat reads version 1"):
+        live.restore(good.replace(b'\\"version\\": 1', b'\\"version\\": 9'))
+    assert live.snapshot() == good
+
+
+@given(st.integers(0, 10**6), st.integers(0, 255))
+def test_no_byte_of_a_snapshot_can_make_it_crash(place, value):
+    live = fitted("euclidean").live(**EXACT)
+    live.push(STREAM.values[:9])
+    good = live.snapshot()
+    bad = bytearray(good)
+    bad[place % len(bad)] = value
+    with contextlib.suppress(InputError):
+        live.restore(bytes(bad))
+    assert len(live.push(STREAM.values[9:20])) == 11
+
+
+def test_a_snapshot_belongs_to_its_model_and_options():
+    snapshot = fitted("euclidean").live(**EXACT).snapshot()
+    other = StreamClassifier(6, metric="euclidean").fit(TRAIN.values + 0.1, TRAIN.states)
+    with pytest.raises(InputError, match="of another model"):
+        other.live(**EXACT).restore(snapshot)
+    with pytest.raises(InputError, match="made with hold=5, this session has hold=7"):
+        fitted("euclidean").live(**EXACT, hold=7).restore(snapshot)
+
+
+def test_a_state_can_be_pickled():
+    model = LiveModel(fitted("lifted"), **EXACT)
+    state, _ = model.push(model.start(), STREAM.values[:20])
+    sent = pickle.loads(pickle.dumps(state))
+    there, here = (model.push(s, STREAM.values[20:])[1] for s in (sent, state))
+    assert comparable(there) == comparable(here)
+
+
+def test_a_snapshot_of_version_1_still_opens():
+    clf = mlat.load(STORED / "model.safetensors")
+    live = clf.live(missing="hold", reorder=2, order_by="seq", rate=100.0, search="exact")
+    live.restore((STORED / "snapshot.bin").read_bytes())
+    assert live.counters["accepted"] == 12
+    assert live.waiting == 1
+    assert live.classes == ["a", "b", "c", "new"]
+    assert live.counters["taught"] == 2
+    # What the version that wrote it said next.
+    told = live.push([[21.0, 20.0], [np.nan, 19.0]], seq=[12, 14], time=[0.12, 0.14])
+    assert [(p.step, p.seq, p.state) for p in told] == [(i, i, "new") for i in (12, 13, 14)]
+    np.testing.assert_allclose([p.distance**2 for p in told], [24, 9, 22], rtol=1e-12)
+
+
+def test_a_snapshot_with_the_old_name_of_the_incremental_search_still_opens():
+    clf = mlat.load(STORED / "model.safetensors")
+    stored = (STORED / "snapshot_flat.bin").read_bytes()
+    for search in ("incremental", "flat"):
+        live = clf.live(search=search)
+        assert live.model.search == live.model.options.search == "incremental"
+        live.restore(stored)
+        assert live.snapshot() == stored
+        # The predictions that followed in the version that wrote it.
+        after = live.push([[2.5, 1.5], [0.5, -0.5], [5.0, 4.0]])
+        assert [(p.step, p.state) for p in after] == [(12, "a"), (13, "a"), (14, "a")]
+        np.testing.assert_allclose([p.distance**2 for p in after], [5.5, 9.5, 23.0], rtol=1e-6)
+    with pytest.raises(InputError, match="made with search='flat', this session has search='auto'"):
+        clf.live().restore(stored)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from live_models import EXACT, STREAM, fitted
+from live_oracles import states
+from mlat import InputError
+from mlat.live import Steps
+
+
+def test_a_chunk_may_be_changed_afterwards():
+    clf = fitted("euclidean")
+    live, chunk = clf.live(**EXACT), STREAM.values[:10].copy()
+    live.push(chunk)
+    chunk[:] = 1e6
+    expected = clf.predict(STREAM.values[:30])[10:].tolist()
+    assert states(live.push(STREAM.values[10:30])) == expected
+
+
+def test_a_step_comes_in_many_forms():
+    clf = fitted("euclidean")
+    pd = pytest.importorskip("pandas")
+    row = STREAM.values[0]
+    for chunk in (row, row[None], row.tolist(), [row.tolist()], pd.DataFrame([row])):
+        assert len(clf.live().push(chunk)) == 1
+    assert clf.live().push([]) == clf.live().push(np.empty((0, 3))) == []
+    one = clf.live().push(row, seq=4, time=0.5)[0]
+    assert (one.seq, one.time, one.step, one.why) == (4, 0.5, 0, "filling")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "more", "message"),
+    [
+        (np.zeros((2, 4)), {}, "have 4 channels, the model was learned on 3"),
+        ([[1.0, "walk", 2.0]], {}, "'walk'"),
+        (np.array([["a", "b", "c"]]), {}, "must be numbers"),
+        ([[1.0, 2.0, 3.0], [1.0, 2.0]], {}, "2 channels at step 1"),
+        (np.zeros((2, 3)), {"seq": [1]}, "one entry per step"),
+        (np.zeros((2, 3)), {"seq": [1.5, 2.5]}, "whole numbers"),
+        (np.zeros((2, 3)), {"time": [0.0, np.nan]}, "time is nan at step 1"),
+        (np.zeros((2, 3)), {"time": ["now", "then"]}, "seconds as numbers"),
+        (Steps(np.zeros((1, 3))), {"seq": [1]}, "of their own"),
+    ],
+)
+def test_a_wrong_chunk_changes_nothing(chunk, more, message):
+    live = fitted("euclidean").live(order_by="none")
+    live.push(STREAM.values[:8])
+    before = live.snapshot()
+    with pytest.raises(InputError, match=message):
+        live.push(chunk, **more)
+    assert live.snapshot() == before
