@@ -8,10 +8,10 @@ same bit by bit for any cut of the rows into chunks and any number of threads.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy import fft as _fft
 
 from .checks import Floats
+from .compiled import jit
 
 LANES = 8  # columns are padded to a multiple of this, the widest vector of a processor
 # Above this ratio of width * taps to the length of the result, the Fourier transform is faster
@@ -87,7 +87,7 @@ def _padded(B: Floats) -> Floats:
 # The kernels have no fastmath, which would allow another order of sums and fused products.
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _product(X, B, out):  # type: ignore[no-untyped-def]
     n, size = X.shape
     r = B.shape[1]
@@ -108,7 +108,7 @@ def _product(X, B, out):  # type: ignore[no-untyped-def]
             k += 1
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _convolve(X, taps, Z):  # type: ignore[no-untyped-def]
     n, w, d = X.shape
     q, _, r = taps.shape
@@ -121,7 +121,7 @@ def _convolve(X, taps, Z):  # type: ignore[no-untyped-def]
                         Z[i, p + t, j] += x * taps[p, f, j]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _by_frequency(spectrum, real, imaginary, product):  # type: ignore[no-untyped-def]
     n, d, r = real.shape
     for m in range(n):

@@ -24,7 +24,7 @@ def test_embedded_references_are_the_windows_in_the_learned_space(metric, monkey
     seen = clf.features_.mix(X)
     expected = seen.reshape(len(seen), -1) if clf.metric_ is None else clf.metric_.transform(seen)
     np.testing.assert_array_equal(references.embedded(), expected)
-    np.testing.assert_array_equal(references.mean, expected.mean(axis=0))
+    np.testing.assert_array_equal(references.nearest.mean, expected.mean(axis=0))
     assert references.n_dimensions == expected.shape[1]
     some = np.array([5, 0, 17])
     monkeypatch.setattr("mlat.neighbours.references.BLOCK", 2)

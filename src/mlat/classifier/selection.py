@@ -485,7 +485,7 @@ def default_reach(stream: Stream, width: int) -> int:
 
 def run_length(stream: Stream) -> float:
     """The median length of the runs of a labelled stream; a missing value does not end one."""
-    ends = np.flatnonzero(stream._gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
+    ends = np.flatnonzero(stream.gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
     begins = np.concatenate([[0], ends])
     lengths = np.diff(np.append(begins, len(stream)))
     labelled = stream.codes[begins] >= 0

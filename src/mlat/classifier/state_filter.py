@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from ..checks import Bools, Floats, Ints
+from ..compiled import jit
 from ..errors import InputError
 
 # The prior: one more run, ten windows long.
@@ -238,7 +238,7 @@ def _quantiles(delays: list[float]) -> tuple[float, float]:
     return float(median), float(ninety)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _filter(proba, starts, transition, stationary, tempering, fresh, current, filtered):  # type: ignore[no-untyped-def]
     after = np.empty_like(current)
     for t in range(len(proba)):
@@ -255,7 +255,7 @@ def _filter(proba, starts, transition, stationary, tempering, fresh, current, fi
     return fresh
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _step(current, proba, transition, power, after):  # type: ignore[no-untyped-def]
     n = len(current)
     seen = True

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from ..checks import Floats, Ints, check_whole
+from ..compiled import jit
 from ..errors import InputError
 from ..stream.stream import Stream
 
@@ -259,7 +259,7 @@ def _as_channels(given: Any, name: str) -> Ints:
     return channels.astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-untyped-def]
     """Running mean, mean magnitude, deviation, size of differences, and the last difference.
 
@@ -309,7 +309,7 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
             stats[t, 4, j] = step
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _anchor(ring, sums):  # type: ignore[no-untyped-def]
     """Compute the sums again from the last steps: rounding errors of updates would add up."""
     sums[:] = 0.0

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ..checks import Floats, Ints
+from ..compiled import jit
 
 ROWS = 512  # windows per block of the all-pairs search
 KEPT_PAIRS = 6_000_000  # a longer list (4 bytes a pair) is not kept: the search runs every time
@@ -157,7 +157,7 @@ def _movement(Z: Floats, radius: Floats, Z0: Floats, radius0: Floats) -> Floats:
     return distance + np.maximum(radius - radius0, 0)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _closer_than(gram, first, offset, squared, radius, slack, rounding, cols, ptr):  # type: ignore[no-untyped-def]
     """Collect the columns closer than the radius of either side plus both slacks."""
     n_rows, n_cols = gram.shape

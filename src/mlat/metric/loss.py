@@ -17,10 +17,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ..checks import Bools, Floats, Ints
+from ..compiled import jit
 from .impostors import ImpostorSearch
 
 COLUMNS = 65536  # per rectangle of pairs: the products of a block of rows with it stay small
@@ -218,7 +218,7 @@ def _columns(low: int, high: int, left: int, right: int) -> list[tuple[int, int,
 _SUM = {"reassoc", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=_SUM)
+@jit(fastmath=_SUM)
 def _target_distances(Z, targets):  # type: ignore[no-untyped-def]
     n, k = targets.shape
     distances = np.full((n, k), -np.inf)
@@ -234,7 +234,7 @@ def _target_distances(Z, targets):  # type: ignore[no-untyped-def]
     return distances
 
 
-@njit(cache=True, nogil=True, fastmath=False)
+@jit()
 def hinges(distance, i, l, margin, violations):  # type: ignore[no-untyped-def]  # noqa: E741
     """The violated margins of both sides of a pair: their sum and number, each also counted."""
     total, count = 0.0, 0
@@ -250,7 +250,7 @@ def hinges(distance, i, l, margin, violations):  # type: ignore[no-untyped-def] 
     return total, count
 
 
-@njit(cache=True, nogil=True, fastmath=_SUM)
+@jit(fastmath=_SUM)
 def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ignore[no-untyped-def]
     """Add up the hinges of a block of pairs; each pair serves the margins of both its sides."""
     hinge, n_active = 0.0, 0
@@ -274,7 +274,7 @@ def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ig
     return hinge, n_active
 
 
-@njit(cache=True, nogil=True, fastmath=_SUM)
+@jit(fastmath=_SUM)
 def _pull(Z, targets, weights, force):  # type: ignore[no-untyped-def]
     n, k = targets.shape
     total = 0.0

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from ..checks import Floats, Ints
+from ..compiled import jit
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
 # Points this far out (where candidates are within 1) would overflow single precision.
@@ -184,7 +184,7 @@ class Candidates:
         )
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _select(  # type: ignore[no-untyped-def]
     product,
     x,
@@ -244,13 +244,13 @@ def _select(  # type: ignore[no-untyped-def]
             found = min(found + 1, k)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _too_near(here, there):  # type: ignore[no-untyped-def]
     """Whether two windows (row, start, run, gap) are the same, or too near in time."""
     return here[0] == there[0] or (here[2] == there[2] and abs(here[1] - there[1]) < here[3])
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def squared_distance(a, b):  # type: ignore[no-untyped-def]
     """``‖a - b‖²``, summed in one fixed order."""
     total = 0.0

@@ -24,11 +24,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import fft
 
 from ..checks import Floats, Ints
+from ..compiled import jit
 from .loss import LossPart, hinges
 
 PIECE = 512  # windows per piece of a run: two tiles of this side fit into a core's cache
@@ -155,7 +155,7 @@ class ToeplitzLoss:
         ]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, along):  # type: ignore[no-untyped-def]
     """Sum the hinges of a tile of increments, and replace it by ``dE/dG``."""
     n_rows, n_cols = tile.shape
@@ -339,7 +339,7 @@ class Adjoint:
         return correlations(met, first, w) + correlations(first, met, w)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _accumulate(tile):  # type: ignore[no-untyped-def]
     """Running sums along the diagonals."""
     n_rows, n_cols = tile.shape
@@ -348,7 +348,7 @@ def _accumulate(tile):  # type: ignore[no-untyped-def]
             tile[i, j] += tile[i - 1, j - 1]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _accumulate_back(tile):  # type: ignore[no-untyped-def]
     """The adjoint: running sums back along the diagonals."""
     n_rows, n_cols = tile.shape

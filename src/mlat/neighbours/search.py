@@ -8,9 +8,9 @@ point has the same distances, bit by bit, whichever points it is queried togethe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..checks import Floats, Ints
+from ..compiled import jit
 from ..errors import InputError
 from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
 
@@ -194,7 +194,7 @@ class ClassDistances:
             )
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _nearest_of_classes(  # type: ignore[no-untyped-def]
     product, x, bounded, x_squared, references, squared, rows, edges, exclude, rel, tiny, best, at
 ):
@@ -229,7 +229,7 @@ def _nearest_of_classes(  # type: ignore[no-untyped-def]
                         best[q, c], at[q, c] = distance, rows[i]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@jit(fastmath=True)
 def _least_upper(product, squared, low, high, factor):  # type: ignore[no-untyped-def]
     """The smallest upper bound, less what all have in common; finite, so it may be vectorised."""
     least = factor * squared[low] - 2.0 * product[low]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..checks import Floats, Ints
+from ..compiled import jit
 from ..errors import InputError
 
 
@@ -56,7 +56,7 @@ def vote(labels: Ints, distances: Floats, n_classes: int) -> tuple[Ints, Floats]
     return codes, votes
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _count(labels, distances, votes, codes):  # type: ignore[no-untyped-def]
     n, k = labels.shape
     total = np.zeros(votes.shape[1])

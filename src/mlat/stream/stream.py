@@ -84,6 +84,9 @@ class Stream:
     max_gap : float or None
         The bound that is used: infinite where there is no step to take the median of, None
         without time.
+    gap_before : array of shape (T,)
+        True at each step that does not follow the one before it: the first of a recording, or
+        after a gap in time.
 
     Raises
     ------
@@ -103,7 +106,7 @@ class Stream:
     time: NDArray[Any] | None
     channels: tuple[str, ...]
     max_gap: float | None
-    _gap_before: Bools  # True at each step that does not follow the one before it
+    gap_before: Bools
 
     def __init__(
         self,
@@ -122,10 +125,10 @@ class Stream:
         self.recordings = None if recordings is None else as_recordings(recordings, n_steps)
         self.time = None if time is None else as_time(time, n_steps)
         self.max_gap = _as_max_gap(max_gap, self.time)
-        self._gap_before = _changes(self.recordings, n_steps)
+        self.gap_before = _changes(self.recordings, n_steps)
         if self.time is not None:
-            gaps, self.max_gap = _time_gaps(self._gap_before, self.time, self.max_gap)
-            self._gap_before |= gaps
+            gaps, self.max_gap = _time_gaps(self.gap_before, self.time, self.max_gap)
+            self.gap_before |= gaps
 
     @classmethod
     def _of_checked(cls, **attributes: Any) -> Stream:
@@ -159,7 +162,7 @@ class Stream:
             time=None if self.time is None else self.time[steps],
             channels=self.channels,
             max_gap=self.max_gap,
-            _gap_before=self._gap_before[steps],
+            gap_before=self.gap_before[steps],
         )
 
     def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
@@ -195,7 +198,7 @@ class Stream:
         for part in parts:
             recordings.append(n_recordings + np.cumsum(_changes(part.recordings, len(part))))
             n_recordings = recordings[-1].max(initial=-1) + 1
-            gaps.append(part._gap_before.copy())
+            gaps.append(part.gap_before.copy())
             gaps[-1][:1] = True
         return cls._of_checked(
             values=np.concatenate([part.values for part in parts]),
@@ -204,7 +207,7 @@ class Stream:
             time=np.concatenate(times) if timed else None,
             channels=first.channels,
             max_gap=parts[0].max_gap if timed and len({p.max_gap for p in parts}) == 1 else None,
-            _gap_before=np.concatenate(gaps),
+            gap_before=np.concatenate(gaps),
         )
 
     @property
@@ -250,13 +253,13 @@ class Stream:
     @cached_property
     def segments(self) -> Runs:
         """Maximal parts without a recording boundary, a time gap or a missing value."""
-        return self._split(self._gap_before, np.full(len(self), -1))
+        return self._split(self.gap_before, np.full(len(self), -1))
 
     @cached_property
     def runs(self) -> Runs:
         """The labelled parts of segments, each in one state."""
         switch = _changes(self.codes, len(self))
-        parts = self._split(self._gap_before | switch, self.codes)
+        parts = self._split(self.gap_before | switch, self.codes)
         keep = parts.code >= 0
         return Runs(parts.start[keep], parts.stop[keep], parts.code[keep])
 

@@ -15,7 +15,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from numba import njit
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.neighbors import KNeighborsClassifier
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
+from ...compiled import jit
 from ...live.search.incremental import IncrementalSearch
 from ...live.search.many import Many
 from ...metric.estimators import MLAT
@@ -233,7 +233,7 @@ def reading(n_bytes: int) -> Callable[[int], object]:
     return lambda i: _read(array)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@jit(fastmath=True)
 def _read(array):  # type: ignore[no-untyped-def]
     total = np.float32(0.0)
     for i in range(len(array)):

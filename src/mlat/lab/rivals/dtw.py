@@ -11,16 +11,16 @@ the arrangement of windows in blocks, then the compiled loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise as successive
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Bools, Floats, Ints, is_whole
+from ...compiled import jit
 from ...errors import InputError
 
 # Windows per block. Wide enough to hide the chain of dependent operations, narrow enough that the
@@ -31,16 +31,8 @@ LANES = 64
 # up takes less time than to compute it again.
 KEPT_BYTES = 4 << 20
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# `fastmath` is written out: a function without it inherits the setting of the caller that happens
-# to compile it first.
-jit: Callable[[Function], Function] = numba.njit(cache=True, nogil=True, fastmath=False)
-
 # For sums that are compared with nothing to the last bit, and may be taken in any order.
-sums_jit: Callable[[Function], Function] = numba.njit(
-    cache=True, nogil=True, fastmath={"reassoc", "contract"}
-)
+SUMS = {"reassoc", "contract"}
 
 
 def cost(x: ArrayLike, y: ArrayLike, *, band: int | None = None) -> float:
@@ -374,7 +366,7 @@ def _with_boxes(columns: Floats, window: Ints, stride: int, width: int, band: in
 # not even by rounding.
 
 
-@jit
+@jit()
 def search_blocks(
     points: Floats,
     first: Ints,
@@ -447,7 +439,7 @@ def search_blocks(
                         )
 
 
-@jit
+@jit()
 def all_costs(
     points: Floats,
     first: Ints,
@@ -480,7 +472,7 @@ def all_costs(
                     out[query, block_window[block, lane]] = table[(width - 1) * LANES + lane]
 
 
-@jit
+@jit()
 def insert(cost: float, window: int, costs: Floats, windows: Ints) -> None:
     """Put a candidate among the k nearest: smaller cost first, then earlier window."""
     k = len(costs)
@@ -497,7 +489,7 @@ def insert(cost: float, window: int, costs: Floats, windows: Ints) -> None:
     windows[place] = window
 
 
-@jit
+@jit()
 def next_row(
     a: int,
     costs: Floats,
@@ -542,7 +534,7 @@ def next_row(
             lowest[lane] = min(lowest[lane], best)
 
 
-@jit
+@jit()
 def box_costs(low: Floats, high: Floats, points: Floats, first: int, rest: Floats) -> None:
     """Lower bounds of what rows ``a`` to ``w - 1`` of a table cost, for each block.
 
@@ -568,7 +560,7 @@ def box_costs(low: Floats, high: Floats, points: Floats, first: int, rest: Float
             rest[a, block] = rest[a + 1, block] + cost[block]
 
 
-@jit
+@jit()
 def point_costs(points: Floats, x: Floats, begin: int, end: int, costs: Floats) -> None:
     """Squared distances of one point (d,) to columns ``[begin, end)`` of ``points`` (d, m)."""
     out = costs[begin:end]
@@ -596,7 +588,7 @@ def point_costs(points: Floats, x: Floats, begin: int, end: int, costs: Floats) 
                 out[c] = ((out[c] + u0 * u0) + u1 * u1) + u2 * u2
 
 
-@jit
+@jit()
 def local_costs(x: Floats, y: Floats) -> Floats:
     """Squared distances of all pairs of steps of two series, shape (n, m)."""
     costs = np.empty((len(x), len(y)))
@@ -606,7 +598,7 @@ def local_costs(x: Floats, y: Floats) -> Floats:
     return costs
 
 
-@jit
+@jit()
 def accumulate(cost: Floats, band: int) -> Floats:
     """The table of cumulative costs (n, m) of a local cost matrix."""
     n, m = cost.shape
@@ -624,7 +616,7 @@ def accumulate(cost: Floats, band: int) -> Floats:
     return table
 
 
-@jit
+@jit()
 def trace_back(table: Floats, steps: Ints) -> int:
     """Write the path that a table holds into ``steps``, last cell first; return its length.
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...checks import SMALLEST, Floats, Ints, check_real, check_whole
+from ...compiled import jit
 from . import dtw
-from .dtw import accumulate, components, jit, sums_jit, trace_back, transform
+from .dtw import SUMS, accumulate, components, trace_back, transform
 from .knn import WindowKNN
 
 # The first of each ranking are skipped: they are mislabelled or outliers more often than others.
@@ -237,7 +238,7 @@ def _after_skipping(ranking: Ints, n: int) -> Ints:
 # windows of a pair along the path that aligns them.
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def sweep(M: Floats, X: Floats, triplets: Ints, gamma: float, margin: float, band: int) -> int:
     """One update per triplet (i, j same label, k other label) that M violates; their number."""
     _, width, d = X.shape
@@ -258,7 +259,7 @@ def sweep(M: Floats, X: Floats, triplets: Ints, gamma: float, margin: float, ban
     return n_updates
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def images(M: Floats, x: Floats, out: Floats) -> None:
     """``M x`` for each step of a window (w, d)."""
     for a in range(len(x)):
@@ -269,7 +270,7 @@ def images(M: Floats, x: Floats, out: Floats) -> None:
             out[a, f] = dot
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def align(
     x: Floats,
     Mx: Floats,
@@ -296,7 +297,7 @@ def align(
     return table[width - 1, width - 1], length
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def update(M: Floats, P: Floats, n_p: int, Q: Floats, n_q: int, gamma: float) -> bool:
     """Move M, in place, so that P becomes shorter and Q longer; False if Q gives no direction.
 
@@ -326,7 +327,7 @@ def update(M: Floats, P: Floats, n_p: int, Q: Floats, n_q: int, gamma: float) ->
     return False
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def leverage(M: Floats, Q: Floats, length: int) -> float:
     """``tr((I − M)⁻¹ M Q Qᵀ)``; infinite if I − M is not positive definite.
 
@@ -358,7 +359,7 @@ def leverage(M: Floats, Q: Floats, length: int) -> float:
     return total
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def add_rank_one(M: Floats, x: Floats, alpha: float, Mx: Floats) -> bool:
     """``M ← (M⁻¹ + α x xᵀ)⁻¹`` (Sherman-Morrison), in place; False if that is not positive.
 
@@ -373,7 +374,7 @@ def add_rank_one(M: Floats, x: Floats, alpha: float, Mx: Floats) -> bool:
     return True
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def quadratic_form(M: Floats, x: Floats, Mx: Floats) -> float:
     """``xᵀ M x``, leaving ``M x`` in ``Mx``."""
     d = len(M)
@@ -387,7 +388,7 @@ def quadratic_form(M: Floats, x: Floats, Mx: Floats) -> float:
     return total
 
 
-@jit
+@jit()
 def subtract_outer(M: Floats, weight: float, x: Floats) -> None:
     """``M ← M − weight · x xᵀ``, in place.
 

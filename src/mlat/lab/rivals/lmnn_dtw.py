@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ... import progress
 from ...checks import Bools, Floats, Ints, check_real, check_whole
+from ...compiled import jit
 from ...errors import InputError
 from ...metric.lbfgs import NEGLIGIBLE, Memory, minimize
 from ...metric.loss import hinges
@@ -26,16 +27,15 @@ from ...metric.targets import Gap, check_enough, check_found, places_of
 from . import dtw
 from .dtw import (
     LANES,
+    SUMS,
     accumulate,
     box_costs,
     components,
     distinct_points,
-    jit,
     local_costs,
     next_row,
     pack,
     point_costs,
-    sums_jit,
     trace_back,
     transform,
 )
@@ -614,7 +614,7 @@ def _room_for(n_pairs: int, width: int) -> Pairs:
 # the first window, bit 1 a step in the second. It ends where both windows end.
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def fixed_path_loss(
     Z: Floats,
     first: Ints,
@@ -664,7 +664,7 @@ def fixed_path_loss(
     return pull, push_one * hinge, n_active
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def path_cost(Z: Floats, a: int, b: int, width: int, moves: Moves, limit: float) -> float:
     """The cost of a path from points (a, b) on, or of its first part that reaches ``limit``."""
     last_a, last_b = a + width - 1, b + width - 1
@@ -681,7 +681,7 @@ def path_cost(Z: Floats, a: int, b: int, width: int, moves: Moves, limit: float)
         move += 1
 
 
-@sums_jit
+@jit(fastmath=SUMS)
 def add_force(
     Z: Floats, a: int, b: int, width: int, moves: Moves, weight: float, force: Floats
 ) -> None:
@@ -701,7 +701,7 @@ def add_force(
         move += 1
 
 
-@jit
+@jit()
 def align_pairs(
     points: Floats,
     first: Ints,
@@ -721,7 +721,7 @@ def align_pairs(
         write_moves(steps, trace_back(table, steps), moves[pair])
 
 
-@jit
+@jit()
 def align_within(
     points: Floats,
     first: Ints,
@@ -827,7 +827,7 @@ def bytes_per_path(width: int) -> int:
     return max(1, -(-(2 * width - 2) // 4))
 
 
-@jit
+@jit()
 def write_moves(steps: Ints, length: int, moves: Moves) -> None:
     """The path that ``trace_back`` left in ``steps``, last cell first, as moves."""
     moves[:] = 0

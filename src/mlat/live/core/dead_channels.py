@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from ...checks import Floats, Ints
+from ...compiled import jit
 from ...stream.windows import Windows
 
 LONGER = 2  # times the longest in training
@@ -75,7 +75,7 @@ def _covered(windows: Windows) -> Floats:
     return windows.values[np.cumsum(inside[:-1]) > 0]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _longest(values, longest):  # type: ignore[no-untyped-def]
     for c in range(values.shape[1]):
         steps = 1
@@ -84,7 +84,7 @@ def _longest(values, longest):  # type: ignore[no-untyped-def]
             longest[c] = max(longest[c], steps)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _dead(values, last, steps, dead_after, first):  # type: ignore[no-untyped-def]
     n_channels = values.shape[1]
     some = False

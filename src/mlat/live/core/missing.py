@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from ...checks import Bools, Floats, Ints
+from ...compiled import jit
 from .options import LiveOptions
 from .steps import Counters
 
@@ -134,7 +134,7 @@ def pieces(
         yield begin, end, bool(starts[begin] and not broken[begin]), bool(broken[begin])
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _settle(values, gap, policy, hold, last, missing_for, refused, fate):  # type: ignore[no-untyped-def]
     n_steps, n_channels = values.shape
     for t in range(n_steps):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...checks import Floats, Ints, is_whole
 from ...classifier.classifier import StreamClassifier
+from ...compiled import jit
 from ...errors import InputError
 from ...fixed_order import LANES
 from ...neighbours.votes import vote
@@ -187,7 +187,7 @@ def check_state(state: Any, unknown: str | int) -> str | int:
     )
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _squared(x, columns, squared):  # type: ignore[no-untyped-def]
     """Summed in one fixed order, all columns at once."""
     for i in range(len(x)):

@@ -49,11 +49,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ...checks import Bools, Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
+from ...compiled import jit
 from ...errors import InputError
 from ...metric import toeplitz
 from ...neighbours.votes import vote
@@ -376,7 +376,7 @@ class ExactAnswer:
         return int(vote(self._codes[rows][None], distances[None], self.n_classes)[0][0])
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _squared(x, references, places):  # type: ignore[no-untyped-def]
     squared = np.empty(len(places))
     for i in range(len(places)):
@@ -717,7 +717,7 @@ class Found(NamedTuple):
     candidates: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _push_rows(values, owner, present, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, d = values.shape
@@ -776,7 +776,7 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
                 _find(G, of_tile, query[i], refs, least, found, row)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct, query):  # type: ignore[no-untyped-def]
     """The query side of one step: the factors of the references, and the error of the step."""
     bound = refs.bound
@@ -850,7 +850,7 @@ def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct,
     query[2] = size
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@jit(fastmath={"reassoc", "nsz"})
 def _energy(window):  # type: ignore[no-untyped-def]
     total = 0.0
     for x in window:
@@ -860,7 +860,7 @@ def _energy(window):  # type: ignore[no-untyped-def]
 
 # The compiler may reorder these sums, which the bound allows. Each row is summed for itself, so a
 # sum does not depend on the rows around it.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@jit(fastmath={"reassoc", "nsz", "contract"})
 def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped-def]
     """``out = right[:, column : column + n] @ left[begin : begin + n]``, in double precision."""
     x = left[begin : begin + n]
@@ -874,7 +874,7 @@ def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped
         out[j], out[k] = of_y, of_z
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@jit(fastmath={"contract"})
 def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
     """``out = left @ right`` in single precision, each row summed in one fixed order.
 
@@ -916,7 +916,7 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
                     total[j] += part[j]
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@jit(fastmath={"nnan", "nsz"})
 def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
     """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
 
@@ -932,7 +932,7 @@ def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
         least[tile] = low
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped-def]
     """The nearest reference of each state, and whether they decide the state."""
     bound = refs.bound
@@ -971,13 +971,13 @@ def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untype
         _decide_many(G, query[0], unit, margin, near_cut, refs, found, row)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _rounding(squared, z, rho):  # type: ignore[no-untyped-def]
     """The error of ``predict`` at this squared distance."""
     return 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + rho * squared)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _decide_one(G, least, best, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
     """One neighbour: decided, or the references of each state that may be nearest of all."""
     rivals = 0
@@ -1004,7 +1004,7 @@ def _decide_one(G, least, best, margin, near_cut, refs, found, row):  # type: ig
     found.n_candidates[row] = n
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _decide_many(G, own, unit, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
     """k neighbours: decided, or the references that may be among them."""
     k = found.neighbours.shape[1]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from ...checks import Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.confidence import is_unknown
+from ...compiled import jit
 from ...errors import InputError
 from ...features.features import Features
 from ...features.lifts import MAP_OF, running_statistics
@@ -65,7 +65,7 @@ class ManyFeatures:
         return self._features.mix(lifted)
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _lift(values, owner, ring, sums, counts, stats):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         o = owner[i]

@@ -1,0 +1,50 @@
+"""Compilation of loops by numba, with a cache on disk where there is a place for one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+NO_CACHE = (
+    "compiled code cannot be kept, for neither mlat's folder nor the user's cache folder can be "
+    "written to; every process compiles anew, which takes up to half a minute; set "
+    "NUMBA_CACHE_DIR to a folder that can be written to"
+)
+_has_warned = False
+
+
+def jit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function at its first call. It runs without the interpreter's lock.
+
+    Parameters
+    ----------
+    fastmath : bool or set of str, default=False
+        Which rules of floating-point arithmetic may be broken. Always given to numba: a function
+        that is silent about it inherits the setting of whichever caller compiles it first.
+
+    Warns
+    -----
+    UserWarning
+        Once, if there is no folder to cache compiled code in.
+    """
+
+    def compile_later(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(cache=True, nogil=True, fastmath=fastmath)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+        _warn_once()
+        return njit(nogil=True, fastmath=fastmath)(function)
+
+    return compile_later
+
+
+def _warn_once() -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warnings.warn(NO_CACHE, UserWarning, stacklevel=2)
