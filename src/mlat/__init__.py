@@ -48,13 +48,18 @@ _MODULE_OF = {
     "write_states": "stream.write",
 }
 
+_ROOMS = (
+    *("errors", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
+    *("explain", "live", "cluster", "plots", "lab"),
+)
+
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
         globals()[name] = value
         return value
-    if name in _MODULE_OF.values():
+    if name in _ROOMS:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -541,3 +541,42 @@ def test_process_interrupted_leaves_nothing(folder, tmp_path):
     assert process.returncode == 130
     assert error == "mlat: interrupted\n"
     assert not list(place.iterdir())
+
+
+def test_process_interrupted_while_it_imports():
+    code = (
+        "import sys, mlat.cli\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'mlat.cli.fit': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv = ['mlat', '--help']\n"
+        "mlat.cli.main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "mlat: interrupted\n")
+
+
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_what_is_read_is_never_overwritten(folder, tmp_path, through_a_link):
+    files = {}
+    for name in ("walk.csv", "walk.mlat"):
+        files[name] = tmp_path / name
+        files[name].write_bytes((folder / name).read_bytes())
+    before = {name: file.read_bytes() for name, file in files.items()}
+    stream, model = files.values()
+    targets = {stream: stream, model: model}
+    if through_a_link:
+        for file in files.values():
+            targets[file] = tmp_path / f"link-to-{file.stem}{file.suffix}"
+            targets[file].symlink_to(file)
+    line = "is what is read; choose another file to write to"
+    assert line in refused("fit", stream, "--label", "state", "-o", targets[stream])
+    assert line in refused("predict", model, stream, "-o", targets[stream])
+    renamed = tmp_path / "model.csv"  # a kind of file that states can be written to
+    renamed.write_bytes(before["walk.mlat"])
+    assert line in refused("predict", renamed, stream, "-o", renamed)
+    drawn = tmp_path / "stream.png"
+    drawn.write_bytes(before["walk.mlat"])
+    assert line in refused("explain", drawn, stream, "-o", drawn)
+    assert {name: file.read_bytes() for name, file in files.items()} == before

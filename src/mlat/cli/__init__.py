@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from .. import __version__
-from . import bench, data
-from .demo import demo
-from .evaluate import evaluate
-from .explain import explain_step
-from .fit import fit
-from .inspect import inspect_model
-from .live import live
-from .one_line import OneLineGroup
-from .predict import predict
-from .reproduce import reproduce
-
-app = typer.Typer(
-    name="mlat",
-    cls=OneLineGroup,
-    help="Classify the states of a sensor stream, from a few labelled runs.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("demo")(demo)
-app.command("fit")(fit)
-app.command("predict")(predict)
-app.command("evaluate")(evaluate)
-app.command("explain")(explain_step)
-app.command("inspect")(inspect_model)
-app.command("live")(live)
-app.add_typer(data.app, name="data")
-app.command("reproduce")(reproduce)
-app.add_typer(bench.app, name="bench")
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"mlat {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
-    pass
+from typing import Any
 
 
 def main() -> None:
-    """Run the command that the arguments ask for."""
+    """Run the command that the arguments name."""
+    from .one_line import run_in_one_line
+
+    run_in_one_line(_run)
+
+
+def _run() -> None:
+    from .commands import app  # takes a second or two, so an error or Ctrl-C in it is handled, too
+
     app(prog_name="mlat")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from .commands import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -66,7 +66,7 @@ def explain_step(
     if out is not None:
         if out.suffix.lower() not in FORMATS:
             raise InputError(f"{out} is of no known kind; let it end in {', '.join(FORMATS)}")
-        check_can_write(out)
+        check_can_write(out, model, stream)
     classifier = load(model)
     with working(f"reading {stream.name}"):
         steps = columns.read_for_model(classifier, model, stream, label)

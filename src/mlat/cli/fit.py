@@ -142,7 +142,7 @@ def fit(
         unknown_rate=unknown_rate,
     )
     classifier = options.classifier(width=width, n_neighbors=neighbors, step=step)
-    check_can_write(out)
+    check_can_write(out, stream)
     with working(f"reading {stream.name}"):
         labelled = columns.read(stream, label)
     if not labelled.labelled.any():

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,16 @@ _REMEDIES = {
     errno.EROFS: "choose a place that can be written to",
     errno.ENOENT: "check the name",
 }
+
+
+def run_in_one_line(program: Callable[[], None]) -> None:
+    """Run a program from its imports on: warnings in one line each, and no traceback for Ctrl-C."""
+    try:
+        with _warnings_in_one_line():
+            program()
+    except KeyboardInterrupt:
+        print("mlat: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 class OneLineGroup(TyperGroup):

@@ -13,8 +13,19 @@ class _NothingToWriteError(Exception):
     """Raised to leave ``atomic_write`` without writing."""
 
 
-def check_can_write(file: Path) -> None:
-    """Refuse a place that cannot be written to. Nothing there changes."""
+def check_can_write(file: Path, *inputs: Path) -> None:
+    """Refuse a place that cannot be written to, or that a command reads. Nothing there changes.
+
+    Parameters
+    ----------
+    file : Path
+    *inputs : Path
+        The files that the command reads, which it would overwrite.
+    """
+    for given in inputs:
+        with suppress(OSError):  # a file that is not there is no input to lose
+            if file.samefile(given):
+                raise InputError(f"{file} is what is read; choose another file to write to")
     with suppress(_NothingToWriteError), atomic_write(file):
         raise _NothingToWriteError
 

@@ -59,7 +59,7 @@ def predict(
     to_screen = out is None or str(out) == "-"
     if out is not None and not to_screen:
         file_format(out)
-        check_can_write(out)
+        check_can_write(out, model, stream)
     classifier = load(model)
     with working(f"reading {stream.name}"):
         steps = columns.read_for_model(classifier, model, stream, label)

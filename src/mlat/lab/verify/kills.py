@@ -70,7 +70,13 @@ class Forked:
             os.environ[MODEL] = arguments[1]  # of "live MODEL …"
             Forked._context = multiprocessing.get_context("forkserver")
             Forked._context.set_forkserver_preload(
-                ["mlat.cli.live_program", "mlat.live.sources", "mlat.lab.verify.warm", __name__]
+                [
+                    "mlat.cli.commands",
+                    "mlat.cli.live_program",
+                    "mlat.live.sources",
+                    "mlat.lab.verify.warm",
+                    __name__,
+                ]
             )
         self._process = Forked._context.Process(
             target=_run_mlat, args=(list(arguments), str(out), str(said))
