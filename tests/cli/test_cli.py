@@ -543,6 +543,26 @@ def test_process_interrupted_leaves_nothing(folder, tmp_path):
     assert not list(place.iterdir())
 
 
+def test_process_of_a_benchmark_interrupted(tmp_path):
+    ready = tmp_path / "ready"
+    code = (
+        "import pathlib, sys, time, mlat.cli\n"
+        "from mlat.lab.bench import dtw\n"
+        "def stuck():\n"
+        f"    pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
+        "dtw.main = stuck\n"
+        "sys.argv = ['mlat', 'bench', 'dtw']\n"
+        "mlat.cli.main()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], text=True, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 120
+        while not ready.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        _, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (130, "mlat: interrupted\n")
+
+
 def test_process_interrupted_while_it_imports():
     code = (
         "import sys, mlat.cli\n"

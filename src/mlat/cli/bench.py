@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from ..errors import MissingPackageError
+from .one_line import INTERRUPTED
 
 app = typer.Typer(
     help="Speed and memory against the peers that are installed, as ratios in one run.",
@@ -61,4 +62,8 @@ def _run(name: str, context: typer.Context) -> None:
         ) from None
     benchmark = typer.Typer(add_completion=False)
     benchmark.command()(main)
-    benchmark(context.args, prog_name=context.command_path, standalone_mode=False)
+    status = benchmark(context.args, prog_name=context.command_path, standalone_mode=False)
+    if status == INTERRUPTED:  # typer makes a status of Ctrl-C, which would be lost here
+        raise KeyboardInterrupt
+    if status:
+        raise typer.Exit(status)
