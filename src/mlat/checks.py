@@ -27,6 +27,28 @@ def is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def check_text(value: str, what: str) -> str:
+    """Return a text that can be written as UTF-8.
+
+    Parameters
+    ----------
+    what : str
+        What the text is, for the message.
+
+    Raises
+    ------
+    InputError
+        If it holds half of a surrogate pair, which no file or page can hold.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} {value!r} cannot be written as UTF-8 (character {error.start}); choose another"
+        ) from None
+    return value
+
+
 @overload
 def check_whole(
     value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = ""

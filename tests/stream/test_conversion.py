@@ -252,3 +252,15 @@ def test_a_gap_in_time_breaks_a_run(time):
 def test_time_with_a_zone_is_kept_in_utc():
     berlin = Stream([0.0] * 4, time=TIMES["pandas with zone"]).time
     assert berlin[0] == np.datetime64("2020-02-29T23:00")
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_names_that_no_file_can_hold_are_refused(as_object):
+    half = "wa\ud800lk"  # half of a surrogate pair
+    states = np.array(["rest", half], dtype=object if as_object else None)
+    with pytest.raises(InputError, match=r"state.*step 1.*cannot be written as UTF-8"):
+        Stream([[0.0], [1.0]], states)
+    with pytest.raises(InputError, match=r"channel name .* cannot be written as UTF-8"):
+        Stream([[0.0], [1.0]], channels=[half])
+    with pytest.raises(InputError, match=r"recording.*step 0.*cannot be written as UTF-8"):
+        Stream([[0.0], [1.0]], recordings=np.array([half, half], states.dtype))

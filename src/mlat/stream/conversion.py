@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Ints
+from ..checks import Ints, check_text
 from ..errors import InputError
 
 # "No state" marks a step without a state, and one for which no prediction can be made.
@@ -148,6 +148,8 @@ def as_channels(channels: Sequence[Any] | None, n_channels: int) -> tuple[str, .
     if len(names) != n_channels:
         raise InputError(f"{len(names)} channel names for {n_channels} channels of values")
     distinct(names, "channel names")
+    for name in names:
+        check_text(name, "the channel name")
     return names
 
 
@@ -201,13 +203,33 @@ def as_states(states: ArrayLike, n_steps: int) -> NDArray[Any]:
     """States of shape (n_steps,): texts, or int64."""
     array = one_per_step(states, n_steps, "states")
     if array.dtype.kind == "U":
-        return array
+        return _writable(array, "state")
     if array.dtype.kind in "ib":
         return array.astype(np.int64)
     if array.dtype.kind not in "ufOT":
         remedy = "; decode them with states.astype(str)" if array.dtype.kind == "S" else ""
         raise InputError(f"states must be texts or whole numbers, not {array.dtype}{remedy}")
     return decode_states(*encode(array))
+
+
+def _writable(texts: NDArray[Any], what: str) -> NDArray[Any]:
+    """The texts (T,), if all can be written as UTF-8.
+
+    Raises
+    ------
+    InputError
+        If one holds half of a surrogate pair.
+    """
+    if not texts.nbytes:  # no steps, or no letters
+        return texts
+    # numpy holds texts as UTF-32; surrogates are 0xD800 to 0xDFFF.
+    native = np.ascontiguousarray(texts, dtype=texts.dtype.newbyteorder("="))
+    characters = native.view(np.uint32).reshape(len(texts), -1)
+    bad = ((characters & 0xFFFFF800) == 0xD800).any(axis=1)
+    if bad.any():
+        step = int(np.argmax(bad))
+        check_text(str(texts[step]), f"the {what} at step {step},")
+    return texts
 
 
 def decode_states(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
@@ -239,7 +261,7 @@ def decode_states(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
     if not others:
         named = set(texts)
         names = [e if i in named else NO_STATE_NAME for i, e in enumerate(entries)]
-        return np.array(names or [NO_STATE_NAME], dtype="U")[codes]
+        return _writable(np.array(names or [NO_STATE_NAME], dtype="U")[codes], "state")
     broken = [i for i in others if not float(entries[i]).is_integer() or abs(entries[i]) >= 2**63]
     if broken:
         step = first_step(broken)
@@ -261,7 +283,7 @@ def as_recordings(recordings: ArrayLike, n_steps: int) -> NDArray[Any]:
     absent = array != array
     if absent.any():
         raise _no_recording(int(np.argmax(absent)))
-    return array
+    return _writable(array, "recording") if array.dtype.kind == "U" else array
 
 
 def decode_recordings(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
@@ -272,7 +294,8 @@ def decode_recordings(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
     present = [entry for entry in entries if not is_absent(entry)]
     if present and all(isinstance(entry, int) for entry in present):
         return np.array([0 if is_absent(entry) else entry for entry in entries])[codes]
-    return np.array([str(entry) for entry in entries] or [""], dtype="U")[codes]
+    names = np.array([str(entry) for entry in entries] or [""], dtype="U")[codes]
+    return _writable(names, "recording")
 
 
 def _no_recording(step: int) -> StepError:

@@ -187,3 +187,28 @@ def test_long_bodies_are_refused():
             assert refusals(hub) == {"too long": 2}
 
     run(test())
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "//", "\xff"])
+def test_an_origin_that_is_none_is_refused(origin):
+    async def test():
+        async with serving() as (_hub, _server, client):
+            answer = await client.get("/", headers={"Origin": origin.encode("latin-1")})
+            assert answer.status_code == 403
+            assert (await client.get("/")).status_code == 200
+
+    run(test())
+
+
+def test_a_token_of_any_letters_opens():
+    token = "wörter-und-zeichen-✓-genug"
+
+    async def test():
+        async with serving(token=token) as (_hub, _server, client):
+            bearer = {"Authorization": f"Bearer {token}".encode()}
+            assert (await client.get("/healthz", headers=bearer)).status_code == 200
+            wrong = {"Authorization": f"Bearer {token}x".encode()}
+            assert (await client.get("/healthz", headers=wrong)).status_code == 401
+            assert (await client.get("/", params={"token": token})).status_code == 200
+
+    run(test())

@@ -274,3 +274,20 @@ def test_too_many_pages_are_refused_until_one_leaves():
             assert refusals(hub) == {"too many clients": 1}
 
     run(test())
+
+
+def test_requests_that_once_were_server_errors():
+    taught = []
+
+    async def test():
+        headers = {"Content-Type": "application/json"}
+        async with serving(teach=lambda state, n: taught.append(state)) as (_hub, _server, client):
+            for row in ("9" * 4400, "-1", "0x1", "1.5", "%EF%BC%91"):
+                assert (await client.get(f"/references/{row}")).status_code == 404
+            for body in (b"[" * 60_000, b'{"state": "\\ud800"}', b'{"state": 1e999}', b"\xff"):
+                answer = await client.post("/teach", content=body, headers=headers)
+                assert answer.status_code in (400, 413), body[:20]
+            assert (await client.get("/healthz")).status_code in (200, 503)
+        assert not taught
+
+    run(test())

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
+
+import pytest
+
 from mlat.live import Prediction
 from mlat.live.run.output import Notices, csv_lines, json_lines
 
@@ -35,3 +40,12 @@ def test_of_many_refusals_a_few_are_said(capsys):
         "mlat: refused: no number (and 6 more since the last such line)\n"
     )
     assert notices.n_refused == 12
+
+
+def test_what_is_not_finite_is_null():
+    """JSON has neither NaN nor infinity; a reader of ours must be able to read every line."""
+    infinite = Prediction(0, "walk", math.nan, math.inf, (), "", None, -math.inf, ())
+    line = json_lines([infinite])
+    fields = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (fields["proba"], fields["distance"], fields["time"]) == (None, None, None)
+    assert csv_lines([infinite]) == "0,walk,,,,,,\n"

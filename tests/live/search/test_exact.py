@@ -118,6 +118,7 @@ def test_what_cannot_be_taught():
         (("walk", True), "n must be a whole number of windows"),
         ((3, 1), "states of this model are texts"),
         (("", 1), "states of this model are texts"),
+        (("\ud800", 1), "cannot be written as UTF-8"),
     ]:
         with pytest.raises(InputError, match=message):
             live.teach(*arguments)

@@ -116,7 +116,11 @@ class Guard:
             return
         if self._token is not None and not self._is_known(request):
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-            if scope["type"] == "http" and scope["path"] == "/" and self._is_token(given):
+            if (
+                scope["type"] == "http"
+                and scope["path"] == "/"
+                and self._is_token(given.encode("utf-8", "replace"))
+            ):
                 cookie = f"{self._cookie_name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
                 enter = HTMLResponse(_ENTER, headers={**NO_STORE, "Set-Cookie": cookie})
                 await enter(scope, receive, send)
@@ -139,7 +143,7 @@ class Guard:
         if self._local and not is_loopback(_host_name(host)):
             return "host", f"this server is on loopback and does not answer for {host[:80]!r}"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _site_of(origin) != host.lower():
             return "origin", f"a page of {origin[:80]!r} may not ask this server"
         # A browser that sends no Origin with a POST still says which site the page is from.
         site = headers.get("sec-fetch-site", "none")
@@ -151,15 +155,16 @@ class Guard:
     def _is_known(self, request: HTTPConnection) -> bool:
         """Whether a request has the token, or the cookie that stands for it."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._is_token(given.strip()):
+        # Headers are Latin-1 to the server; a client sends a token's letters as UTF-8.
+        if scheme.lower() == "bearer" and self._is_token(given.strip().encode("latin-1")):
             return True
         cookie = request.cookies.get(self._cookie_name, "")
         return hmac.compare_digest(cookie.encode(), self._cookie.encode())
 
-    def _is_token(self, given: str) -> bool:
+    def _is_token(self, given: bytes) -> bool:
         # Both are hashed first, so that the time it takes does not even reveal the length.
         ours = hashlib.sha256(self._token or b"").digest()
-        return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), ours)
+        return hmac.compare_digest(hashlib.sha256(given).digest(), ours)
 
     async def _refuse(
         self, scope: Scope, receive: Receive, send: Send, status: int, reason: str, text: str
@@ -175,6 +180,14 @@ class Guard:
         await PlainTextResponse(text + "\n", status, headers)(scope, receive, send)
 
 
+def _site_of(origin: str) -> str | None:
+    """The host and port of an ``Origin`` header; None if it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # such as "http://["
+        return None
+
+
 def _host_name(host: str) -> str:
     """The name in a ``Host`` header, without the port."""
     if host.startswith("["):
@@ -185,7 +198,7 @@ def _host_name(host: str) -> str:
 async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
     """The whole body; None if it is too long."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MAX_BODY:
+    if not length.isdecimal() or len(length) > 10 or int(length) > MAX_BODY:
         return None
     body, more = b"", True
     while more:

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from ...checks import check_text
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError, MlatError
 from .access import NO_STORE, Guard
@@ -57,7 +58,7 @@ class Routes:
             Route("/favicon.ico", self.icon),  # which browsers request before they have the page
             Route("/healthz", self.healthz),
             Route("/metrics", self.metrics),
-            Route("/references/{row:int}", self.reference),
+            Route("/references/{row}", self.reference),
             Route("/teach", self.teach, methods=["POST"]),
             WebSocketRoute("/frames", self.frames),
         ]
@@ -95,7 +96,9 @@ class Routes:
         return Response(self._hub.prometheus(), headers={**NO_STORE, "Content-Type": CONTENT_TYPE})
 
     async def reference(self, request: Request) -> Response:
-        found = reference(self._clf, self._hub.session, request.path_params["row"])
+        row = request.path_params["row"]
+        is_row = row.isascii() and row.isdecimal() and len(row) < 16  # longer ones are no rows
+        found = reference(self._clf, self._hub.session, int(row)) if is_row else None
         if found is None:
             return self._refuse(404, "no such reference", "there is no reference of that row")
         return JSONResponse(found, headers=NO_STORE)
@@ -114,7 +117,7 @@ class Routes:
             return self._refuse(400, "bad request", str(error))
         except MlatError as error:  # such as a full disk: the session ends, and the page says why
             return self._refuse(503, "teach", str(error))
-        except ValueError:
+        except (ValueError, RecursionError):
             return self._refuse(400, "bad request", "the body is not JSON")
         self._hub.counts.taught += n
         return JSONResponse({"state": state, "n": n})
@@ -133,7 +136,7 @@ class Routes:
                 raise InputError("the states of this model are whole numbers") from None
         if not isinstance(state, str) or not state.strip() or len(state) > 100:
             raise InputError("state must be a name of at most 100 letters")
-        return state.strip(), n
+        return check_text(state.strip(), "the state"), n
 
     async def frames(self, socket: WebSocket) -> None:
         """Hello, then frames as the page acknowledges them, until either side ends it.

@@ -22,12 +22,14 @@ _PIECE = 4096  # bytes that a pipe which is ready takes without blocking
 
 
 def json_lines(predictions: Sequence[Prediction]) -> str:
-    """Return one JSON object per line; NaN is null."""
-    return "".join(json.dumps(_fields(p), ensure_ascii=False) + "\n" for p in predictions)
+    """Return one JSON object per line; NaN and infinity, which JSON has not, are null."""
+    return "".join(
+        json.dumps(_fields(p), ensure_ascii=False, allow_nan=False) + "\n" for p in predictions
+    )
 
 
 def csv_lines(predictions: Sequence[Prediction]) -> str:
-    """Return one row per line, neighbours separated by spaces; NaN is empty."""
+    """Return one row per line, neighbours separated by spaces; NaN and infinity are empty."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     for prediction in predictions:
@@ -47,12 +49,12 @@ def _fields(prediction: Prediction) -> dict[str, object]:
         "why": prediction.why,
         "neighbours": [int(row) for row in prediction.neighbours],
         "seq": prediction.seq,
-        "time": prediction.time,
+        "time": None if prediction.time is None else _number(prediction.time),
     }
 
 
 def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    return float(value) if math.isfinite(value) else None
 
 
 class Lines:

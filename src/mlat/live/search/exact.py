@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints, is_whole
+from ...checks import Floats, Ints, check_text, is_whole
 from ...classifier.classifier import StreamClassifier
 from ...compiled import jit
 from ...errors import InputError
@@ -178,7 +178,7 @@ def check_state(state: Any, unknown: str | int) -> str | int:
     """A state that may be taught: a text where states are texts, else a whole number."""
     if isinstance(unknown, str):
         if isinstance(state, str) and state:
-            return str(state)
+            return check_text(str(state), "the state")
         raise InputError(f"the states of this model are texts; teach a text, not {state!r}")
     if is_whole(state) and state != unknown and abs(int(state)) < 2**62:
         return int(state)
