@@ -34,7 +34,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def folder(fitted) -> Path:
+def fitted_folder(fitted) -> Path:
     return fitted[0]
 
 
@@ -77,9 +77,9 @@ def test_fit_without_anything_to_judge_by(in_folder):
     assert "Euclidean distance: nothing is learned." in out
 
 
-def test_a_budget_ends_the_search(folder, tmp_path):
+def test_a_budget_ends_the_search(fitted_folder, tmp_path):
     where = ["--label", "state", "--width", WIDTH, "-o", tmp_path / "m.mlat"]
-    out, _ = run("fit", folder / "walk.csv", *where, "--budget", "0s")
+    out, _ = run("fit", fitted_folder / "walk.csv", *where, "--budget", "0s")
     assert len(choices(out)) == 1
     assert "the budget of 0 s ended the search" in out
 
@@ -131,7 +131,7 @@ def test_every_option_that_goes_with_some_metrics_exists():
     assert all(option in listed for option in GOES_WITH)
 
 
-def test_fit_passes_on_what_auto_takes(folder, tmp_path, monkeypatch):
+def test_fit_passes_on_what_auto_takes(fitted_folder, tmp_path, monkeypatch):
     asked = []
     fit = mlat.StreamClassifier.fit
 
@@ -142,8 +142,8 @@ def test_fit_passes_on_what_auto_takes(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(mlat.StreamClassifier, "fit", remember)
     where = ["--label", "state", "-o", tmp_path / "m.mlat"]
     more = ["--budget", "2m", "--reach", "30", "--neighbors", "3", "--unknown-rate", "0.1"]
-    run("fit", folder / "walk.csv", *where)
-    run("fit", folder / "walk.csv", *where, *more)
+    run("fit", fitted_folder / "walk.csv", *where)
+    run("fit", fitted_folder / "walk.csv", *where, *more)
     names = ("metric", "budget", "reach", "n_neighbors", "unknown_rate", "width")
     assert [[one[name] for name in names] for one in asked] == [
         ["auto", 60.0, None, None, 0.0, 10],
@@ -151,18 +151,18 @@ def test_fit_passes_on_what_auto_takes(folder, tmp_path, monkeypatch):
     ]
 
 
-def test_asked_neighbours_are_said_to_vote(folder, tmp_path):
+def test_asked_neighbours_are_said_to_vote(fitted_folder, tmp_path):
     where = ["--label", "state", "-o", tmp_path / "m.mlat", "--budget", "0"]
-    out, _ = run("fit", folder / "walk.csv", *where, "--neighbors", "7")
+    out, _ = run("fit", fitted_folder / "walk.csv", *where, "--neighbors", "7")
     assert "; 7 neighbours vote, as given." in out
     assert mlat.load(tmp_path / "m.mlat").n_neighbors_ == 7
 
 
-def test_fit_with_a_lift(folder, tmp_path):
+def test_fit_with_a_lift(fitted_folder, tmp_path):
     model = tmp_path / "m.mlat"
     where = ["--label", "state", "--width", "4", "-o", model, "--metric", "euclidean"]
     lift = ["--lift", ENERGIES, "--reach", "20", "--whiten"]
-    out, _ = run("fit", folder / "walk.csv", *where, *lift)
+    out, _ = run("fit", fitted_folder / "walk.csv", *where, *lift)
     assert "Features: 16 at each step (identity, running_magnitude," in out
     assert "whitened within states). A state depends on the last 24 steps." in out
     assert "Euclidean distance: of whitened features." in out
@@ -227,3 +227,106 @@ def test_inspect_a_whitened_euclidean_model(in_folder):
     heaviest = clf.feature_names_[int(weights.argmax())]
     assert re.search(rf"│ {heaviest} +│ +{weights.max() / weights.sum():.1%} │", out)
     assert [p.name for p in Path("m-pictures").iterdir()] == ["usage.png"]
+
+
+def test_fit_says_what_it_learned_from(folder, tmp_path):
+    stream = rotating_states(**SENSORS)
+    values, states = stream.values.copy(), stream.states.copy()
+    values[3, 1] = np.nan  # leaves a run of three steps
+    states[100:104] = ""
+    file = write_csv(tmp_path / "gaps.csv", mlat.Stream(values, states, channels=stream.channels))
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", WIDTH]
+    out, error = run("fit", file, "--metric", "mlat", *where)
+    assert error == ""
+    assert "480 steps of 4 channels: sensor 1, sensor 2, sensor 3, sensor 4" in out
+    assert (
+        "Left out: 4 steps without a state, 1 step with a missing value, "
+        "3 steps in runs of fewer than 8 steps."
+    ) in out
+    assert re.search(r"forwards +│ +3 │ +120 │ +102 ", out)  # 60 - 4 - 7 and 60 - 7
+    assert re.search(r"MLAT, solver filter: loss [\d.]+ → [\d.]+, \d+ iterations in [\d.]+ s", out)
+    assert re.search(r"Model: .*m\.mlat \([\d.]+ kB\)", out)
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "says"),
+    [
+        (["--metric", "euclidean"], None, "nothing is learned"),
+        (["--metric", "lmnn", "--gap", "8"], mlat.LMNN, "LMNN: loss"),
+        (
+            ["--metric", "mlat", "--solver", "admm", "--step", "6", "--targets", "1"],
+            mlat.MLAT,
+            "solver admm",
+        ),
+    ],
+)
+def test_fit_by_every_metric(folder, tmp_path, options, metric, says):
+    model = tmp_path / "m.mlat"
+    where = ["--label", "state", "--width", "4", "-o", model]
+    assert says in run("fit", folder / "walk.csv", *where, *options)[0]
+    assert isinstance(mlat.load(model).metric_, metric or type(None))
+
+
+def test_fit_passes_its_options_on(folder, tmp_path):
+    model = tmp_path / "m.mlat"
+    options = [
+        "--metric=mlat",
+        "--shrinkage=2.5",
+        "--neighbors=3",
+        "--step=4",
+        "--targets=2",
+        "--width=5",
+    ]
+    chosen = ["--channels", "sensor 3,sensor 1", "--channels", "sensor 2"]
+    chosen += ["--lift", "rectified,low_pass", "--reach", "7", "--whiten", "--unknown-rate=0.02"]
+    run("fit", folder / "walk.csv", "--label", "state", *options, *chosen, "-o", model)
+    classifier = mlat.load(model)
+    assert (classifier.width, classifier.step, classifier.n_neighbors) == (5, 4, 3)
+    assert classifier.channels_ == ("sensor 3", "sensor 1", "sensor 2")
+    assert (classifier.metric_.shrinkage, classifier.metric_.n_targets) == (2.5, 2)
+    assert list(classifier.features_.lift.maps) == ["rectified", "low_pass"]
+    assert classifier.features_.lift.reach == 7
+    assert classifier.features_.mixing.shape == (6, 6)
+    assert classifier.unknown_rate == 0.02
+    assert np.isfinite(classifier.confidence_.threshold)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--label", "stat"], "did you mean 'state'?"),
+        (
+            ["--label", "state", "--metric", "lmnn", "--gap", "near"],
+            '--gap must be "run" or a whole number',
+        ),
+        (["--label", "state", "--width", "900"], "choose a width of at most 60"),
+        (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),
+        (["--label", "state", "--max-gap", "3"], "needs the time of the steps (time)"),
+        (["--label", "sensor 1"], "column 'state'"),
+    ],
+)
+def test_fit_refuses(folder, in_folder, options, words):
+    assert words in refused("fit", folder / "walk.csv", *options, "-o", "x.mlat")
+    assert not list(in_folder.iterdir())
+
+
+def test_fit_names_the_line_and_an_option_as_remedy(in_folder):
+    Path("s.csv").write_text("a,note,state\n1,2,x\n2,oops,x\n")
+    line = refused("fit", "s.csv", "--label", "state", "-o", "x.mlat")
+    assert "s.csv, line 3" in line
+    assert "'note'" in line
+    assert "name the columns to use (channels)" in line
+
+
+def test_fit_refuses_a_column_without_states(in_folder):
+    Path("s.csv").write_text("a,state\n1,\n2,\n")
+    line = refused("fit", "s.csv", "--label", "state", "-o", "x.mlat")
+    assert "column 'state' names no state" in line
+
+
+def test_a_failed_fit_leaves_the_old_model(folder, tmp_path):
+    model = tmp_path / "old.mlat"
+    model.write_bytes(b"old")
+    refused("fit", folder / "walk.csv", "--label", "state", "--width", "900", "-o", model)
+    assert model.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [model]

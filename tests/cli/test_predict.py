@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ again = rotating_states(**SENSORS, random_state=1)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, and a labelled stream of the same sensors."""
     place = tmp_path_factory.mktemp("filtered")
     metric = mlat.MLAT(max_iter=5)
@@ -33,11 +34,11 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_predict_filtered(folder):
-    clf = mlat.load(folder / "walk.mlat")
+def test_predict_filtered(models):
+    clf = mlat.load(models / "walk.mlat")
     told = {}
     for options in ([], ["--filtered"]):
-        out, _ = run("predict", folder / "walk.mlat", folder / "again.csv", *options)
+        out, _ = run("predict", models / "walk.mlat", models / "again.csv", *options)
         told[bool(options)] = [row["predicted"] for row in csv.DictReader(out.splitlines())]
     assert told[False] == clf.predict(again).tolist()
     assert told[True] == clf.predict(again, filtered=True).tolist()
@@ -45,12 +46,12 @@ def test_predict_filtered(folder):
 
 
 @pytest.mark.parametrize("filtered", [False, True])
-def test_predict_with_confidence(folder, tmp_path, filtered):
+def test_predict_with_confidence(models, tmp_path, filtered):
     options = ["--confidence", *(["--filtered"] if filtered else [])]
-    where = (folder / "walk.mlat", folder / "again.csv", *options)
+    where = (models / "walk.mlat", models / "again.csv", *options)
     out, _ = run("predict", *where)
     rows = list(csv.DictReader(out.splitlines()))
-    clf = mlat.load(folder / "walk.mlat")
+    clf = mlat.load(models / "walk.mlat")
     proba = clf.predict_proba(again, filtered=filtered)
     for row, of_state in zip(rows, proba, strict=True):
         if np.isnan(of_state[0]):
@@ -74,21 +75,21 @@ def test_no_confidence_in_an_unknown_state(in_folder):
     }
 
 
-def test_evaluate_filtered(folder, in_folder):
-    where = (folder / "walk.mlat", folder / "again.csv", "--label", "state", "--filtered")
+def test_evaluate_filtered(models, in_folder):
+    where = (models / "walk.mlat", models / "again.csv", "--label", "state", "--filtered")
     out, _ = run("evaluate", *where, "--no-pictures")
-    predicted = mlat.load(folder / "walk.mlat").predict(again, filtered=True)
+    predicted = mlat.load(models / "walk.mlat").predict(again, filtered=True)
     judged = predicted != ""
     assert f"Accuracy {(predicted == again.states)[judged].mean():.1%}: " in out
     out, _ = run("evaluate", *where, "--confidence", "-o", "pictures")
     assert Path("pictures/timeline.png").exists()
 
 
-def test_explain_filtered(folder):
-    clf = mlat.load(folder / "walk.mlat")
+def test_explain_filtered(models):
+    clf = mlat.load(models / "walk.mlat")
     plain, steady = clf.predict(again), clf.predict(again, filtered=True)
     step = int(np.flatnonzero(plain != steady)[0])
-    where = (folder / "walk.mlat", folder / "again.csv", "--no-picture", "--step", step)
+    where = (models / "walk.mlat", models / "again.csv", "--no-picture", "--step", step)
     out, _ = run("explain", *where)
     assert f"Step {step}: predicted {plain[step]}" in out
     out, _ = run("explain", *where, "--filtered")
@@ -100,8 +101,8 @@ def test_explain_filtered(folder):
     assert "step 2 ends no complete window" in line
 
 
-def test_explain_the_first_mistake_of_the_filter(folder):
-    clf = mlat.load(folder / "walk.mlat")
+def test_explain_the_first_mistake_of_the_filter(models):
+    clf = mlat.load(models / "walk.mlat")
     steady = clf.predict(again, filtered=True)
     wrong = (steady != "") & (steady != again.states)
     since = np.array(
@@ -109,7 +110,75 @@ def test_explain_the_first_mistake_of_the_filter(folder):
     )
     expected = int(np.flatnonzero(wrong & (since == 1))[0])
     out, _ = run(
-        *("explain", folder / "walk.mlat", folder / "again.csv"),
+        *("explain", models / "walk.mlat", models / "again.csv"),
         *("--label", "state", "--filtered", "--no-picture"),
     )
     assert out.startswith(f"Step {expected} is the first mistake away from a switch.\n")
+
+
+def test_predict_is_what_the_library_predicts(folder):
+    out, error = run("predict", folder / "walk.mlat", folder / "again.csv")
+    assert error == ""
+    rows = list(csv.DictReader(out.splitlines()))
+    again = rotating_states(**SENSORS, random_state=1)
+    predicted = mlat.load(folder / "walk.mlat").predict(again)
+    assert [row["predicted"] for row in rows] == predicted.tolist()
+
+
+def test_predict_scores_where_the_stream_has_states(folder, tmp_path):
+    file = tmp_path / "states.csv"
+    model, again = folder / "walk.mlat", folder / "again.csv"
+    out, error = run("predict", model, again, "--label", "state", "-o", file)
+    assert out == ""
+    score = mlat.load(model).score(mlat.read_stream(again, label="state"))
+    assert f"Accuracy {score:.1%}: " in error
+    assert "most often taken for" in error
+    assert "predicted →" in error
+    assert file.read_text() == run("predict", model, again, "--label", "state")[0]
+    counted = [int(n) for n in re.findall(r"│ +(\d+)(?= │)", error.split("Confusions")[1])]
+    assert sum(counted) == len(rotating_states(**SENSORS)) - WIDTH + 1
+
+
+def test_predict_judges_states_the_model_never_saw_as_wrong(folder, tmp_path):
+    again = rotating_states(**SENSORS, random_state=1)
+    states = np.where(again.states == "still", "resting", again.states)
+    file = write_csv(tmp_path / "s.csv", mlat.Stream(again.values, states, channels=again.channels))
+    _, error = run("predict", folder / "walk.mlat", file, "--label", "state")
+    assert "The model never saw resting" in error
+    assert re.search(r"resting +│ +120 │ +0\.0%", error)
+
+
+def test_predict_without_a_complete_window(folder, tmp_path):
+    short = rotating_states(**SENSORS)[: WIDTH - 1]
+    file = write_csv(tmp_path / "s.csv", short)
+    out, error = run("predict", folder / "walk.mlat", file, "--label", "state")
+    assert error == "No score: no labelled step ends a complete window of 8 steps.\n"
+    assert all(row["predicted"] == "" for row in csv.DictReader(out.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["walk.csv", "again.csv"], "is not an mlat model"),
+        (["none.mlat", "again.csv"], "none.mlat cannot be read"),
+        (["walk.mlat", "none.csv"], "none.csv is not there"),
+        (["walk.mlat", "again.csv", "-o", "out.txt"], "out.txt is of no known kind"),
+        (["walk.mlat", "again.csv", "-o", "no/out.csv"], "there is no folder"),
+    ],
+)
+def test_predict_refuses(folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert words in refused("predict", *arguments)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_predict_many_states_without_confusions(in_folder):
+    states = np.repeat(np.arange(20), 10)
+    values = states[:, None] + np.random.default_rng(0).normal(size=(200, 1)) * 0.1
+    write_csv(Path("s.csv"), mlat.Stream(values, states))
+    where = ["--label", "state", "--width", "2", "-o", "m.mlat", "--metric", "euclidean"]
+    run("fit", "s.csv", *where)
+    _, error = run("predict", "m.mlat", "s.csv", "--label", "state")
+    assert "By state" in error
+    assert "Confusions" not in error

@@ -1,0 +1,38 @@
+"""``mlat bench``."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+from cli_runs import refused, run
+
+
+def test_bench_hands_everything_on(monkeypatch):
+    assert "--peer-python" in run("bench", "dtw", "--help")[0]
+    assert "no case named 'x'" in refused("bench", "dtw", "--case", "x")
+    assert "No such option: --nope" in refused("bench", "dtw", "--nope")
+    monkeypatch.setitem(sys.modules, "mlat.lab.bench.dtw", None)
+    assert "the benchmark dtw lacks itself" in refused("bench", "dtw")
+
+
+def test_process_of_a_benchmark_interrupted(tmp_path):
+    ready = tmp_path / "ready"
+    code = (
+        "import pathlib, sys, time, mlat.cli\n"
+        "from mlat.lab.bench import dtw\n"
+        "def stuck():\n"
+        f"    pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
+        "dtw.main = stuck\n"
+        "sys.argv = ['mlat', 'bench', 'dtw']\n"
+        "mlat.cli.main()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], text=True, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 120
+        while not ready.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        _, error = run.communicate(timeout=60)
+    assert (run.returncode, error) == (130, "mlat: interrupted\n")

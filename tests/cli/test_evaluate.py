@@ -1,0 +1,97 @@
+"""``mlat evaluate``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.synthetic import rotating_states
+
+PNG = b"\x89PNG"
+
+
+again = rotating_states(**SENSORS, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, and a labelled stream of the same sensors."""
+    place = tmp_path_factory.mktemp("explain")
+    train = rotating_states(**SENSORS)
+    mlat.StreamClassifier(WIDTH, metric=mlat.MLAT(max_iter=5)).fit(train).save(place / "walk.mlat")
+    write_csv(place / "again.csv", again)
+    return place
+
+
+def test_evaluate_tells_and_draws(folder, in_folder):
+    model = folder / "walk.mlat"
+    out, error = run("evaluate", model, folder / "again.csv", "--label", "state")
+    assert error == ""
+    assert f"Accuracy {mlat.load(model).score(again):.1%}: " in out
+    assert "; 7 were given none." in out
+    assert "right when predicted" in out
+    assert "predicted →" in out
+    pictures = in_folder / "again-evaluation"
+    assert sorted(p.name for p in pictures.iterdir()) == ["confusion.png", "timeline.png"]
+    assert all(p.read_bytes().startswith(PNG) for p in pictures.iterdir())
+
+
+def test_recall_and_precision_by_state(folder, in_folder):
+    model = folder / "walk.mlat"
+    out, _ = run("evaluate", model, folder / "again.csv", "--label", "state", "--no-pictures")
+    predicted = mlat.load(model).predict(again)
+    for state in np.unique(again.states):
+        mine = (again.states == state) & (predicted != "")
+        told = predicted == state
+        recall, precision = (mine & told).sum() / mine.sum(), (mine & told).sum() / told.sum()
+        assert re.search(rf"{state} +│ +{mine.sum()} │ +{recall:.1%} │ +{precision:.1%} │", out)
+    assert not list(in_folder.iterdir())
+
+
+def test_evaluate_with_confidence_into_a_folder_of_choice(folder, in_folder):
+    where = (folder / "walk.mlat", folder / "again.csv", "--label", "state")
+    out, _ = run("evaluate", *where, "-o", "a/b", "--confidence")
+    assert f"Pictures: {Path('a/b/confusion.png')}, {Path('a/b/timeline.png')}" in out
+    plain = Path("a/b/timeline.png").read_bytes()
+    run("evaluate", *where, "-o", "a/b")
+    assert Path("a/b/timeline.png").read_bytes() != plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["walk.mlat", "again.csv"], "Missing option '--label'"),
+        (["walk.mlat", "again.csv", "--label", "sensor 1"], "is the label"),
+        (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv"], "cannot be a folder"),
+        (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv/a"], "cannot be a folder"),
+        (["walk.mlat", "none.csv", "--label", "state"], "none.csv is not there"),
+    ],
+)
+def test_evaluate_refuses(folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    assert words in refused("evaluate", *arguments)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_evaluate_without_a_state_to_judge(folder, in_folder):
+    write_csv(Path("short.csv"), again[: WIDTH - 1])
+    line = refused("evaluate", folder / "walk.mlat", "short.csv", "--label", "state")
+    assert "no labelled step is given a state" in line
+    Path("none.csv").write_text("sensor 1,sensor 2,sensor 3,sensor 4,state\n" + "1,2,3,4,\n" * 20)
+    line = refused("evaluate", folder / "walk.mlat", "none.csv", "--label", "state")
+    assert "column 'state' names no state" in line
+    assert len(list(in_folder.iterdir())) == 2
+
+
+def test_evaluate_states_the_model_never_saw(folder, in_folder):
+    states = np.where(again.states == "still", "resting", again.states)
+    write_csv(Path("s.csv"), mlat.Stream(again.values, states, channels=again.channels))
+    out, _ = run("evaluate", folder / "walk.mlat", "s.csv", "--label", "state")
+    assert "The model never saw resting: these steps are all wrong." in out
+    assert Path("s-evaluation/confusion.png").exists()

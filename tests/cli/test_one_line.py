@@ -1,0 +1,169 @@
+"""Errors of the commands: one line, a status, no traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import mlat
+from cli_runs import SENSORS, refused, run, write_csv
+from mlat.cli.one_line import line_for
+from mlat.synthetic import rotating_states
+
+
+def test_version_and_help():
+    assert run("--version")[0] == f"mlat {mlat.__version__}\n"
+    listed = run("--help")[0]
+    for command in ("demo", "fit", "predict", "inspect", "data", "bench", "reproduce"):
+        assert re.search(rf"\b{command}\b", listed)
+
+
+@pytest.mark.parametrize("arguments", [[], ["data"], ["bench"]])
+def test_without_arguments_it_shows_help(arguments):
+    out, error = run(*arguments, status=2)
+    assert "Usage: " in out + error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["walk"], "No such command 'walk'; see mlat --help"),
+        (["--quick"], "--quick"),
+        (["fit", "walk.csv", "-o", "x.mlat"], "Missing option '--label'; see mlat fit --help"),
+        (["fit", "walk.csv", "--label", "state"], "Missing option"),
+        (["fit", "walk.csv", "--label", "state", "-o", "x.mlat", "--width", "0"], "'--width'"),
+        (["fit", "walk.csv", "--label", "state", "-o", "x.mlat", "--solver", "sgd"], "'sgd'"),
+        (["predict", "walk.mlat"], "STREAM"),
+    ],
+)
+def test_wrong_usage_is_said_in_one_line(arguments, words):
+    assert words in refused(*arguments)
+
+
+def test_an_error_in_the_program_is_not_taken_for_bad_input():
+    assert line_for(RuntimeError("a bug")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (mlat.InputError("no\nsuch  thing"), "no such thing"),
+        (
+            MemoryError("Unable to allocate 8 TiB"),
+            "not enough memory (Unable to allocate 8 TiB); take fewer channels, a smaller "
+            "--width or a larger --step",
+        ),
+        (
+            OSError(28, "No space left on device", "out.csv"),
+            "out.csv: No space left on device; free some space, or choose another place",
+        ),
+        (OSError("strange\nand long"), "strange"),
+        (PermissionError(), "PermissionError"),
+    ],
+)
+def test_errors_in_words(error, line):
+    assert line_for(error) == line
+
+
+def test_warnings_are_one_line(tmp_path):
+    stream = rotating_states(**SENSORS)
+    states = stream.states.copy()
+    states[:3] = "short"
+    file = write_csv(
+        tmp_path / "s.csv", mlat.Stream(stream.values, states, channels=stream.channels)
+    )
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--metric", "euclidean"]
+    _, error = run("fit", file, *where)
+    assert re.fullmatch(r"mlat: warning: no run of short is 10 steps long, .*\n", error)
+
+
+COMMAND = [sys.executable, "-c", "from mlat.cli import main; main()"]
+
+
+def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *(str(a) for a in arguments)],
+        text=True,
+        stderr=subprocess.PIPE,
+        **{"stdout": subprocess.PIPE, **options},
+    )
+
+
+def test_process_ends_with_status_and_one_line(folder):
+    process = start("predict", folder / "walk.mlat", folder / "none.csv")
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert out == ""
+    assert re.fullmatch(r"mlat: .*none\.csv is not there;.*\n", error)
+
+
+def test_process_on_a_narrow_screen_without_unicode(folder):
+    env = os.environ | {"COLUMNS": "20", "TERM": "dumb", "PYTHONIOENCODING": "ascii"}
+    process = start("inspect", folder / "walk.mlat", "--no-pictures", env=env)
+    out, error = process.communicate(timeout=120)
+    assert (process.returncode, error) == (0, "")
+    assert out.isascii()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_process_on_a_full_disk(folder):
+    with Path("/dev/full").open("w") as full:
+        process = start("inspect", folder / "walk.mlat", "--no-pictures", stdout=full)
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert error == "mlat: No space left on device; free some space, or choose another place\n"
+
+
+def test_process_whose_reader_has_seen_enough(folder, tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    process = start("predict", folder / "walk.mlat", folder / "again.csv", stdout=write)
+    os.close(write)
+    _, error = process.communicate(timeout=120)
+    assert (process.returncode, error) == (1, "")
+
+
+def test_process_interrupted_leaves_nothing(folder, tmp_path):
+    ready = tmp_path / "ready"
+    code = (
+        "import pathlib, time, mlat.cli\n"
+        "from mlat.metric.estimators import MLAT\n"
+        "def stuck(self, problem):\n"
+        f"    pathlib.Path({str(ready)!r}).touch(); time.sleep(60)\n"
+        "MLAT._solve = stuck\n"
+        "mlat.cli.main()\n"
+    )
+    place = tmp_path / "out"
+    place.mkdir()
+    where = ["--label", "state", "--metric", "mlat", "-o", str(place / "m.mlat")]
+    command = [sys.executable, "-c", code, "fit", str(folder / "walk.csv"), *where]
+    with subprocess.Popen(command, text=True, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 120
+        while not ready.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == "mlat: interrupted\n"
+    assert not list(place.iterdir())
+
+
+def test_process_interrupted_while_it_imports():
+    code = (
+        "import sys, mlat.cli\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'mlat.cli.fit': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv = ['mlat', '--help']\n"
+        "mlat.cli.main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "mlat: interrupted\n")
