@@ -1,12 +1,14 @@
 """k nearest neighbours over streams: from labelled runs to a state for every step.
 
 Fitting goes one way: settings (:mod:`.setup`), windows, features, metric, references, confidence.
-Predicting goes through the references (:mod:`mlat.neighbours.references`) to distances, and from
-these to states and probabilities (:mod:`.confidence`).
+A classifier has one expert, or a committee of several (:mod:`.committee`). Predicting goes through
+the references of each (:mod:`mlat.neighbours.references`) to distances by state, and from these to
+states and probabilities (:mod:`.confidence`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -23,8 +25,8 @@ from ..metric.matrix import unmixed
 from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
+from .committee import Committee, default_reach, learn_committee, learn_experts
 from .confidence import learn_confidence
-from .selection import Selection
 from .setup import set_up
 
 if TYPE_CHECKING:
@@ -42,33 +44,35 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     width : int, default=10
-        Steps per window; with ``metric="auto"`` the widest that may be chosen.
+        Steps per window; with ``metric="auto"`` those of the widest expert.
     metric : "auto", "euclidean", "mlat", "lmnn" or an estimator, default="auto"
-        ``"auto"`` chooses lift, width, metric and number of neighbours: those by which distant
-        parts of the training stream predict each other's states best; see ``selection_``. An
-        estimator is a transformer over windows, such as :class:`MLAT`.
+        ``"auto"`` is a committee: several experts, each with features and a metric of its own,
+        weighted by how well they predict parts of the training stream that they did not learn
+        from; see ``committee_``. An estimator is a transformer over windows, such as
+        :class:`MLAT`.
     lift : Lift or sequence of str, optional
-        Features to compute from the channels first, see :class:`~mlat.Lift`; default none. With
-        ``metric="auto"`` it is chosen.
+        Features to compute from the channels first, see :class:`~mlat.Lift`; default none. Not
+        with ``metric="auto"``, whose experts have features of their own.
     whiten : bool, default=False
         Weigh the lifted channels by how they vary within states (:mod:`mlat.features.whitening`)
-        before the metric is learned. With ``metric="auto"`` it is chosen.
+        before the metric is learned. Not with ``metric="auto"``.
     n_neighbors : int, optional
-        Default 1. With ``metric="auto"`` it is chosen.
+        Default 1, which is the only one that a committee takes.
     scale : bool, default=True
         Scale each channel to mean 0 and variance 1 over the labelled steps of the training
         stream; predicting uses the same mean and scale.
     step : int, default=1
         Keep every ``step``-th window of a run as a reference.
     reach : int, optional
-        For ``metric="auto"``: how many steps back its lifts may look; default 100, or two widths
+        For ``metric="auto"``: how many steps back its features look; default 100, or two widths
         where that is more, but no more than a fifth of the median run or the width. A state
         depends on no step further back than the width and the reach together.
     unknown_rate : float, default=0.0
         The rate of false alarms: predict the unknown state where a window is farther from every
         reference than all but this fraction of windows like the references. 0 never does.
     budget : float, default=60.0
-        Seconds after which ``metric="auto"`` tries nothing more.
+        Seconds that ``metric="auto"`` may take to judge its experts; those that were not judged by
+        then have the mean weight of the others.
 
     Attributes
     ----------
@@ -79,18 +83,22 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     width_ : int
         Steps per window, given or chosen.
     n_neighbors_ : int
+    experts_ : tuple of References
+        One, or those of the committee: each with its features, metric, width and references.
+    committee_ : Committee or None
+        Who is in the committee, with which weight, how good each is alone and all together.
     metric_ : fitted transformer, or None for Euclidean distance
+        Of the only expert; a committee has none of its own.
     features_ : Features
-        From the channels to what the metric sees.
+        From the channels to the features that all experts share.
     feature_names_ : tuple of str
     feature_channels_ : array of shape (d',)
         The channel each feature is computed from.
     windows_ : Windows
         The references, as windows over the training stream's values.
     references_ : References
-        The references with their features, state codes, and the exact searches among them.
-    selection_ : Selection or None
-        What ``"auto"`` tried, what it chose and why.
+        The first expert: references with their features, state codes and the exact searches
+        among them.
     confidence_ : Confidence
         From distances to probabilities and to the unknown state; the state filter.
     channels_ : tuple of str
@@ -156,38 +164,66 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             budget=self.budget,
         )
         windows = sliding_windows(stream, setup.width, step=self.step)
-        features, plain = _learn_features(stream, windows, setup.lift, self.scale, setup.whiten)
-        metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
-        references = References(windows, features, metric, plain)
-        self._set_fitted(references, stream.channels, setup.n_neighbors, setup.selection)
-        self.confidence_ = learn_confidence(
-            references,
+        committee = None
+        if setup.designs:
+            reach = default_reach(stream, setup.width) if self.reach is None else self.reach
+            designs, committee = learn_committee(
+                stream,
+                setup.designs,
+                reach,
+                scale=self.scale,
+                budget=self.budget,
+                classes=np.unique(windows.y),
+            )
+            experts = learn_experts(stream, windows, designs, reach, self.scale)
+        else:
+            features, plain = _learn_features(stream, windows, setup.lift, self.scale, setup.whiten)
+            metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
+            experts = [References(windows, features, metric, plain)]
+        self._set_fitted(experts, committee, stream.channels, setup.n_neighbors)
+        self.confidence_, self.committee_ = learn_confidence(
+            self.experts_,
             stream,
-            overlap=self.width_ + features.lift.memory,
+            committee=committee,
+            overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
         return self
 
     def _set_fitted(
         self,
-        references: References,
+        experts: Sequence[References],
+        committee: Committee | None,
         channels: tuple[str, ...],
         n_neighbors: int,
-        selection: Selection | None,
     ) -> None:
         """Keep what predicting needs, from fitting or from a model file."""
-        if n_neighbors > len(references):
+        # The widest: every expert's windows end where its windows end.
+        widest = max(experts, key=lambda expert: expert.windows.width)
+        if n_neighbors > len(widest):
             raise InputError(
-                f"n_neighbors is {n_neighbors}, but the stream gives only {len(references)} windows"
+                f"n_neighbors is {n_neighbors}, but the stream gives only {len(widest)} windows"
             )
-        self.references_, self.channels_ = references, channels
-        self.n_neighbors_, self.selection_ = n_neighbors, selection
-        self.windows_, self.width_ = references.windows, references.windows.width
-        self.features_, self.metric_ = references.features, references.metric
-        self.classes_, self.unknown_ = references.classes, no_state(references.classes)
+        self.experts_, self.committee_ = tuple(experts), committee
+        self.references_, self.channels_ = self.experts_[0], channels
+        self.n_neighbors_ = n_neighbors
+        self.windows_, self.width_ = widest.windows, widest.windows.width
+        self.features_ = widest.features
+        self.classes_, self.unknown_ = widest.classes, no_state(widest.classes)
         self.n_channels_ = len(channels)
         self.feature_names_ = self.features_.lift.names(channels)
         self.feature_channels_ = self.features_.lift.channels(len(channels))
+
+    @property
+    def metric_(self) -> Any:
+        """The metric of the only expert; None for Euclidean distance."""
+        check_is_fitted(self, "experts_")
+        if self.committee_ is not None:
+            raise AttributeError(
+                "a committee has a metric for each expert: experts_[i].metric; give "
+                'metric="mlat" for a classifier with one metric'
+            )
+        return self.references_.metric
 
     @property
     def mean_(self) -> Floats:
@@ -210,9 +246,8 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
-        check_is_fitted(self, "features_")
-        M = np.eye(self.width_ * self.features_.n_features)
-        M = M if self.metric_ is None else self.metric_.metric_
+        metric = self.metric_
+        M = np.eye(self.width_ * self.features_.n_features) if metric is None else metric.metric_
         return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
 
     def kneighbors(
@@ -222,22 +257,34 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        distances : array of shape (T, k)
-            In the learned space, nearest first; NaN where there is no complete window.
-        rows : array of shape (T, k)
+        distances : array of shape (T, k), or (M, T, k) for a committee of M experts
+            In the learned space of each expert, nearest first; NaN where there is no complete
+            window.
+        rows : array of the same shape
             Rows of ``windows_``; -1 where there is no complete window.
         """
         stream = self._as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self.references_.neighbours(stream, k)
+        if self.committee_ is None:
+            return self.references_.neighbours(stream, k)
+        features = self.features_(stream)
+        found = [expert.neighbours(stream, k, features) for expert in self.experts_]
+        return np.stack([one[0] for one in found]), np.stack([one[1] for one in found])
 
     def class_distances(self, stream: Stream | ArrayLike) -> Floats:
         """The distance to the nearest reference of each state, shape (T, S).
 
-        NaN where there is no complete window.
+        That of a committee is the weighted geometric mean of its experts' distances, each in units
+        of its typical distance. NaN where there is no complete window.
         """
+        nearest = self.expert_distances(stream)
+        return nearest[0] if self.committee_ is None else self.committee_.combine(nearest)
+
+    def expert_distances(self, stream: Stream | ArrayLike) -> list[Floats]:
+        """The distance of each expert to its nearest reference of each state, (T, S) each."""
         stream = self._as_stream(stream)
-        return self.references_.class_distances(stream)
+        features = self.features_(stream)
+        return [expert.class_distances(stream, features) for expert in self.experts_]
 
     def predict(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> NDArray[Any]:
         """The state at each step, shape (T,): that of the window which ends there.
@@ -258,8 +305,8 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> Floats:
         """The probability of each state, shape (T, S); NaN where there is no complete window.
 
-        With one neighbour it is calibrated on the training stream. With several it is the
-        fraction of them that is in each state.
+        With one neighbour, and for a committee, it is calibrated on the training stream. With
+        several neighbours it is the fraction of them that is in each state.
         """
         return self._predict(self._as_stream(stream), filtered)[1]
 

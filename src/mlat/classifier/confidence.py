@@ -24,7 +24,8 @@ threshold is a conformal quantile of the distances of held-out training windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,11 +36,11 @@ from ..errors import InputError
 from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
+from .committee import SOFT, Committee, typical_distance
 from .held_out import held_out_gap, rows_nearby, time_blocks
 from .state_filter import StateFilter, filter_proba, learn_state_filter
 
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
-SOFT = 0.3
 # Platt's correction: as if there were this many more blocks, with the states equally frequent.
 # Without it β has no bound where every held-out window is right, and a metric learned on these very
 # windows makes them look better separated than new ones are.
@@ -113,38 +114,59 @@ class Confidence:
 
 
 def learn_confidence(
-    references: References, stream: Stream, *, overlap: int, unknown_rate: float
-) -> Confidence:
+    experts: Sequence[References],
+    stream: Stream,
+    *,
+    committee: Committee | None = None,
+    overlap: int,
+    unknown_rate: float,
+) -> tuple[Confidence, Committee | None]:
     """Learn from references that are judged by those of another time.
 
     Parameters
     ----------
-    references : References
+    experts : sequence of References
+        One, or those of the committee; all have the same references.
     stream : Stream
         The training stream.
+    committee : Committee, optional
+        How several experts are weighted. Where it was not judged, it gets its typical distances
+        and its power from the references.
     overlap : int
         How many steps a prediction depends on.
     unknown_rate : float
         The rate of false alarms among windows like the references.
     """
-    codes, start, width = references.codes, references.windows.start, references.windows.width
+    widest = max(experts, key=lambda expert: expert.windows.width)
+    codes, start, width = widest.codes, widest.windows.start, widest.windows.width
     judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
     exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
-    nearest = references.by_class.query(references.embedded(judged), exclude=exclude)
+    of_experts = [one.by_class.query(one.embedded(judged), exclude=exclude) for one in experts]
     blocks = time_blocks(start, codes, 2 * width)[judged]
+    if committee is None:
+        nearest = of_experts[0]
+        calibration = fit_calibration(nearest, codes[judged], blocks)
+    else:
+        committee = committee.with_typical(of_experts)
+        nearest = committee.combine(of_experts)
+        calibration = Calibration(committee.beta, 1.0, soft=0.0)
+        if np.isnan(committee.beta):
+            calibration = fit_calibration(nearest, codes[judged], blocks, soft=0.0)
+            committee = replace(committee, beta=calibration.beta)
     distance = least_distance(nearest)
     distance = distance[np.isfinite(distance)]
-    return Confidence(
-        fit_calibration(nearest, codes[judged], blocks),
+    confidence = Confidence(
+        calibration,
         learn_state_filter(
-            _codes_of_steps(stream, references),
+            _codes_of_steps(stream, widest),
             _segment_starts(stream),
-            len(references.classes),
+            len(widest.classes),
             overlap,
         ),
         fit_threshold(nearest, unknown_rate, blocks),
         float(distance.max()) if len(distance) else np.nan,
     )
+    return confidence, committee
 
 
 def _codes_of_steps(stream: Stream, references: References) -> Ints:
@@ -176,10 +198,13 @@ class Calibration:
         How fast the probability falls with the distance.
     typical : float
         The median distance to the nearest reference.
+    soft : float
+        What is added to a distance in these units; 0 for a committee's, which have it in them.
     """
 
     beta: float
     typical: float
+    soft: float = SOFT
 
     def proba(self, nearest: Floats) -> Floats:
         """The probability of each state, shape (T, S); NaN where there are no distances.
@@ -190,12 +215,14 @@ class Calibration:
         nearest = np.asarray(nearest, dtype=np.float64)
         result = np.full(nearest.shape, np.nan)
         known = ~np.isnan(nearest).any(axis=1) & np.isfinite(nearest).any(axis=1)
-        weights = np.exp(-self.beta * _excess(nearest[known], self.typical))
+        weights = np.exp(-self.beta * _excess(nearest[known], self.typical, self.soft))
         result[known] = weights / weights.sum(axis=1, keepdims=True)
         return result
 
 
-def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) -> Calibration:
+def fit_calibration(
+    nearest: Floats, codes: Ints, blocks: Ints | None = None, *, soft: float = SOFT
+) -> Calibration:
     """Fit β by the least log loss on held-out training windows.
 
     Parameters
@@ -226,12 +253,12 @@ def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) ->
         )
     own = nearest[np.arange(len(codes)), codes]
     use = np.isfinite(own) & ~np.isnan(nearest).any(axis=1)
-    typical = _typical(nearest[use])
+    typical = typical_distance(nearest[use])
     if not use.any():  # nothing to learn from: hardly a preference
-        return Calibration(float(np.exp(LOG_BETA[0])), typical)
+        return Calibration(float(np.exp(LOG_BETA[0])), typical, soft)
     n_blocks = int(use.sum()) if blocks is None else len(np.unique(blocks[use]))
     smoothing = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
-    excess = _excess(nearest[use], typical)
+    excess = _excess(nearest[use], typical, soft)
     there = np.isfinite(excess)
     # Expected excess under the targets: the own state, and a little of every state that is there.
     everywhere = np.where(there, excess, 0.0).sum(axis=1) / there.sum(axis=1)
@@ -243,25 +270,15 @@ def fit_calibration(nearest: Floats, codes: Ints, blocks: Ints | None = None) ->
         return float((beta * target + np.log(np.exp(-beta * excess).sum(axis=1))).mean())
 
     found = minimize_scalar(loss, bounds=LOG_BETA, method="bounded", options={"xatol": 1e-4})
-    return Calibration(float(np.exp(found.x)), typical)
+    return Calibration(float(np.exp(found.x)), typical, soft)
 
 
-def _excess(nearest: Floats, typical: float) -> Floats:
+def _excess(nearest: Floats, typical: float, soft: float) -> Floats:
     """By how much the logarithm of each distance exceeds the row's least, softened near 0."""
     # In units of the typical distance, so that no scale of the data is too small or too large.
-    logarithm = np.log(nearest / typical + SOFT)
+    logarithm = np.log(nearest / typical + soft)
     excess: Floats = logarithm - logarithm.min(axis=1, keepdims=True, initial=np.inf)
     return excess
-
-
-def _typical(nearest: Floats) -> float:
-    """The median least distance; where that is 0, the median of all positive distances."""
-    if len(nearest):
-        least = float(np.median(nearest.min(axis=1)))
-        if least > 0:
-            return least
-    positive = nearest[np.isfinite(nearest) & (nearest > 0)]
-    return float(np.median(positive)) if len(positive) else 1.0
 
 
 # Unknown states

@@ -1,4 +1,4 @@
-"""The settings of a classifier before it learns: given as parameters, or chosen from the stream."""
+"""The settings of a classifier before it learns: one expert, or the experts of a committee."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..features.lifts import Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
-from .selection import MOST_IN_FIT, Selection, learn_metric, select
+from .committee import Design, default_experts
 
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
 
@@ -30,9 +30,9 @@ class Setup:
     lift : Lift
     whiten : bool
     n_neighbors : int
-    metric : unfitted estimator, or None
-        None is the Euclidean distance, or the metric of ``selection``.
-    selection : Selection or None
+    metric : unfitted estimator, or None for the Euclidean distance
+    designs : tuple of Design
+        The experts of a committee; then lift, whitening and metric are theirs.
     """
 
     width: int
@@ -40,12 +40,10 @@ class Setup:
     whiten: bool
     n_neighbors: int
     metric: Any = None
-    selection: Selection | None = None
+    designs: tuple[Design, ...] = ()
 
     def fit_metric(self, windows: Windows) -> Any:
         """Learn the metric from labelled windows of features; None is the Euclidean distance."""
-        if self.selection is not None:
-            return learn_metric(self.selection.choice, windows, MOST_IN_FIT)
         if self.metric is None:
             return None
         metric = clone(self.metric)
@@ -68,7 +66,7 @@ def set_up(
     unknown_rate: float,
     budget: float,
 ) -> Setup:
-    """Check the parameters of a classifier, and choose from the stream what they leave open.
+    """Check the parameters of a classifier, and lay out its experts.
 
     Raises
     ------
@@ -94,13 +92,16 @@ def set_up(
         )
     is_auto = is_name and metric == "auto"
     if is_auto and (lift is not None or whiten):
-        raise InputError('metric="auto" chooses lift and whitening itself; leave them out')
+        raise InputError('metric="auto" has lifts and whitening of its own; leave them out')
+    if is_auto and n_neighbors not in (None, 1):
+        raise InputError(
+            f'metric="auto" compares the nearest reference of each state; for {n_neighbors} '
+            'neighbours give one metric, such as metric="mlat"'
+        )
     _check_states(stream, width)
     if is_auto:
-        selection = select(stream, width, reach=reach, scale=scale, budget=budget)
-        choice = selection.choice
-        k = choice.n_neighbors if n_neighbors is None else n_neighbors
-        return Setup(choice.width, choice.make_lift(), choice.whiten, int(k), selection=selection)
+        designs = tuple(default_experts(stream, width))
+        return Setup(width, Lift(), False, 1, designs=designs)
     if is_name:
         metric = None if metric == "euclidean" else NAMED[metric]()
     lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()

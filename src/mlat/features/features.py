@@ -68,6 +68,12 @@ class Features:
     lifted: Scaling
     mixing: Floats | None
 
+    @classmethod
+    def none(cls, n_channels: int) -> Features:
+        """That changes nothing."""
+        scaling = Scaling.none(n_channels)
+        return cls(scaling, Lift(), scaling, None)
+
     @property
     def n_features(self) -> int:
         return len(self.lifted.mean)
@@ -97,6 +103,32 @@ class Features:
     def __call__(self, stream: Stream) -> Floats:
         """The features of each step, shape (T, d')."""
         return self.mix(self.plain(stream))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What one of several experts sees of the features that all of them share.
+
+    Attributes
+    ----------
+    columns : array of shape (d_v,), optional
+        Which features; default all.
+    mixing : array of shape (d_v, d_v), optional
+        Their whitening, or None.
+    """
+
+    columns: Ints | None = None
+    mixing: Floats | None = None
+
+    def __call__(self, features: Floats) -> Floats:
+        """From shared features (T, d') to what the expert's metric sees, (T, d_v)."""
+        if self.columns is not None:
+            features = np.ascontiguousarray(features[..., self.columns])
+        return features if self._product is None else self._product(features)
+
+    @cached_property
+    def _product(self) -> Product | None:
+        return None if self.mixing is None else Product(self.mixing)
 
 
 @dataclass(frozen=True, eq=False)

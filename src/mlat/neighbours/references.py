@@ -17,7 +17,7 @@ import numpy as np
 from .. import progress
 from ..checks import Bools, Floats, Ints
 from ..errors import InputError
-from ..features.features import Features
+from ..features.features import Features, View
 from ..metric.estimators import Embedding, MarginMetric
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
@@ -40,10 +40,12 @@ class References:
     plain : array of shape (T, d'), optional
         The features of the references' steps before whitening, NaN elsewhere; default computed
         from ``windows``.
+    view : View, optional
+        What the metric sees of the features, where it is not all of them.
 
     Attributes
     ----------
-    windows, features, metric, plain
+    windows, features, metric, plain, view
         As given.
     classes : array of shape (S,)
         The states.
@@ -54,9 +56,15 @@ class References:
     """
 
     def __init__(
-        self, windows: Windows, features: Features, metric: Any, plain: Floats | None = None
+        self,
+        windows: Windows,
+        features: Features,
+        metric: Any,
+        plain: Floats | None = None,
+        view: View | None = None,
     ) -> None:
         self.windows, self.features, self.metric = windows, features, metric
+        self.view = View() if view is None else view
         self.plain = features.of_runs(windows) if plain is None else plain
         self.classes, codes = np.unique(windows.y, return_inverse=True)
         self.codes = codes.astype(np.int64, copy=False)
@@ -86,7 +94,7 @@ class References:
     @cached_property
     def n_dimensions(self) -> int:
         """Of the learned space, r."""
-        return int(self.embed(self.features.mix(self[:1])).shape[1])
+        return int(self.embed(self.view(self.features.mix(self[:1]))).shape[1])
 
     def embedded(self, rows: Ints | slice = ALL) -> Floats:
         """Some references in the learned space, shape (n, r): computed, not kept."""
@@ -99,34 +107,42 @@ class References:
         """The same, a block at a time: its positions among the rows, and its points."""
         return self.embed_steps(self.features.mix(self.plain), self.windows.start[rows])
 
-    def embed_steps(self, seen: Floats, start: Ints) -> Iterator[tuple[slice, Floats]]:
-        """Windows over steps (T, d') of what the metric sees, by where they start, in blocks."""
-        windows = self._windows_over(seen)
+    def embed_steps(self, features: Floats, start: Ints) -> Iterator[tuple[slice, Floats]]:
+        """Windows over steps (T, d') of features, by where they start, in blocks."""
+        windows = self._windows_over(self.view(features))
         for begin in range(0, len(start), BLOCK):
             block = slice(begin, begin + BLOCK)
             yield block, self.embed(windows[start[block]])
 
-    def neighbours(self, stream: Stream, k: int) -> tuple[Floats, Ints]:
+    def neighbours(
+        self, stream: Stream, k: int, features: Floats | None = None
+    ) -> tuple[Floats, Ints]:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
-        for ends, Z in self._embed_stream(stream):
+        for ends, Z in self._embed_stream(stream, features):
             distances[ends], rows[ends] = self.nearest.query(Z, k)
         return distances, rows
 
-    def class_distances(self, stream: Stream) -> Floats:
-        """The distance to the nearest of each state, shape (T, S); NaN without a window."""
+    def class_distances(self, stream: Stream, features: Floats | None = None) -> Floats:
+        """The distance to the nearest of each state, shape (T, S); NaN without a window.
+
+        ``features`` (T, d') are those of the stream, where they are known already.
+        """
         nearest = np.full((len(stream), len(self.classes)), np.nan)
-        for ends, Z in self._embed_stream(stream):
+        for ends, Z in self._embed_stream(stream, features):
             nearest[ends] = self.by_class.query(Z)
         return nearest
 
-    def _embed_stream(self, stream: Stream) -> Iterator[tuple[Ints, Floats]]:
+    def _embed_stream(
+        self, stream: Stream, features: Floats | None = None
+    ) -> Iterator[tuple[Ints, Floats]]:
         """The steps at which windows end, and the windows in the learned space, in blocks."""
+        features = self.features(stream) if features is None else features
         width = self.windows.width
         start = sliding_windows(stream, width, labelled=False).start
         n_blocks = -(-len(start) // BLOCK)
-        for i, (block, Z) in enumerate(self.embed_steps(self.features(stream), start)):
+        for i, (block, Z) in enumerate(self.embed_steps(features, start)):
             progress.report("neighbours", i + 1, n_blocks, {})
             yield start[block] + width - 1, Z
 

@@ -19,7 +19,7 @@ from ...classifier.classifier import StreamClassifier
 from ...classifier.state_filter import Belief, StateFilter, filter_proba
 from ...errors import InputError
 from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
-from ..search.incremental import IncrementalResult, IncrementalSearch, IncrementalState
+from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
 from .missing import Held, Settled, pieces, settle
 from .options import LiveOptions
@@ -256,7 +256,7 @@ class StepClassifier:
         )
         self.exact = ExactSearch(clf)
         self.limit = _limit(clf, options.far)
-        self._incremental = _incremental_search(clf, options, self.limit)
+        self._incremental = _incremental_searches(clf, options, self.limit)
         self.search = "exact" if self._incremental is None else "incremental"
 
     def begin(self, why: str) -> Segment:
@@ -274,7 +274,7 @@ class StepClassifier:
         """An empty array of windows, of shape (0, w, d')."""
         return np.empty((0, self._width, self._features.n_features))
 
-    def start_incremental(self) -> IncrementalState | None:
+    def start_incremental(self) -> States | None:
         return None if self._incremental is None else self._incremental.start()
 
     def last_windows(self, segment: Segment, n: int) -> Floats:
@@ -363,47 +363,20 @@ class StepClassifier:
         seen = features.mix(features.lifted(lifted))
         n_filling = min(max(0, w - 1 - segment.length), len(values))
         joined = np.concatenate([segment.features, seen])
-        result = None
+        results = None
         if self._incremental is not None and state.incremental is not None:
-            result = self._incremental.push(state.incremental, seen)
+            results = self._incremental.push(state.incremental, seen)
         decision = None
         if len(values) > n_filling:
             windows = _windows(joined[-(len(values) - n_filling + w - 1) :], w)
-            if result is None:
+            if self._incremental is None or results is None:
                 decision = self.exact.decide(windows, state.taught)
             else:
-                decision = self._decide_incremental(result, windows, state.taught)
+                decision = self._incremental.decide(results, windows, self.exact, state.taught)
         raw = _last(np.concatenate([segment.raw, values]), w)
         length = segment.length + len(values)
         state.segment = Segment(lift, _last(joined, self._kept), raw, length, segment.why)
         return n_filling, decision
-
-    def _decide_incremental(
-        self, result: IncrementalResult, windows: Floats, taught: TaughtReferences
-    ) -> Decision:
-        """The decision on the last windows (n, w, d') of a result, with taught ones added."""
-        n = len(windows)
-        nearest, rows = result.nearest[-n:], result.rows[-n:]
-        if not len(taught):
-            codes, neighbours = result.codes[-n:], result.neighbours[-n:]
-            proba = self.exact.proba(nearest, neighbours)
-            return Decision(codes, proba, result.distances[-n:, 0], neighbours)
-        if self.exact.n_neighbors > 1:
-            return self.exact.decide(windows, taught)
-        centred = self.exact.centred(self.exact.embed(windows))
-        nearest, rows = taught.nearer(centred, nearest, rows, len(self.exact))
-        decision = self.exact.decide_nearest(nearest, rows)
-        # Squared distances to references are known up to the bound: where that does not separate
-        # the nearest state from the next, or far from near, the window is compared exactly.
-        squared = np.sort(nearest**2, axis=1)
-        doubt = squared[:, 1] - squared[:, 0] <= 2 * result.bound[-n:]
-        if np.isfinite(self.limit):
-            doubt |= np.abs(squared[:, 0] - self.limit**2) <= 2 * result.bound[-n:]
-        if doubt.any():
-            exact = self.exact.decide(windows[doubt], taught)
-            decision.codes[doubt], decision.proba[doubt] = exact.codes, exact.proba
-            decision.distance[doubt], decision.rows[doubt] = exact.distance, exact.rows
-        return decision
 
     def _filter(
         self,
@@ -480,23 +453,23 @@ def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> list[Any]:
     return entries[accepted].tolist()
 
 
-def _incremental_search(
+def _incremental_searches(
     clf: StreamClassifier, options: LiveOptions, limit: float
-) -> IncrementalSearch | None:
-    """The incremental search, where it is chosen or cheaper; None for the exact one."""
+) -> ExpertSearches | None:
+    """The incremental searches, where they are chosen or cheaper; None for the exact ones."""
     # The filter uses the probability of each state, which the incremental search knows up to its
     # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly.
     if options.search == "exact" or (options.search == "auto" and options.filtered):
         return None
-    search = IncrementalSearch.of(clf, anchor=options.anchor, cuts=[limit])
-    if options.search == "incremental" and search is None:
+    searches = ExpertSearches.of(clf, anchor=options.anchor, limit=limit)
+    if options.search == "incremental" and searches is None:
         raise InputError(
             "the incremental search needs a Toeplitz metric and every window as a reference "
             '(step=1); leave search out, or give search="exact"'
         )
-    if search is not None and options.search == "auto" and not search.cheaper():
+    if searches is not None and options.search == "auto" and not searches.cheaper():
         return None
-    return search
+    return searches
 
 
 def _limit(clf: StreamClassifier, far: float | None) -> float:

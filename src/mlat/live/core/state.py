@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,9 @@ from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
 from ...errors import InputError
 from ...features.lifts import LiftState
+from ...neighbours.references import References
 from ..search.exact import TaughtReferences, check_state
+from ..search.experts import States
 from ..search.incremental import IncrementalState
 from .dead_channels import Still
 from .missing import Held
@@ -88,8 +91,8 @@ class LiveState:
     counters : Counters
     warnings : list of str
         Each is given once.
-    incremental : IncrementalState or None
-        The running sums of the incremental search, where it is used.
+    incremental : tuple of IncrementalState, or None
+        The running sums of each expert's incremental search, where it is used.
     """
 
     made_by: Fingerprint
@@ -102,7 +105,7 @@ class LiveState:
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     warnings: list[str] = field(default_factory=list)
-    incremental: IncrementalState | None = None
+    incremental: States | None = None
 
     def copy(self) -> LiveState:
         """An independent copy. Arrays that are replaced and never written are shared."""
@@ -118,7 +121,7 @@ class LiveState:
             [*self.times],
             self.counters.copy(),
             [*self.warnings],
-            None if self.incremental is None else self.incremental.copy(),
+            None if self.incremental is None else tuple(one.copy() for one in self.incremental),
         )
 
     def to_bytes(self) -> bytes:
@@ -213,7 +216,9 @@ def fingerprint_of(clf: StreamClassifier) -> str:
         *[features.lifted.mean, features.lifted.scale],
         *([] if features.mixing is None else [features.mixing]),
         *needed_steps(clf.windows_, between=lift.memory > 0),
-        *[clf.references_.codes, _metric_array(clf)],
+        clf.references_.codes,
+        *[array for expert in clf.experts_ for array in _expert_arrays(expert)],
+        *([] if clf.committee_ is None else clf.committee_.powers),
         *[confidence.calibration.beta, confidence.calibration.typical],
         *[confidence.state_filter.transition, confidence.state_filter.tempering],
         *[confidence.threshold, confidence.farthest],
@@ -223,14 +228,17 @@ def fingerprint_of(clf: StreamClassifier) -> str:
     return digest.hexdigest()
 
 
-def _metric_array(clf: StreamClassifier) -> Any:
-    metric = clf.metric_
+def _expert_arrays(expert: References) -> Iterator[Any]:
+    """What an expert has of its own, but for what is computed from it."""
+    view, metric = expert.view, expert.metric
+    yield from (array for array in (view.columns, view.mixing) if array is not None)
     if metric is None:
-        return 0.0
-    if hasattr(metric, "taps_"):
-        return metric.taps_
-    # For a metric that no file can hold: the references in its space.
-    return metric.components_ if hasattr(metric, "components_") else clf.references_.embedded()
+        yield 0.0
+    elif hasattr(metric, "taps_"):
+        yield metric.taps_
+    else:
+        # For a metric that no file can hold: the references in its space.
+        yield metric.components_ if hasattr(metric, "components_") else expert.embedded()
 
 
 def _bytes_of(array: NDArray[Any]) -> bytes:
@@ -280,9 +288,15 @@ def _arrays(state: LiveState) -> Arrays:
         "times": np.array(state.times, dtype=np.float64),
     }
     if state.incremental is not None:
-        sums = state.incremental.to_arrays()
-        arrays |= {INCREMENTAL + name: array for name, array in sums.items()}
+        for number, of_expert in enumerate(state.incremental):
+            prefix = _prefix(number)
+            arrays |= {prefix + name: array for name, array in of_expert.to_arrays().items()}
     return arrays
+
+
+def _prefix(expert: int) -> str:
+    """Of the names of an expert's arrays; that of the first is as it was with one expert."""
+    return f"expert{expert}.{INCREMENTAL}" if expert else INCREMENTAL
 
 
 def _header(data: bytes) -> dict[str, Any]:
@@ -362,8 +376,12 @@ def _rebuild(
     )
     incremental = None
     if blank.incremental is not None:
-        incremental = IncrementalState.from_arrays(
-            {n.removeprefix(INCREMENTAL): a for n, a in arrays.items() if n.startswith(INCREMENTAL)}
+        prefixes = [_prefix(number) for number in range(len(blank.incremental))]
+        incremental = tuple(
+            IncrementalState.from_arrays(
+                {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            )
+            for prefix in prefixes
         )
     return LiveState(
         blank.made_by,

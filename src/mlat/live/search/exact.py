@@ -6,6 +6,7 @@ since they are few and change.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from ...classifier.classifier import StreamClassifier
 from ...compiled import jit
 from ...errors import InputError
 from ...fixed_order import LANES
+from ...neighbours.references import References
 from ...neighbours.votes import vote
 
 
@@ -32,7 +34,8 @@ class Decision:
     distance : array of shape (n,)
         To the nearest reference.
     rows : array of shape (n, k)
-        The nearest references; taught ones come after the others.
+        The nearest references, taught ones after the others: the k nearest, or those of the
+        decided state that are nearest to each of k experts.
     """
 
     codes: Ints
@@ -45,48 +48,68 @@ class ExactSearch:
     """The references of a fitted classifier; its distances are those of ``predict``."""
 
     def __init__(self, clf: StreamClassifier) -> None:
+        self.experts, self.committee = clf.experts_, clf.committee_
         self._references = clf.references_
         self._codes = clf.references_.codes
         self._n_classes = len(clf.classes_)
-        _ = self._references.by_class  # built now: the first step does not wait for it
+        for expert in self.experts:
+            _ = expert.by_class  # built now: the first step does not wait for it
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
 
     def __len__(self) -> int:
         return len(self._references)
 
-    def embed(self, windows: Floats) -> Floats:
-        """Windows (n, w, d') of features in the learned space, (n, r)."""
-        if not len(windows):  # which not every transformer takes
-            return np.empty((0, self._references.n_dimensions))
-        return np.asarray(self._references.embed(windows))
+    def centred(self, windows: Floats) -> list[Floats]:
+        """Windows (n, w, d') of features in each expert's space, less its references' mean."""
+        return [self._embed(expert, windows) - expert.nearest.mean for expert in self.experts]
 
-    def centred(self, Z: Floats) -> Floats:
-        """Windows (n, r) in the learned space, less the references' mean."""
-        return Z - self._references.nearest.mean
+    def _embed(self, expert: References, windows: Floats) -> Floats:
+        if not len(windows):  # which not every transformer takes
+            return np.empty((0, expert.n_dimensions))
+        seen = expert.view(windows[:, windows.shape[1] - expert.windows.width :])
+        return np.asarray(expert.embed(seen))
 
     def decide(self, windows: Floats, taught: TaughtReferences) -> Decision:
         """The decision on windows (n, w, d') of features."""
-        Z = self.embed(windows)
-        if self.n_neighbors == 1:
-            nearest, rows = self._references.by_class.query_rows(Z)
+        if self.n_neighbors > 1:
+            return self._vote(windows, taught)
+        found = []
+        for number, expert in enumerate(self.experts):
+            Z = self._embed(expert, windows)
+            nearest, rows = expert.by_class.query_rows(Z)
             if len(taught):
-                nearest, rows = taught.nearer(self.centred(Z), nearest, rows, len(self))
-            return self.decide_nearest(nearest, rows)
+                centred = Z - expert.nearest.mean
+                nearest, rows = taught.nearer(number, centred, nearest, rows, len(self))
+            found.append((nearest, rows))
+        return self.decide_nearest([one[0] for one in found], [one[1] for one in found])
+
+    def _vote(self, windows: Floats, taught: TaughtReferences) -> Decision:
+        Z = self._embed(self._references, windows)
         distances, rows = self._references.nearest.query(Z, self.n_neighbors)
         codes = self._codes
         if len(taught):
-            distances, rows = taught.among(self.centred(Z), distances, rows, len(self))
+            centred = Z - self._references.nearest.mean
+            distances, rows = taught.among(centred, distances, rows, len(self))
             codes = np.concatenate([codes, taught.codes])
         voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
         return Decision(voted, proba, distances[:, 0], rows)
 
-    def decide_nearest(self, nearest: Floats, rows: Ints) -> Decision:
-        """The decision from distances (n, S) to the nearest of each state and their rows (n, S)."""
-        codes = nearest.argmin(axis=1)
+    def combine(self, nearest: Sequence[Floats]) -> Floats:
+        """The distances (n, S) by which the state is decided, from those of each expert."""
+        return nearest[0] if self.committee is None else self.committee.combine(nearest)
+
+    def decide_nearest(self, nearest: Sequence[Floats], rows: Sequence[Ints]) -> Decision:
+        """The decision from each expert's distances (n, S) to the nearest of each state.
+
+        ``rows`` (n, S) are these references; the decision has those of the decided state.
+        """
+        combined = self.combine(nearest)
+        codes = combined.argmin(axis=1)
         chosen = np.arange(len(codes)), codes
-        proba = self._calibration.proba(nearest)
-        return Decision(codes, proba, nearest[chosen], rows[chosen][:, None])
+        proba = self._calibration.proba(combined)
+        neighbours = np.stack([of_expert[chosen] for of_expert in rows], axis=1)
+        return Decision(codes, proba, combined[chosen], neighbours)
 
     def proba(self, nearest: Floats, rows: Ints) -> Floats:
         """The probability of each state, from (n, S) distances or from (n, k) neighbours."""
@@ -96,11 +119,11 @@ class ExactSearch:
 
     def teach(self, names: tuple[str | int, ...], codes: Ints, windows: Floats) -> TaughtReferences:
         """Windows (m, w, d') of the states ``codes`` (m,), prepared to be compared."""
-        centred = self.centred(self.embed(windows))
-        columns = np.pad(centred.T, [(0, 0), (0, -len(centred) % LANES)])
-        return TaughtReferences(
-            names, windows, codes.astype(np.int64), np.ascontiguousarray(columns)
+        columns = tuple(
+            np.ascontiguousarray(np.pad(centred.T, [(0, 0), (0, -len(centred) % LANES)]))
+            for centred in self.centred(windows)
         )
+        return TaughtReferences(names, windows, codes.astype(np.int64), columns)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,32 +138,34 @@ class TaughtReferences:
         Of features.
     codes : array of shape (m,)
         Their states: those of the model, then ``names``.
-    columns : array of shape (r, m')
-        The windows in the learned space, less the references' mean, side by side so that all are
-        compared at once. Padded to whole vectors, so that each sum has the same order.
+    columns : tuple of arrays of shape (r, m')
+        The windows in the learned space of each expert, less its references' mean, side by side so
+        that all are compared at once. Padded to whole vectors, so that each sum has the same order.
     """
 
     names: tuple[str | int, ...]
     windows: Floats
     codes: Ints
-    columns: Floats
+    columns: tuple[Floats, ...]
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def squared(self, centred: Floats) -> Floats:
-        """Squared distances (n, m) of windows (n, r) in the learned space, less the same mean."""
-        squared = np.zeros((len(centred), self.columns.shape[1]))
-        _squared(np.ascontiguousarray(centred), self.columns, squared)
+    def squared(self, expert: int, centred: Floats) -> Floats:
+        """Squared distances (n, m) of windows (n, r) in an expert's space, less the same mean."""
+        columns = self.columns[expert]
+        squared = np.zeros((len(centred), columns.shape[1]))
+        _squared(np.ascontiguousarray(centred), columns, squared)
         return squared[:, : len(self)]
 
     def nearer(
-        self, centred: Floats, nearest: Floats, rows: Ints, n_references: int
+        self, expert: int, centred: Floats, nearest: Floats, rows: Ints, n_references: int
     ) -> tuple[Floats, Ints]:
         """Distances to the nearest of each state and their rows, references and taught together.
 
         Parameters
         ----------
+        expert : int
         centred : array of shape (n, r)
         nearest, rows : arrays of shape (n, S)
             Of the references alone.
@@ -151,7 +176,7 @@ class TaughtReferences:
         both = np.full((n, n_old + len(self.names)), np.inf)
         at = np.full(both.shape, -1, np.int64)
         both[:, :n_old], at[:, :n_old] = nearest, rows
-        distances = np.sqrt(self.squared(centred))
+        distances = np.sqrt(self.squared(expert, centred))
         for code in np.unique(self.codes):
             columns = np.flatnonzero(self.codes == code)
             column = columns[distances[:, columns].argmin(axis=1)]
@@ -166,7 +191,7 @@ class TaughtReferences:
     ) -> tuple[Floats, Ints]:
         """The k nearest of the references' (n, k) nearest and all taught windows, nearest first."""
         k = distances.shape[1]
-        both = np.concatenate([distances, np.sqrt(self.squared(centred))], axis=1)
+        both = np.concatenate([distances, np.sqrt(self.squared(0, centred))], axis=1)
         taught = np.broadcast_to(n_references + np.arange(len(self)), (len(rows), len(self)))
         every = np.concatenate([rows, taught], axis=1)
         # Stable: in a tie a reference comes first, then the older.

@@ -52,10 +52,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Bools, Floats, Ints, check_whole
-from ...classifier.classifier import StreamClassifier
 from ...compiled import jit
 from ...errors import InputError
 from ...metric import toeplitz
+from ...neighbours.references import References
 from ...neighbours.votes import vote
 
 ANCHOR = 64
@@ -149,7 +149,7 @@ class IncrementalResult:
 
 
 class IncrementalSearch:
-    """The references of a classifier, prepared for live streams; made by :meth:`of`.
+    """The references of an expert, prepared for live streams; made by :meth:`of`.
 
     Attributes
     ----------
@@ -159,49 +159,62 @@ class IncrementalSearch:
     """
 
     def __init__(
-        self, clf: StreamClassifier, metric: ToeplitzMetric, references: PreparedReferences
+        self,
+        expert: References,
+        n_neighbors: int,
+        metric: ToeplitzMetric,
+        references: PreparedReferences,
     ) -> None:
         self.references = references
-        self.n_neighbors = clf.n_neighbors_
-        self.n_classes = len(clf.classes_)
-        self._metric, self._exact = metric, ExactAnswer(clf)
+        self.n_neighbors = n_neighbors
+        self.n_classes = len(expert.classes)
+        self._metric, self._exact = metric, ExactAnswer(expert)
 
     @classmethod
     def of(
-        cls, clf: StreamClassifier, *, anchor: int = ANCHOR, cuts: Sequence[float] | None = None
+        cls,
+        expert: References,
+        *,
+        n_neighbors: int = 1,
+        anchor: int = ANCHOR,
+        cuts: Sequence[float] = (),
     ) -> IncrementalSearch | None:
-        """For a fitted classifier; None where the metric is not Toeplitz or ``step`` is not 1.
+        """For an expert of a fitted classifier.
+
+        None where its metric is not Toeplitz, or where not every window is a reference.
 
         Parameters
         ----------
-        clf : StreamClassifier
+        expert : References
+        n_neighbors : int
         anchor : int
             Each running sum starts again from a direct value after at most this many steps, or
             four widths where that is more.
-        cuts : sequence of float, optional
+        cuts : sequence of float
             Distances to the nearest reference beyond which something else is decided: windows
-            near them are compared exactly, too. Default the threshold of the classifier.
+            near them are compared exactly, too.
         """
         check_whole(anchor, "anchor")
-        windows, width = clf.windows_, clf.width_
+        windows, width = expert.windows, expert.windows.width
         order = np.lexsort((windows.start, windows.run))
         same = np.diff(windows.run[order]) == 0
         if (np.diff(windows.start[order])[same] != 1).any():
             return None
-        metric = toeplitz_metric(clf.metric_, width, clf.features_.n_features)
+        seen = expert.view(expert.features.mix(expert.plain))
+        metric = toeplitz_metric(expert.metric, width, seen.shape[1])
         if metric is None:
             return None
         references = prepare(
-            clf.features_.mix(clf.reference_features_),
+            seen,
             windows.start,
             windows.run,
-            np.asarray(clf.references_.codes, dtype=np.int64),
+            np.asarray(expert.codes, dtype=np.int64),
             width,
             metric,
             max(int(anchor), PERIOD_PER_WIDTH * width),
-            (clf.confidence_.threshold,) if cuts is None else cuts,
+            cuts,
         )
-        return cls(clf, metric, references)
+        return cls(expert, n_neighbors, metric, references)
 
     @property
     def operations(self) -> dict[str, float]:
@@ -289,6 +302,10 @@ class IncrementalSearch:
         _push_rows(seen, owner, present, *arrays, self.references, found)
         return found
 
+    def by_state(self, window: Floats) -> tuple[Floats, Ints]:
+        """Distances (S,) of a window (w, d') as ``predict`` has them, and their rows (S,)."""
+        return self._exact.by_state(window)
+
     def settle(self, found: Found, window: Callable[[int], Floats]) -> IncrementalResult:
         """Compare exactly where the bound does not decide; ``window(i)`` is that of row i."""
         exact = found.status == UNDECIDED
@@ -326,9 +343,9 @@ class ExactAnswer:
     those that matter are among them.
     """
 
-    def __init__(self, clf: StreamClassifier) -> None:
-        self._references, self._codes = clf.references_, clf.references_.codes
-        self.n_classes = len(clf.classes_)
+    def __init__(self, expert: References) -> None:
+        self._references, self._codes = expert, expert.codes
+        self.n_classes = len(expert.classes)
         self._place = np.empty(len(self._codes), np.int64)  # of each row, state by state
         self._place[self._references.nearest.rows] = np.arange(len(self._codes))
 

@@ -20,7 +20,8 @@ from ...compiled import jit
 from ...errors import InputError
 from ...features.features import Features
 from ...features.lifts import MAP_OF, running_statistics
-from .incremental import ANCHOR, IncrementalResult, IncrementalSearch, IncrementalState
+from .experts import ExpertSearches, States
+from .incremental import ANCHOR, IncrementalResult, IncrementalState
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,9 +87,9 @@ class Many:
 
     Attributes
     ----------
-    search : IncrementalSearch
-    state : IncrementalState
-        Of all streams.
+    experts : ExpertSearches
+    states : tuple of IncrementalState
+        Of all streams, for each expert.
 
     Examples
     --------
@@ -105,15 +106,15 @@ class Many:
 
     def __init__(self, clf: StreamClassifier, n_streams: int, *, anchor: int = ANCHOR) -> None:
         check_whole(n_streams, "n_streams")
-        search = IncrementalSearch.of(clf, anchor=anchor)
-        if search is None:
+        experts = ExpertSearches.of(clf, anchor=anchor)
+        if experts is None:
             raise InputError(
                 "many streams at once need a metric that is exactly Toeplitz (MLAT's filter, or "
                 "Euclidean) and every window as a reference (step=1)"
             )
-        self.clf, self.search, self.n_streams = clf, search, int(n_streams)
+        self.clf, self.experts, self.n_streams = clf, experts, int(n_streams)
         self._features = ManyFeatures(clf.features_, len(clf.channels_))
-        self.state: IncrementalState = search.start(self.n_streams)
+        self.states: States = experts.start(self.n_streams)
         self._lifts: LiftStates = self._features.start(self.n_streams)
 
     @property
@@ -121,7 +122,7 @@ class Many:
         """The memory of a stream, besides the references that all share."""
         lifts = self._lifts
         lifted = lifts.ring.nbytes + lifts.sums.nbytes + lifts.count.nbytes
-        return -(-(self.state.nbytes + lifted) // self.n_streams)
+        return -(-(sum(state.nbytes for state in self.states) + lifted) // self.n_streams)
 
     def push(
         self, values: ArrayLike, present: ArrayLike | None = None
@@ -170,26 +171,24 @@ class Many:
             raise InputError(f"present must be {self.n_streams} truth values, not {there!r}")
         broken = there & np.isnan(steps).any(axis=1)
         whole = there & ~broken
-        seen = np.zeros((self.n_streams, self.search.references.n_features))
+        features = np.zeros((self.n_streams, self.clf.features_.n_features))
         owner = np.flatnonzero(whole)
-        seen[owner] = self._features.push(self._lifts, steps[owner], owner)
+        features[owner] = self._features.push(self._lifts, steps[owner], owner)
         for array in (self._lifts.ring, self._lifts.sums, self._lifts.count):
             array[broken] = 0
         rows = np.arange(self.n_streams) if present is None else np.flatnonzero(there)
-        found = self.search.push_rows(self.state, seen[rows], rows, whole[rows])
-        width = self.search.references.width
-
-        def window(i: int) -> Floats:
-            stream = rows[i]
-            return np.roll(self.state.ring[stream], -(self.state.count[stream] % width), axis=0)
-
-        result = self.search.settle(found, window)
+        result = self.experts.push_many(self.states, features[rows], rows, whole[rows])
         return result if len(rows) == self.n_streams else _spread(result, rows, self.n_streams)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays of the state, for a snapshot."""
         lifts = self._lifts
-        return self.state.to_arrays() | {
+        arrays = {
+            _name(number, name): array
+            for number, state in enumerate(self.states)
+            for name, array in state.to_arrays().items()
+        }
+        return arrays | {
             "lift_ring": lifts.ring.copy(),
             "lift_sums": lifts.sums.copy(),
             "lift_count": lifts.count.copy(),
@@ -205,12 +204,20 @@ class Many:
                     f"{name} of the snapshot is {shape}, not {array.shape}: it is of another "
                     "classifier, or of another number of streams"
                 )
-        self.state = IncrementalState.from_arrays(
-            {name: arrays[name] for name in IncrementalState.__slots__}
+        self.states = tuple(
+            IncrementalState.from_arrays(
+                {name: arrays[_name(number, name)] for name in IncrementalState.__slots__}
+            )
+            for number in range(len(self.states))
         )
         self._lifts = LiftStates(
             *(np.array(arrays[f"lift_{name}"]) for name in ("ring", "sums", "count"))
         )
+
+
+def _name(expert: int, name: str) -> str:
+    """Of an expert's array; those of the first are named as with one expert."""
+    return f"expert{expert}_{name}" if expert else name
 
 
 def _spread(result: IncrementalResult, rows: NDArray[np.int64], n: int) -> IncrementalResult:

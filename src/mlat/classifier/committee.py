@@ -1,0 +1,535 @@
+"""The committee: several experts, each with a metric of its own, and the product of their distances.
+
+An *expert* is a choice of features, a width, a metric over windows of these features, and the
+references under it. For a window it gives the distance ``D_m(s)`` to its nearest reference of each
+state. One expert alone is a gamble: which features and which metric are right differs from stream
+to stream, and a few labelled runs hardly show it. The committee multiplies what they say:
+
+    D(s) = Π_m (D_m(s) / typical_m + SOFT)^(w_m),   Σ_m w_m = 1,   p(s) ∝ D(s)^(-β).
+
+Only ratios of distances count, so experts need no common scale; an expert to which all states are
+about equally far changes little. ``D`` is the weighted geometric mean of the distances, each in
+units of its typical value. Everything that follows from distances by state (probabilities, the
+unknown state, the state filter) follows from ``D``, as it does for a single expert.
+
+**Weights.** ``β_m = β w_m`` are the coefficients of a multinomial logistic regression on
+``-log(D_m(s) / typical_m + SOFT)``, fitted on parts of the training stream that did not learn
+(:mod:`mlat.classifier.held_out`). The windows of one run are right or wrong together, so each run
+counts as one piece of evidence, and each state as much as any other. A ridge draws the weights
+towards equal ones, so that little evidence changes little. An expert with hardly any weight is left
+out, and costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from .. import progress
+from ..checks import Bools, Floats, Ints
+from ..compiled import jit
+from ..errors import InputError
+from ..features.features import Features, Lifted, View, lift_runs
+from ..features.lifts import Lift
+from ..features.whitening import whitening
+from ..metric.estimators import MLAT
+from ..neighbours.references import References, steps_inside
+from ..neighbours.search import ClassDistances
+from ..stream.stream import Stream
+from ..stream.windows import Windows, sliding_windows
+from .held_out import Fold, cut, far_folds, far_sides
+
+# Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
+SOFT = 0.3
+
+# The reach of running features, in steps. After a switch they still look back into the state
+# before, so it is bounded by a fraction of a run.
+REACH = 100
+REACH_OF_RUN = 1 / 5
+
+# A metric is learned from at most this many windows; all of them stay references. Neighbours in
+# time are near-copies, and learning grows with the square of their number.
+MOST_IN_FIT = 1500
+MOST_HELD_OUT = 500  # the same, where an expert learns from one side to be judged by the other
+MOST_JUDGED = 3000  # windows that are judged, evenly spaced
+
+NARROW = 10  # the width of experts over running features, which look back further by themselves
+MOST_TAPS_VALUES = 400  # taps times channels of a filter: more parameters than this are not learned
+
+# How strongly weights are drawn together. Weights that are fitted on few runs follow chance.
+RIDGE = 3.0
+LEAST_WEIGHT = 0.02  # an expert with less of the whole is left out
+# Platt's correction: as if there were this many more runs, with the states equally frequent.
+PRIOR_RUNS = 2.0
+MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
+
+ENERGIES = ("running_magnitude", "running_deviation", "running_difference")
+
+
+@dataclass(frozen=True)
+class Design:
+    """An expert before it has learned.
+
+    Attributes
+    ----------
+    name : str
+    maps : tuple of str
+        The features it sees, as the maps of a :class:`~mlat.Lift`.
+    width : int
+    whiten : bool
+    metric : unfitted MLAT, or None for the Euclidean distance
+    """
+
+    name: str
+    maps: tuple[str, ...]
+    width: int
+    whiten: bool = False
+    metric: MLAT | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """What is known of an expert of a committee.
+
+    Attributes
+    ----------
+    name : str
+    weight : float
+        From 0 to 1; 0 for an expert that was left out.
+    accuracy : float
+        Balanced accuracy of the expert alone on held-out runs, from 0 to 1; NaN where nothing
+        could be held out.
+    typical : float
+        Its median distance to the nearest reference, on held-out windows.
+    """
+
+    name: str
+    weight: float
+    accuracy: float
+    typical: float
+
+
+@dataclass(frozen=True, eq=False)
+class Committee:
+    """Who is in a committee, with which weights, how good each is and why.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Those that decide, in the order of ``StreamClassifier.experts_``, then those left out.
+    beta : float
+        The power of the committee's distances in its probabilities.
+    accuracy : float
+        Balanced accuracy of all together on held-out runs, from 0 to 1; NaN where nothing could be
+        held out.
+    n_runs : int
+        How many held-out runs that was judged on: its pieces of evidence.
+    why : str
+    seconds : float
+        What judging the experts took.
+    """
+
+    members: tuple[Member, ...]
+    beta: float
+    accuracy: float = np.nan
+    n_runs: int = 0
+    why: str = ""
+    seconds: float = 0.0
+
+    @property
+    def deciding(self) -> tuple[Member, ...]:
+        return tuple(member for member in self.members if member.weight > 0)
+
+    def combine(self, nearest: Sequence[Floats]) -> Floats:
+        """The committee's distance to each state, from that of every deciding expert, (T, S).
+
+        NaN where an expert has none. Each step is computed for itself, in a fixed order.
+        """
+        result = np.empty(nearest[0].shape)
+        _combine(np.stack(nearest), *self.powers, result)
+        return result
+
+    def with_typical(self, nearest: Sequence[Floats]) -> Committee:
+        """With the typical distances that experts lack, from those of held-out windows."""
+        members = iter(zip(self.deciding, nearest, strict=True))
+        filled = {
+            member.name: replace(member, typical=typical_distance(D))
+            for member, D in members
+            if np.isnan(member.typical)
+        }
+        return replace(self, members=tuple(filled.get(m.name, m) for m in self.members))
+
+    @property
+    def powers(self) -> tuple[Floats, Floats]:
+        """The weights and the typical distances of those that decide, (M,) each."""
+        deciding = self.deciding
+        return (
+            np.array([member.weight for member in deciding]),
+            np.array([member.typical for member in deciding]),
+        )
+
+
+@jit()
+def _combine(nearest, weights, typical, result):  # type: ignore[no-untyped-def]
+    for t in range(result.shape[0]):
+        for s in range(result.shape[1]):
+            total = 0.0
+            for m in range(len(weights)):
+                total += weights[m] * np.log(nearest[m, t, s] / typical[m] + SOFT)
+            result[t, s] = np.exp(total)
+
+
+# Experts
+
+
+def default_experts(stream: Stream, width: int) -> list[Design]:
+    """The experts of ``metric="auto"``."""
+    narrow = min(NARROW, width)
+    n_taps = max(1, min(width, MOST_TAPS_VALUES // stream.n_channels))
+    return [
+        Design("MLAT over the channels", ("identity",), width, metric=MLAT(n_taps=n_taps)),
+        Design("energies, whitened", ENERGIES, narrow, whiten=True),
+    ]
+
+
+class SharedFeatures(NamedTuple):
+    """The lifted runs of a stream, for all experts: each map is computed once."""
+
+    lifted: Lifted
+    columns: tuple[Ints, ...]  # of each expert
+
+    @classmethod
+    def of(cls, stream: Stream, designs: Sequence[Design], reach: int, scale: bool) -> SharedFeatures:
+        maps = tuple(dict.fromkeys(name for design in designs for name in design.maps))
+        lifted = lift_runs(stream, Lift(maps, reach), scale=scale)
+        d = stream.n_channels
+        place = {name: np.arange(i * d, (i + 1) * d) for i, name in enumerate(maps)}
+        columns = tuple(np.concatenate([place[name] for name in one.maps]) for one in designs)
+        return cls(lifted, columns)
+
+    def view(self, design: int, features: Features, whiten: bool, steps: Bools) -> View:
+        """What an expert sees, with whitening learned from the steps of a mask (T,)."""
+        columns = self.columns[design]
+        if not whiten:
+            return View(columns)
+        inside = steps & (self.lifted.codes >= 0)
+        codes = np.unique(self.lifted.codes[inside], return_inverse=True)[1]
+        scaled = features.lifted(self.lifted.values[inside])
+        return View(columns, whitening(scaled[:, columns], codes))
+
+
+def learn_experts(
+    stream: Stream, windows: Windows, designs: Sequence[Design], reach: int, scale: bool
+) -> list[References]:
+    """Learn the experts from a labelled stream.
+
+    All have the same references: an expert that is narrower than the windows sees their last steps.
+    """
+    shared = SharedFeatures.of(stream, designs, reach, scale)
+    features = shared.lifted.features(scale=scale)
+    plain = features.lifted(shared.lifted.values)
+    plain[~steps_inside(windows, between=True)] = np.nan
+    experts = []
+    for number, design in enumerate(designs):
+        view = shared.view(number, features, design.whiten, np.ones(len(stream), bool))
+        own = last_steps(windows, design.width)
+        metric = learn_metric(design, replace(own, values=view(plain)), MOST_IN_FIT)
+        experts.append(References(own, features, metric, plain, view))
+        progress.report("experts", number + 1, len(designs), {})
+    return experts
+
+
+def last_steps(windows: Windows, width: int) -> Windows:
+    """Narrower windows that end where the given ones end."""
+    return replace(windows, width=width, start=windows.start + windows.width - width)
+
+
+def learn_metric(design: Design, windows: Windows, most: int) -> MLAT | None:
+    """The expert's metric, learned from at most ``most`` of the windows.
+
+    States with a single window have no target neighbours and are not used. None, which is the
+    Euclidean distance, if the expert learns none or if fewer than two states remain.
+    """
+    if design.metric is None:
+        return None
+    states, counts = np.unique(windows.y, return_counts=True)
+    if counts.min() < 2:
+        if (counts >= 2).sum() < 2:
+            return None
+        windows = windows.take(np.isin(windows.y, states[counts >= 2]))
+    windows = windows.take(fair_rows(windows.y, most))
+    fewest = int(np.unique(windows.y, return_counts=True)[1].min())
+    n_targets = max(1, min(N_TARGETS, fewest - 1))
+    metric = MLAT(**{**design.metric.get_params(), "n_targets": n_targets})
+    try:
+        return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
+    except InputError as error:
+        raise InputError(f"{design.name}: {error}") from None
+
+
+N_TARGETS = 3
+
+
+def fair_rows(labels: NDArray[Any], most: int) -> Ints:
+    """At most ``most`` rows, evenly spaced within each state; small states are kept whole."""
+    names, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    remaining, left = most, len(names)
+    parts = []
+    for code in np.argsort(counts, kind="stable"):
+        n = min(int(counts[code]), max(remaining // left, 2))
+        rows = np.flatnonzero(inverse == code)
+        parts.append(rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)])
+        remaining, left = remaining - n, left - 1
+    return np.sort(np.concatenate(parts))
+
+
+# Judging
+
+
+class Judged(NamedTuple):
+    """Held-out windows and what each expert says of them.
+
+    Attributes
+    ----------
+    nearest : array of shape (M, n, S)
+        The distance to the nearest reference of each state; infinite where there is none.
+    codes, run : arrays of shape (n,)
+        The state of each window, and its piece of evidence.
+    """
+
+    nearest: Floats
+    codes: Ints
+    run: Ints
+
+
+def judge_experts(
+    stream: Stream, designs: Sequence[Design], reach: int, scale: bool, classes: NDArray[Any]
+) -> Judged | None:
+    """Let two sides of the stream judge each other; None where there is too little of it."""
+    narrow = min(min(design.width for design in designs), NARROW)
+    sides, apart = far_sides(stream, narrow)
+    widest = max(design.width for design in designs)
+    if widest > apart // 2:  # the windows of two sides would nearly touch
+        return None
+    part, on_side = cut(stream, sides)
+    if not len(part):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        windows = sliding_windows(part, widest)
+    windows = windows.take(evenly(len(windows), MOST_JUDGED))
+    codes = np.searchsorted(classes, windows.y)
+    folds = far_folds(windows, codes, on_side)
+    if not folds:
+        return None
+    shared = SharedFeatures.of(part, designs, reach, scale)
+    n_classes = len(classes)
+    nearest = np.stack(
+        [
+            np.concatenate(
+                [_judge(shared, number, design, windows, codes, n_classes, fold, scale) for fold in folds]
+            )
+            for number, design in enumerate(designs)
+        ]
+    )
+    return Judged(
+        nearest,
+        np.concatenate([codes[fold.judge] for fold in folds]),
+        np.concatenate([windows.run[fold.judge] + i * len(part) for i, fold in enumerate(folds)]),
+    )
+
+
+def _judge(
+    shared: SharedFeatures,
+    number: int,
+    design: Design,
+    windows: Windows,
+    codes: Ints,
+    n_classes: int,
+    fold: Fold,
+    scale: bool,
+) -> Floats:
+    """The distances of one fold's judged windows, (n, S)."""
+    own = last_steps(windows, design.width)
+    steps = steps_inside(own.take(fold.train), between=False)
+    features = shared.lifted.features(steps, scale=scale)
+    view = shared.view(number, features, design.whiten, steps)
+    own = replace(own, values=view(features.lifted(shared.lifted.values)))
+    learned = own.take(fold.train)
+    references = References(
+        learned,
+        Features.none(own.values.shape[1]),
+        learn_metric(design, learned, MOST_HELD_OUT),
+        own.values,
+    )
+    points = references.embedded()
+    search = ClassDistances(points, codes[fold.train], n_classes)
+    queries = [Z for _, Z in references.embed_steps(own.values, own.start[fold.judge])]
+    progress.report("judging", number + 1, 0, {})
+    return search.query(np.concatenate(queries))
+
+
+# Weights
+
+
+def learn_committee(
+    stream: Stream,
+    designs: Sequence[Design],
+    reach: int,
+    *,
+    scale: bool,
+    budget: float,
+    classes: NDArray[Any],
+) -> tuple[list[Design], Committee]:
+    """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless.
+
+    Returns
+    -------
+    designs : list of Design
+        Of the experts that decide.
+    committee : Committee
+        Its typical distances are those of the held-out windows.
+    """
+    began = time.monotonic()
+    judged = None
+    why = "fewer than two states have runs far enough apart to learn from some and judge by others"
+    if budget > 0:
+        judged = judge_experts(stream, designs, reach, scale, classes)
+    else:
+        why = "the budget leaves no time to judge the experts"
+    if judged is None:
+        equal = 1.0 / len(designs)
+        members = tuple(Member(design.name, equal, np.nan, np.nan) for design in designs)
+        committee = Committee(members, np.nan, why=f"all weigh the same: {why}")
+        return list(designs), replace(committee, seconds=time.monotonic() - began)
+    typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
+    ridge = ridge_for(stream, min(design.width for design in designs))
+    beta = fit_weights(judged, typical, ridge)
+    weight = beta / beta.sum()
+    kept = weight >= LEAST_WEIGHT
+    weight = np.where(kept, weight, 0.0) / weight[kept].sum()
+    members = [
+        Member(
+            design.name,
+            float(weight[m]),
+            balanced_accuracy(judged.nearest[m], judged.codes),
+            float(typical[m]),
+        )
+        for m, design in enumerate(designs)
+    ]
+    committee = Committee(
+        tuple(sorted(members, key=lambda member: member.weight == 0)),
+        float(beta[kept].sum()),
+        n_runs=len(np.unique(judged.run)),
+        why="",
+    )
+    together = committee.combine([judged.nearest[m] for m in np.flatnonzero(kept)])
+    committee = replace(
+        committee,
+        accuracy=balanced_accuracy(together, judged.codes),
+        seconds=time.monotonic() - began,
+    )
+    return [design for m, design in enumerate(designs) if kept[m]], committee
+
+
+def typical_distance(nearest: Floats) -> float:
+    """The median distance to the nearest reference; 1 where that says nothing."""
+    least = nearest.min(axis=1)
+    typical = float(np.median(least[np.isfinite(least)])) if np.isfinite(least).any() else 0.0
+    if typical > 0:
+        return typical
+    positive = nearest[np.isfinite(nearest) & (nearest > 0)]
+    return float(np.median(positive)) if len(positive) else 1.0
+
+
+def balanced_accuracy(nearest: Floats, codes: Ints) -> float:
+    """The mean over states of the fraction of windows that are nearest to their own state."""
+    right = (nearest.argmin(axis=1) == codes).astype(np.float64)
+    _, state = np.unique(codes, return_inverse=True)
+    return float((np.bincount(state, right) / np.bincount(state)).mean())
+
+
+def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:
+    """The coefficients β_m ≥ 0 of the experts, shape (M,): a convex problem with few parameters.
+
+    The log loss of the windows of a run counts as much as that of any other run of the state, and
+    every state the same. To it is added ``ridge · Σ (β_m - mean β)²``.
+    """
+    logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
+    there = np.isfinite(logits).all(axis=0)
+    own = there[np.arange(len(judged.codes)), judged.codes]
+    logits, there = np.where(there, logits, 0.0)[:, own], there[own]
+    codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
+    n_experts, n, _ = logits.shape
+    start = np.full(n_experts, 1.0 / n_experts)
+    if not n:
+        return start
+    n_runs = int(run.max()) + 1
+    weight = _evidence(run, codes)
+    smoothing = PRIOR_RUNS / (n_runs + PRIOR_RUNS)
+    target = smoothing * there / there.sum(axis=1, keepdims=True)
+    target[np.arange(n), codes] += 1 - smoothing
+
+    def loss(beta: Floats) -> tuple[float, Floats]:
+        score = np.where(there, np.tensordot(beta, logits, 1), -np.inf)
+        score -= score.max(axis=1, keepdims=True)
+        proba = np.exp(score)
+        total = proba.sum(axis=1, keepdims=True)
+        log_proba = np.where(there, score - np.log(total), 0.0)
+        slope = np.tensordot(logits, weight[:, None] * (proba / total - target), 2)
+        apart = beta - beta.mean()
+        value = -float(weight @ (target * log_proba).sum(axis=1)) + ridge * float(apart @ apart)
+        return value, slope + 2 * ridge * apart
+
+    bounds = [(0.0, MOST_BETA / n_experts)] * n_experts
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    beta: Floats = found.x
+    # Where no expert is better than guessing, all weigh the same, and say little.
+    least = LEAST_BETA / n_experts
+    return beta if beta.sum() > LEAST_BETA else np.full(n_experts, least)
+
+
+LEAST_BETA = 0.02
+
+
+def _evidence(run: Ints, codes: Ints) -> Floats:
+    """The weight of each window: every state's sum to one S-th of the number of runs."""
+    of_run = 1.0 / np.bincount(run)[run]
+    totals = np.bincount(codes, of_run)
+    share = (totals > 0).sum() / totals.sum()
+    return of_run / (totals[codes] * share)
+
+
+def ridge_for(stream: Stream, width: int) -> float:
+    """How strongly the weights are drawn together."""
+    return RIDGE
+
+
+# Reach
+
+
+def default_reach(stream: Stream, width: int) -> int:
+    """100 steps or two widths, but no more than a fifth of the median run, or than the width."""
+    longest = max(REACH, 2 * width)
+    return max(1, min(longest, max(width, int(REACH_OF_RUN * run_length(stream)))))
+
+
+def run_length(stream: Stream) -> float:
+    """The median length of the runs of a labelled stream; a missing value does not end one."""
+    ends = np.flatnonzero(stream.gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
+    begins = np.concatenate([[0], ends])
+    lengths = np.diff(np.append(begins, len(stream)))
+    labelled = stream.codes[begins] >= 0
+    return float(np.median(lengths[labelled])) if labelled.any() else 0.0
+
+
+def evenly(n: int, most: int) -> Ints:
+    """At most ``most`` of n rows, evenly spaced."""
+    return np.arange(0, n, -(-n // most) if n > most else 1)
