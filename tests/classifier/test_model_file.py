@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 import mlat
 from mlat import InputError, Lift, Stream, StreamClassifier
+from mlat.classifier import model_file
 from mlat.errors import DiskError
 from mlat.synthetic import rotating_states
 from model_rewriting import (
@@ -186,18 +187,15 @@ def test_a_hostile_file_gets_one_line(model, tmp_path, change, message):
     assert "bad.mlat" in str(caught.value)
 
 
-def test_a_flipped_bit_anywhere_is_noticed(tmp_path):
+def test_a_flipped_bit_anywhere_is_noticed():
     """In the header, the names, the arrays and the checksum itself: each bit of a small model."""
     stream = rotating_states(run_length=8, runs_per_state=1, n_channels=2)
-    StreamClassifier(2, metric="euclidean", step=3).fit(stream).save(tmp_path / "m")
-    raw = (tmp_path / "m").read_bytes()
-    bad = tmp_path / "bad.mlat"
+    raw = model_file.to_bytes(StreamClassifier(2, metric="euclidean", step=3).fit(stream))
     for place in range(8 * len(raw)):
         broken = bytearray(raw)
         broken[place // 8] ^= 1 << place % 8
-        bad.write_bytes(broken)
         with pytest.raises(InputError):
-            mlat.load(bad)
+            model_file.from_bytes(bytes(broken), "bad.mlat")
 
 
 STORED = Path(__file__).parents[1] / "stored_models_v2"

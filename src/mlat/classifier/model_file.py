@@ -192,6 +192,13 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
     DiskError
         If it cannot be written.
     """
+    content = to_bytes(classifier)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def to_bytes(classifier: StreamClassifier) -> bytes:
+    """The content of a model file."""
     check_is_fitted(classifier)
     expert, tensors = _describe(classifier)
     arrays = {f"0.{name}": np.ascontiguousarray(array) for name, array in tensors.items()}
@@ -208,8 +215,7 @@ def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
     header = json.loads(json.dumps(header, default=lambda number: number.item()))
     content = seal(header, arrays)
     _check(header, arrays, len(content), "the model cannot be saved")
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content)
+    return content
 
 
 def load(path: str | os.PathLike[str]) -> StreamClassifier:
@@ -229,8 +235,18 @@ def load(path: str | os.PathLike[str]) -> StreamClassifier:
         content = file.read_bytes()
     except OSError as error:
         raise DiskError(f"{file} cannot be read ({error.strerror}); check the path") from None
-    header, arrays = _open(content, file)
-    _check(header, arrays, len(content), f"{file} is damaged")
+    return from_bytes(content, str(file))
+
+
+def from_bytes(content: bytes, name: str) -> StreamClassifier:
+    """The classifier in the content of a model file, which has a name for messages.
+
+    Raises
+    ------
+    InputError
+    """
+    header, arrays = _open(content, name)
+    _check(header, arrays, len(content), f"{name} is damaged")
     return _rebuild(header, arrays)
 
 
@@ -247,22 +263,22 @@ def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], Ints]:
 # Reading: versions, and what the parts of a file must have in common
 
 
-def _open(content: bytes, file: Path) -> tuple[dict[str, Any], Arrays]:
+def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays as this version writes them, with a right checksum."""
-    header, arrays, sealed = unseal(content, f"{file} is not an mlat model")
+    header, arrays, sealed = unseal(content, f"{name} is not an mlat model")
     if header.get("format") != FORMAT:
-        raise InputError(f"{file} is not an mlat model: it is a safetensors file of something else")
+        raise InputError(f"{name} is not an mlat model: it is a safetensors file of something else")
     version = header.get("version")
     if version not in (VERSION, UNSEALED) or isinstance(version, bool):
         raise InputError(
-            f"{file} has format version {str(version)[:20]}, this mlat reads versions {UNSEALED} "
+            f"{name} has format version {str(version)[:20]}, this mlat reads versions {UNSEALED} "
             f"and {VERSION}; use the mlat that wrote it, or fit again"
         )
     if version == UNSEALED:
         sealed = header.get("sha256") == _checksum(arrays)
         header, arrays = _upgraded(header, arrays)
     if not sealed:
-        raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
+        raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
     return header, arrays
 
 

@@ -70,7 +70,7 @@ def unseal(content: bytes, foreign: str) -> Contents:
     try:
         outer = json.loads(content[_LENGTH.size : _LENGTH.size + length])
         header = json.loads(outer["__metadata__"]["mlat"])
-        tensors = deserialize(content)
+        tensors = deserialize(content)  # type: ignore[no-untyped-call]
         arrays = {name: _as_array(tensor) for name, tensor in tensors}
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise InputError(f"{foreign}, or it was cut short ({_one_line(error)})") from None

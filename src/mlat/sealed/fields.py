@@ -14,15 +14,17 @@ mlat.errors.InputError: the file is damaged: tags[1] is 3, not a text
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..checks import is_real, is_whole
+from ..checks import is_whole
 from ..errors import InputError
 
 Kind = Callable[[Any, str], None]
 
 LARGEST = 1 << 62  # of whole numbers: differences of two still fit in 64 bits
+LARGEST_NUMBER = sys.float_info.max
 _SHOWN = 60  # characters of a wrong value
 
 
@@ -42,10 +44,11 @@ def whole(low: int = -LARGEST, high: int = LARGEST) -> Kind:
     )
 
 
-def number(low: float = -1e300, high: float = 1e300) -> Kind:
-    """A number from ``low`` to ``high``, and no NaN."""
+def number(low: float = -LARGEST_NUMBER, high: float = LARGEST_NUMBER) -> Kind:
+    """A finite number from ``low`` to ``high``; a whole one of no more than 64 bits."""
     return _kind(
-        f"a number from {low:g} to {high:g}", lambda value: is_real(value) and low <= value <= high
+        f"a number from {low:g} to {high:g}",
+        lambda value: _is_plain(value) and low <= value <= high,
     )
 
 
@@ -58,6 +61,11 @@ def one_of(*values: str | int) -> Kind:
     )
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a number of JSON is one for numpy, too: Python's own have any number of digits."""
+    return isinstance(value, float) or (is_whole(value) and abs(value) <= LARGEST)
+
+
 def _is_text(value: Any) -> bool:
     # Half of a surrogate pair can be read from JSON, but not be written to any file.
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
@@ -65,14 +73,12 @@ def _is_text(value: Any) -> bool:
 
 TEXT = _kind("a text", _is_text)
 NAME = _kind("a name", lambda value: _is_text(value) and value != "" and "\0" not in value)
+NOTHING = _kind("null", lambda value: value is None)
 FLAG = _kind("true or false", lambda value: isinstance(value, bool))
 COUNT = whole(0)
 SIZE = whole(1, 1 << 40)
 # What was measured: it may be NaN or infinite, but can be printed.
-MEASURED = _kind(
-    "a number",
-    lambda value: isinstance(value, float) or (is_whole(value) and abs(value) <= LARGEST),
-)
+MEASURED = _kind("a number", lambda value: _is_plain(value))
 
 
 def optional(kind: Kind) -> Kind:
