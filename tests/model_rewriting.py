@@ -2,37 +2,70 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import struct
 
-from safetensors.numpy import load_file, save
+import numpy as np
+from safetensors.numpy import save
 
-from mlat.classifier.model_file import checksum
+from mlat.sealed.container import seal, unseal
 
 
 def read_header(model):
     """The JSON that a model file begins with."""
-    raw = model.read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    return json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["mlat"])
+    return unseal(model.read_bytes(), "no model").header
 
 
 def rewrite(model, target, change):
-    """The model with its header or arrays changed, and the checksum made right again."""
-    header = read_header(model)
-    tensors = load_file(model)
+    """The model with its header or arrays changed, and the checksum made right again.
+
+    ``change`` sees the arrays without the number of their expert.
+    """
+    header, arrays, _ = unseal(model.read_bytes(), "no model")
+    tensors = {name.removeprefix("0."): array for name, array in arrays.items()}
     change(header, tensors)
-    if "sha256" in header:
-        header["sha256"] = checksum(tensors)
+    target.write_bytes(seal(header, {f"0.{name}": array for name, array in tensors.items()}))
+    return target
+
+
+def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
+    """The model as version 2 wrote it: fields on one level, a checksum of the arrays only."""
+    header, arrays, _ = unseal(model.read_bytes(), "no model")
+    tensors = {name.removeprefix("0."): np.ascontiguousarray(a) for name, a in arrays.items()}
+    header |= header.pop("experts")[0] | {"version": 2}
+    change(header, tensors)
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].tobytes())
+    header["sha256"] = digest.hexdigest()
     target.write_bytes(save(tensors, metadata={"mlat": json.dumps(header)}))
     return target
 
 
+def _owner(header, name):
+    """The model, or its only expert, whoever has the field."""
+    return header if name in header else header["experts"][0]
+
+
 def put(name, value):
     def change(header, tensors):
-        header[name] = value
+        _owner(header, name)[name] = value
 
     return change
+
+
+def put_inside(name, **values):
+    """Other fields in a field that is an object."""
+
+    def change(header, tensors):
+        _owner(header, name)[name] |= values
+
+    return change
+
+
+def leave_out(name):
+    return lambda header, tensors: _owner(header, name).pop(name)
 
 
 def put_tensor(name, make):

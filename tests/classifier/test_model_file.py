@@ -1,6 +1,9 @@
 import contextlib
+import json
 import os
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +13,18 @@ from safetensors.numpy import load_file
 
 import mlat
 from mlat import InputError, Lift, Stream, StreamClassifier
+from mlat.classifier import model_file
 from mlat.errors import DiskError
 from mlat.synthetic import rotating_states
-from model_rewriting import put, put_tensor, read_header, rewrite
+from model_rewriting import (
+    leave_out,
+    put,
+    put_inside,
+    put_tensor,
+    read_header,
+    rewrite,
+    rewrite_as_version_2,
+)
 from state_streams import clusters, energy_states
 
 METRICS = {
@@ -72,7 +84,7 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
     states[30:90] = ""
     clf = StreamClassifier(width=6, metric="euclidean").fit(stream.values, states)
     clf.save(tmp_path / "m")
-    assert len(load_file(tmp_path / "m")["steps"]) == len(stream) - 60
+    assert len(load_file(tmp_path / "m")["0.steps"]) == len(stream) - 60
     other = rotating_states(run_length=30, n_channels=3, random_state=5)
     np.testing.assert_array_equal(
         clf.predict(other.values), mlat.load(tmp_path / "m").predict(other.values)
@@ -83,39 +95,89 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
     ("change", "message"),
     [
         (put("format", "other"), "safetensors file of something else"),
-        (put("version", 99), "format version 99, this mlat reads version 2"),
+        (put("version", 99), "format version 99, this mlat reads versions 2 and 3"),
         (put("version", 1), "format version 1, .*; use the mlat that wrote it, or fit again"),
-        (put("width", -3), "width is -3"),
-        (put("width", 10**9), "does not fit its width and channels|is damaged"),
-        (put("n_windows", 10**12), "is damaged"),
+        (put("version", 2), "its checksum does not match"),
+        (put("version", True), "format version True"),
+        (put("width", -3), r"experts\[0\].width is -3, not a whole number from 1 to"),
+        (put("width", 10**9), "the metric does not fit its width|GB of memory"),
+        (put("n_windows", 10**13), "n_windows is 10000000000000, not a whole number"),
+        (put("n_windows", 10**11), r"start is int64 \(\d+,\), not int64 \(100000000000,\)"),
         (put("n_steps", True), "n_steps is True"),
-        (put("channels", ["a", "a", "b"]), "channels must be different names"),
-        (put("channels", ["a", "b"]), "is damaged"),
-        (put("channels", "abc"), "channels must be"),
-        (put("classes", ["b", "a", "c", "d"]), "classes must be different states, sorted"),
-        (put("classes", ["a", 1, "c", "d"]), "classes must be"),
-        (put("metric", {"kind": "Pickle"}), "the metric is of no known kind"),
-        (put("metric", {"kind": ["MLAT"]}), "the metric is of no known kind"),
-        (put("metric", {"kind": "MLAT"}), "the metric is not described"),
+        (put("channels", ["a", "a", "b"]), "channels names one of its entries twice"),
+        (put("channels", ["a", "b"]), "does not fit its width and channels"),
+        (put("channels", "abc"), "channels is 'abc', not a list"),
+        (put("channels", ["a", "b", "\ud800"]), r"channels\[2\] is .*, not a text"),
+        (put("classes", ["b", "a", "c", "d"]), "classes must be sorted"),
+        (put("classes", ["a", 1, "c", "d"]), r"classes\[1\] is 1, not a name"),
+        (put("classes", ["a", "b\0", "c", "d"]), r"classes\[1\] is .*, not a name"),
+        (put("classes", [-1, 1, 2, 3]), "without the unknown state -1"),
+        (put("classes", [0, 1, 2, 10**30]), "classes"),
+        (put("metric", {"kind": "Pickle"}), "metric.kind is 'Pickle', not 'euclidean' or"),
+        (put("metric", {"kind": ["MLAT"]}), "metric.kind is a list, not"),
+        (put("metric", {"kind": "MLAT"}), "metric.parameters is missing"),
+        (put("metric", {"kind": "euclidean"}), "it holds"),
         (put("n_neighbors", 10**6), "it has fewer windows than n_neighbors, 1000000"),
         (put("n_windows", "many"), "n_windows is 'many'"),
-        (put("scaled", 3), "fields are missing"),
-        (lambda h, t: h.pop("sha256"), "fields are missing"),
+        (put("scaled", 3), "scaled is 3, not true or false"),
+        (put("experts", []), "experts has 0 entries"),
+        (put("more", 1), r"experts\[0\].'more' is not known"),
+        (leave_out("step"), r"experts\[0\].step is missing"),
+        (put_inside("metric", evil=1), "metric.'evil' is not known"),
+        *[
+            (
+                lambda h, t, name=name, value=value: (
+                    h["experts"][0]["metric"][part].update({name: value})
+                    if (part := "fitted" if name.endswith("_") else "parameters")
+                    else None
+                ),
+                f"metric.*{name}",
+            )
+            for name, value in [
+                ("evil", 1),
+                ("max_iter", 0.5),
+                ("max_iter", "all"),
+                ("tol", None),
+                ("rho", 10**400),
+                ("rho", 0),
+                ("solver", ["filter"]),
+                ("n_taps", "2"),
+                ("target_gap", "walk"),
+                ("target_gap", {}),
+                ("loss_", "low"),
+                ("loss_", 10**400),
+                ("n_iter_", None),
+                ("converged_", 1),
+                ("message_", 3),
+                ("history_", "long"),
+                ("history_", [{"loss": "low"}]),
+            ]
+        ],
+        (lambda h, t: h["experts"][0]["metric"]["fitted"].pop("loss_"), "loss_ is missing"),
         (
-            lambda h, t: h["metric"]["parameters"].update(evil=1),
-            "no metric that this version knows",
+            lambda h, t: h["experts"][0]["metric"]["parameters"].update(solver="admm"),
+            "does not fit its width",
         ),
-        (lambda h, t: h["metric"]["fitted"].pop("loss_"), "no metric that this version knows"),
-        (lambda h, t: h["metric"]["shapes"].update(taps=[6, 3]), "does not fit its width"),
+        (
+            lambda h, t: h["experts"][0]["metric"]["shapes"].update(taps=[6, 3]),
+            "does not fit its width",
+        ),
         (lambda h, t: t.pop("mean"), "it holds"),
         (lambda h, t: t.update(more=np.zeros(3)), "it holds"),
-        (put_tensor("mean", lambda a: a.astype(np.float32)), "mean is F32"),
-        (put_tensor("mean", lambda a: a[:2]), r"mean is F64 \(2,\), not F64 \(3,\)"),
+        (put_tensor("mean", lambda a: a.astype(np.float32)), "mean is float32"),
+        (put_tensor("mean", lambda a: a[:2]), r"mean is float64 \(2,\), not float64 \(3,\)"),
         (put_tensor("steps", lambda a: a * np.nan), "steps holds NaN or infinity"),
-        (put_tensor("start", lambda a: a + 10**6), "out of range"),
-        (put_tensor("start", lambda a: a - 10**6), "out of range"),
-        (put_tensor("code", lambda a: a + 50), "out of range"),
-        (put_tensor("scale", lambda a: a * 0), "out of range"),
+        (put_tensor("start", lambda a: a + 10**6), "windows are out of range"),
+        (put_tensor("start", lambda a: a - 10**6), "windows are out of range"),
+        (put_tensor("start", lambda a: a[::-1]), "windows are out of range or out of order"),
+        (put_tensor("start", lambda a: a - a % 10), "windows are out of range or out of order"),
+        (put_tensor("run", lambda a: a[::-1]), "runs are out of order"),
+        (put_tensor("run", np.zeros_like), "a run is of two states"),
+        (put_tensor("run", lambda a: np.arange(len(a))), "runs are out of order"),
+        (put_tensor("code", lambda a: a + 50), "of unknown states"),
+        (put_tensor("code", lambda a: a.clip(0, 2)), "a state has no windows"),
+        (put_tensor("code", lambda a: np.arange(len(a)) % 4), "a run is of two states"),
+        (put_tensor("scale", lambda a: a * 0), "a scale is not positive"),
     ],
 )
 def test_a_hostile_file_gets_one_line(model, tmp_path, change, message):
@@ -125,15 +187,114 @@ def test_a_hostile_file_gets_one_line(model, tmp_path, change, message):
     assert "bad.mlat" in str(caught.value)
 
 
-def test_a_flipped_bit_anywhere_in_the_arrays_is_noticed(model, tmp_path):
-    raw = bytearray(model.read_bytes())
-    length = struct.unpack("<Q", raw[:8])[0]
-    for place in np.linspace(8 + length, len(raw) - 1, 25).astype(int):
+def test_a_flipped_bit_anywhere_is_noticed():
+    """In the header, the names, the arrays and the checksum itself: each bit of a small model."""
+    stream = rotating_states(run_length=8, runs_per_state=1, n_channels=2)
+    raw = model_file.to_bytes(StreamClassifier(2, metric="euclidean", step=3).fit(stream))
+    for place in range(8 * len(raw)):
         broken = bytearray(raw)
-        broken[place] ^= 1
-        (tmp_path / "bad.mlat").write_bytes(broken)
-        with pytest.raises(InputError, match="checksum"):
-            mlat.load(tmp_path / "bad.mlat")
+        broken[place // 8] ^= 1 << place % 8
+        with pytest.raises(InputError):
+            model_file.from_bytes(bytes(broken), "bad.mlat")
+
+
+STORED = Path(__file__).parents[1] / "stored_models_v2"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in STORED.glob("*.safetensors")))
+def test_a_model_of_version_2_still_opens(tmp_path, name):
+    """The files and what is told of them were written before the header had a checksum."""
+    told = json.loads((STORED / "told.json").read_text())
+    clf = mlat.load(STORED / f"{name}.safetensors")
+    assert clf.predict(told["values"]).tolist() == told["states"][name]
+    # Saved again it is of today's version, and the same model.
+    clf.save(tmp_path / "m.mlat")
+    assert read_header(tmp_path / "m.mlat")["version"] == 3
+    again = mlat.load(tmp_path / "m.mlat")
+    np.testing.assert_array_equal(
+        again.predict_proba(told["values"]), clf.predict_proba(told["values"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h, t: h.update(width=-3), "width is -3"),
+        (lambda h, t: h.pop("lift"), "lift is missing"),
+        (lambda h, t: h.update(confidence=3), "confidence is 3"),
+        (lambda h, t: h.pop("classes"), "classes is missing"),
+        (lambda h, t: h.update(experts=3), "experts"),
+    ],
+)
+def test_a_hostile_file_of_version_2_gets_one_line(model, tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        mlat.load(rewrite_as_version_2(model, tmp_path / "bad.mlat", change))
+    mlat.load(rewrite_as_version_2(model, tmp_path / "good.mlat"))
+
+
+def many_channels(header, tensors):
+    """A model of 600 channels and no more than two windows."""
+    d = 600
+    header |= {"channels": [f"c{i}" for i in range(d)], "classes": ["a", "b"]}
+    header["experts"][0] |= {"n_windows": 2, "n_steps": 4, "width": 2, "metric": EUCLIDEAN}
+    header["experts"][0]["lift"] = {"maps": ["identity"], "reach": 5}
+    for name in [*tensors]:
+        tensors.pop(name)
+    tensors |= {name: np.arange(2) for name in ("run", "code")}
+    tensors |= {"start": np.array([0, 2]), "steps": np.random.default_rng(0).normal(size=(4, d))}
+    tensors |= {name: np.ones(d) for name in ("mean", "scale", "feature_mean", "feature_scale")}
+    tensors["transition"] = np.full((2, 2), 0.5)
+
+
+EUCLIDEAN = {"kind": "euclidean"}
+
+
+def bomb(kind):
+    def change(header, tensors):
+        many_channels(header, tensors)
+        expert = header["experts"][0]
+        if kind == "reach":
+            expert["lift"] = {"maps": ["low_pass"], "reach": 1 << 20}
+        elif kind == "MLAT":
+            expert |= {"width": 400, "n_steps": 401}
+            tensors["start"] = np.array([0, 1])
+            tensors["steps"] = np.zeros((401, 600))
+            taps = {"taps": [1, 1, 600]}
+            fitted = dict.fromkeys(["loss_", "initial_loss_", "scale_"], 1.0)
+            fitted |= {"n_iter_": 1, "converged_": True, "message_": "", "history_": []}
+            expert["metric"] = {"kind": kind, "parameters": {}, "shapes": taps, "fitted": fitted}
+            tensors["taps"] = np.ones((1, 1, 600))
+        elif kind == "maps":
+            expert["lift"]["maps"] = ["identity"] * 1000
+        elif kind == "channels":
+            expert["lift"]["maps"] = {"identity": [0] * 100_000}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("reach", "a reach of 1048576 steps with 600 channels needs 5.0 GB of memory"),
+        ("MLAT", r"a width of 400 steps with 600 channels needs 1.2 GB of memory, for a file of 2"),
+        ("maps", "maps names one of its entries twice"),
+        ("channels", "maps"),
+    ],
+)
+def test_a_small_file_cannot_ask_for_much_memory(model, tmp_path, kind, message):
+    mlat.load(rewrite(model, tmp_path / "good.mlat", bomb("nothing")))
+    with pytest.raises(InputError, match=message):
+        mlat.load(rewrite(model, tmp_path / "bad.mlat", bomb(kind)))
+
+
+def test_what_cannot_be_read_again_is_not_written(tmp_path):
+    stream = rotating_states(run_length=30, n_channels=3)
+    lift = Lift(["low_pass"], reach=1 << 41)
+    clf = StreamClassifier(6, metric="euclidean").fit(stream)
+    clf.features_ = replace(clf.features_, lift=lift)
+    with pytest.raises(InputError, match=r"cannot be saved: experts\[0\].lift.reach is 2199"):
+        clf.save(tmp_path / "m")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 100, 0.5, 0.99])
@@ -178,7 +339,7 @@ def test_a_failed_save_leaves_the_old_model(model, tmp_path, monkeypatch):
     target = tmp_path / "m.mlat"
     target.write_bytes(b"the old one")
     clf = mlat.load(model)
-    monkeypatch.setattr("mlat.classifier.model_file.serialize", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("mlat.classifier.model_file.seal", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.save(target)
     assert os.listdir(tmp_path) == ["m.mlat"]
@@ -280,6 +441,7 @@ def test_a_lift_finds_the_steps_between_windows_again(tmp_path):
         )
     StreamClassifier(width=6, step=25, metric="euclidean").fit(make_stream()).save(tmp_path / "n")
     plain = read_header(tmp_path / "n")
+    plain = plain["experts"][0]
     assert plain["n_steps"] == 6 * plain["n_windows"]  # without a lift they are not kept
 
 
@@ -296,21 +458,11 @@ def auto_model(tmp_path_factory):
     stream = rotating_states(run_length=70, n_channels=3, noise=0.5, runs_per_state=1)
     StreamClassifier(width=6, budget=0, unknown_rate=0.1).fit(stream).save(path)
     header = read_header(path)
-    assert header["whitened"]
-    assert "running_deviation" in header["lift"]["maps"]
+    (expert,) = header["experts"]
+    assert expert["whitened"]
+    assert "running_deviation" in expert["lift"]["maps"]
     assert len(header["selection"]["trials"]) == 1
     return path
-
-
-def inside(name, **values):
-    def change(header, tensors):
-        header[name] |= values
-
-    return change
-
-
-def without(name):
-    return lambda header, tensors: header.pop(name)
 
 
 def chosen(**values):
@@ -327,7 +479,7 @@ def tried(**values):
     return change
 
 
-LIFT, SURE, CHOSEN = "the lift is of no known kind", "how sure it is", "what was chosen cannot be"
+LIFT, SURE, CHOSEN = r"a reach of|\.lift|experts\[0\]: ", r"\.confidence", ": selection"
 
 
 INFINITE = np.full((4, 4), np.inf)
@@ -336,33 +488,42 @@ INFINITE = np.full((4, 4), np.inf)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        *[(without(name), "fields are missing") for name in ("whitened", "unknown_rate")],
-        (without("lift"), LIFT),
+        *[(leave_out(name), f"{name} is missing") for name in ("whitened", "unknown_rate")],
+        (leave_out("lift"), LIFT),
         (put("lift", ["identity"]), LIFT),
         (put("lift", {"maps": ["identity"]}), LIFT),
-        (inside("lift", more=1), LIFT),
-        (inside("lift", maps=[]), LIFT),
-        (inside("lift", maps="identity"), LIFT),
-        (inside("lift", maps=["identity", "cube"]), LIFT),
-        (inside("lift", maps=["identity", ["low_pass"]]), LIFT),
-        (inside("lift", maps={"identity": [7]}), LIFT),
-        (inside("lift", maps={"identity": [10**30]}), LIFT),
-        (inside("lift", maps={"identity": "all"}), LIFT),
-        (inside("lift", maps={"identity": [0.5]}), LIFT),
-        (inside("lift", maps={"identity": []}), LIFT),
-        (inside("lift", maps={"__class__": None}), LIFT),
-        *[(inside("lift", reach=reach), LIFT) for reach in (0, -5, 2.5, True, "far", None, 10**9)],
-        (inside("lift", maps=["identity"]), "is damaged"),
-        (put("whitened", 1), "fields are missing"),
+        (put_inside("lift", more=1), LIFT),
+        (put_inside("lift", maps=[]), LIFT),
+        (put_inside("lift", maps="identity"), LIFT),
+        (put_inside("lift", maps=["identity", "cube"]), LIFT),
+        (put_inside("lift", maps=["identity", ["low_pass"]]), LIFT),
+        (put_inside("lift", maps={"identity": [7]}), LIFT),
+        (put_inside("lift", maps={"identity": [10**30]}), LIFT),
+        (put_inside("lift", maps={"identity": "all"}), LIFT),
+        (put_inside("lift", maps={"identity": [0.5]}), LIFT),
+        (put_inside("lift", maps={"identity": []}), LIFT),
+        (put_inside("lift", maps={"__class__": None}), LIFT),
+        *[
+            (put_inside("lift", reach=reach), LIFT)
+            for reach in (0, -5, 2.5, True, "far", None, 10**9)
+        ],
+        (put_inside("lift", maps=["identity"]), "is damaged"),
+        (put("whitened", 1), "whitened is 1"),
         (put("whitened", False), "it holds"),
-        (put("unknown_rate", "often"), "fields are missing"),
-        *[(put("unknown_rate", rate), "fields are missing") for rate in (-0.1, 1, 1.5, True, None)],
-        (without("confidence"), SURE),
+        (put("unknown_rate", "often"), "unknown_rate is 'often'"),
+        *[(put("unknown_rate", rate), "unknown_rate is") for rate in (-0.1, 1, 1.5, True, None)],
+        (leave_out("confidence"), SURE),
         (put("confidence", 3), SURE),
-        *[(inside("confidence", beta=beta), SURE) for beta in (-1, "1", None, float("nan"), 1e9)],
-        *[(inside("confidence", typical=typical), SURE) for typical in (0, -1, None, True)],
-        *[(inside("confidence", tempering=power), SURE) for power in (-1, 2, "1", None)],
-        *[(inside("confidence", threshold=far), SURE) for far in (-1, "far", float("nan"), [1])],
+        *[
+            (put_inside("confidence", beta=beta), SURE)
+            for beta in (-1, "1", None, float("nan"), 1e9)
+        ],
+        *[(put_inside("confidence", typical=typical), SURE) for typical in (0, -1, None, True)],
+        *[(put_inside("confidence", tempering=power), SURE) for power in (-1, 2, "1", None)],
+        *[
+            (put_inside("confidence", threshold=far), SURE)
+            for far in (-1, "far", float("nan"), [1])
+        ],
         *[(put("selection", record), CHOSEN) for record in (3, "auto", [], {}, {"choice": {}})],
         (chosen(lift="cubes"), CHOSEN),
         (chosen(lift=["running energies"]), CHOSEN),
@@ -382,17 +543,17 @@ INFINITE = np.full((4, 4), np.inf)
         (lambda h, t: h["selection"].update(trials=7), CHOSEN),
         (lambda h, t: t.pop("mixing"), "it holds"),
         (lambda h, t: t.pop("transition"), "it holds"),
-        (put_tensor("mixing", lambda a: a[:-1]), "mixing is F64"),
-        (put_tensor("mixing", lambda a: a.astype(np.float32)), "mixing is F32"),
+        (put_tensor("mixing", lambda a: a[:-1]), "mixing is float64"),
+        (put_tensor("mixing", lambda a: a.astype(np.float32)), "mixing is float32"),
         (put_tensor("mixing", lambda a: a * np.nan), "mixing holds NaN or infinity"),
-        (put_tensor("feature_mean", lambda a: a[:-1]), "feature_mean is F64"),
+        (put_tensor("feature_mean", lambda a: a[:-1]), "feature_mean is float64"),
         (put_tensor("feature_mean", lambda a: a + np.inf), "feature_mean holds NaN"),
-        (put_tensor("feature_scale", lambda a: -a), "out of range"),
-        (put_tensor("feature_scale", lambda a: a * 0), "out of range"),
-        (put_tensor("transition", lambda a: a[:2]), "transition is F64"),
-        (put_tensor("transition", lambda a: a * 2), "out of range"),
-        (put_tensor("transition", lambda a: a - 2 * a * np.eye(4)), "out of range"),
-        (put_tensor("transition", lambda a: np.eye(4)), "out of range"),
+        (put_tensor("feature_scale", lambda a: -a), "a scale is not positive"),
+        (put_tensor("feature_scale", lambda a: a * 0), "a scale is not positive"),
+        (put_tensor("transition", lambda a: a[:2]), "transition is float64"),
+        (put_tensor("transition", lambda a: a * 2), "no probabilities"),
+        (put_tensor("transition", lambda a: a - 2 * a * np.eye(4)), "no probabilities"),
+        (put_tensor("transition", lambda a: np.eye(4)), "no probabilities"),
         (put_tensor("transition", lambda a: INFINITE), "transition holds NaN or infinity"),
     ],
 )

@@ -206,7 +206,9 @@ class SharedFeatures(NamedTuple):
     columns: tuple[Ints, ...]  # of each expert
 
     @classmethod
-    def of(cls, stream: Stream, designs: Sequence[Design], reach: int, scale: bool) -> SharedFeatures:
+    def of(
+        cls, stream: Stream, designs: Sequence[Design], reach: int, scale: bool
+    ) -> SharedFeatures:
         maps = tuple(dict.fromkeys(name for design in designs for name in design.maps))
         lifted = lift_runs(stream, Lift(maps, reach), scale=scale)
         d = stream.n_channels
@@ -334,7 +336,10 @@ def judge_experts(
     nearest = np.stack(
         [
             np.concatenate(
-                [_judge(shared, number, design, windows, codes, n_classes, fold, scale) for fold in folds]
+                [
+                    _judge(shared, number, design, windows, codes, n_classes, fold, scale)
+                    for fold in folds
+                ]
             )
             for number, design in enumerate(designs)
         ]

@@ -1,9 +1,10 @@
-"""The model file: safetensors with a JSON header. Nothing in it is ever executed.
+"""The model file: a JSON header and arrays under one checksum (:mod:`mlat.sealed.container`).
 
 The file holds what predicting needs: the references as steps of the training stream and where each
-window starts, the scaling, the metric and the confidence. A file is trusted only after its version,
-names, types, sizes and checksum have been checked, in this order. No array is read before its size
-is known to be the one that the header states.
+window starts, the scaling, the metric and the confidence. What is read is checked in this order:
+the checksum of every byte, the header by the table ``MODEL``, the arrays by the header, and that
+what they say fits together. What passes can be used without a surprise. ``save`` checks the same,
+so that it writes nothing that ``load`` refuses.
 """
 
 from __future__ import annotations
@@ -11,108 +12,194 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialize
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Ints, is_real, is_whole
+from ..checks import SMALLEST, Ints
 from ..disk import atomic_write
 from ..errors import DiskError, InputError
-from ..features.features import Features, Scaling
-from ..features.lifts import Lift
+from ..features.features import Features, Scaling, View
+from ..features.lifts import MAPS, Lift
 from ..metric import toeplitz
 from ..metric.estimators import LMNN, MLAT
 from ..neighbours.references import References, steps_inside
+from ..sealed.container import Arrays, check_arrays, seal, unseal
+from ..sealed.fields import (
+    COUNT,
+    FLAG,
+    MEASURED,
+    NAME,
+    SIZE,
+    TEXT,
+    Kind,
+    chosen_by,
+    either,
+    listed,
+    mapped,
+    number,
+    one_of,
+    optional,
+    record,
+    whole,
+)
 from ..stream.windows import Windows
 from .classifier import StreamClassifier
+from .committee import SOFT, Committee, Member, last_steps
 from .confidence import Calibration, Confidence
-from .selection import LIFTS, Choice, Selection, Trial
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
-VERSION = 2
-MAX_HEADER = 4 << 20  # bytes; names of states and channels are all that makes it long
-# The arrays that describe each kind of metric; MLAT has one set for each of its solvers.
-METRIC_ARRAYS: dict[str, list[set[str]]] = {
-    "euclidean": [set()],
-    "LMNN": [{"components"}],
-    "MLAT": [{"taps"}, {"components", "blocks"}],
-}
-
+VERSION, UNSEALED = 3, 2  # the version that is written, and the older one that is read, too
+# What a model may need in memory beyond a fixed amount, relative to the size of its file.
+MEMORY, MEMORY_RATIO = 256 << 20, 64
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
-# Parameters of a metric that predicting does not need: arrays and randomness.
-NOT_STORED = {"init", "random_state", "verbose"}
-# Attributes of a fitted metric that are stored in the header.
-FITTED = (
-    "loss_",
-    "initial_loss_",
-    "scale_",
-    "n_iter_",
-    "converged_",
-    "message_",
-    "history_",
-)
-# The values that a choice of ``metric="auto"`` may have.
-CHOICES = {
-    "lift": tuple(LIFTS),
-    "metric": ("euclidean", "MLAT", "LMNN"),
-    "solver": ("filter", "admm"),
+
+# The header, field by field.
+
+_METRIC_PARAMETERS: dict[str, Kind] = {
+    "width": optional(SIZE),
+    "n_targets": optional(SIZE),
+    "target_gap": either(one_of("run"), COUNT),
+    "push_weight": number(0, 1),
+    "shrinkage": number(0),
+    "max_iter": SIZE,
+    "tol": number(0),
+}
+_MLAT_PARAMETERS: dict[str, Kind] = {
+    "solver": one_of("filter", "admm"),
+    "rho": number(SMALLEST),
+    "n_taps": optional(SIZE),
+    "n_filters": optional(SIZE),
+}
+# Attributes of a fitted metric.
+_FITTED: dict[str, Kind] = {
+    "loss_": MEASURED,
+    "initial_loss_": MEASURED,
+    "scale_": MEASURED,
+    "n_iter_": COUNT,
+    "converged_": FLAG,
+    "message_": TEXT,
+    "history_": listed(mapped(TEXT, MEASURED)),
 }
 
-Tensors = dict[str, NDArray[Any]]
-Shapes = dict[str, tuple[str, tuple[int, ...]]]
+
+def _metric(parameters: dict[str, Kind]) -> Kind:
+    return record(
+        {
+            "kind": TEXT,
+            "parameters": record({}, may=parameters),
+            "shapes": mapped(TEXT, listed(SIZE)),
+            "fitted": record(_FITTED),
+        }
+    )
+
+
+_FRACTION = optional(number(0, 1))  # null where it is not known
+_COMMITTEE = record(
+    {
+        "members": listed(
+            record(
+                {
+                    "name": NAME,
+                    "weight": number(0, 1),
+                    "accuracy": _FRACTION,
+                    "typical": optional(number(1e-300, 1e300)),
+                }
+            ),
+            1,
+        ),
+        "beta": number(0, 1e6),
+        "accuracy": _FRACTION,
+        "n_runs": COUNT,
+        "why": TEXT,
+        "seconds": MEASURED,
+    }
+)
+# What an expert has of its own. Its arrays have names as "0.taps".
+_EXPERT = record(
+    {
+        "width": SIZE,
+        "columns": optional(listed(COUNT, 1, different=True)),
+        "whitened": FLAG,
+        "metric": chosen_by(
+            "kind",
+            {
+                "euclidean": record({"kind": TEXT}),
+                "LMNN": _metric(_METRIC_PARAMETERS),
+                "MLAT": _metric(_METRIC_PARAMETERS | _MLAT_PARAMETERS),
+            },
+        ),
+    }
+)
+MODEL = record(
+    {
+        "format": one_of(FORMAT),
+        "version": one_of(VERSION),
+        "channels": listed(TEXT, 1, different=True),
+        "classes": either(listed(whole(), 2, different=True), listed(NAME, 2, different=True)),
+        "unknown_rate": number(0, np.nextafter(1, 0)),
+        "width": SIZE,
+        "step": SIZE,
+        "n_neighbors": SIZE,
+        "n_windows": SIZE,
+        "n_steps": SIZE,
+        "scaled": FLAG,
+        "whitened": FLAG,
+        "lift": record(
+            {
+                "maps": either(
+                    mapped(one_of(*MAPS), optional(listed(COUNT, 1, different=True)), 1),
+                    listed(one_of(*MAPS), 1, different=True),
+                ),
+                "reach": SIZE,
+            }
+        ),
+        "confidence": record(
+            {
+                "beta": number(0, 1e6),
+                "typical": number(1e-300, 1e300),
+                "soft": number(0, 1e6),
+                "tempering": number(0, 1),
+                "threshold": optional(number(0)),
+                "farthest": optional(number(0)),
+            }
+        ),
+        "experts": listed(_EXPERT, 1),
+        "committee": optional(_COMMITTEE),
+    }
+)
 
 
 def save(classifier: StreamClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier; the file appears whole or not at all."""
-    check_is_fitted(classifier)
-    metric, metric_tensors = _describe_metric(classifier.metric_)
-    windows = classifier.windows_
-    steps, start = needed_steps(windows, between=classifier.features_.lift.memory > 0)
-    tensors: Tensors = {
-        "steps": steps,
-        "start": start,
-        "run": windows.run,
-        "code": classifier.references_.codes,
-        "mean": classifier.mean_,
-        "scale": classifier.scale_,
-        "feature_mean": classifier.features_.lifted.mean,
-        "feature_scale": classifier.features_.lifted.scale,
-        "transition": classifier.confidence_.state_filter.transition,
-        **metric_tensors,
-    }
-    if classifier.features_.mixing is not None:
-        tensors["mixing"] = classifier.features_.mixing
-    tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "width": int(windows.width),
-        "step": int(classifier.step),
-        "n_neighbors": int(classifier.n_neighbors_),
-        "scaled": bool(classifier.scale),
-        "channels": list(classifier.channels_),
-        "classes": classifier.classes_.tolist(),
-        "n_windows": len(windows),
-        "n_steps": len(steps),
-        "metric": metric,
-        "lift": _describe_lift(classifier.features_.lift),
-        "whitened": classifier.features_.mixing is not None,
-        "confidence": _describe_confidence(classifier.confidence_),
-        "unknown_rate": float(classifier.unknown_rate),
-        "selection": None if classifier.selection_ is None else asdict(classifier.selection_),
-        "sha256": checksum(tensors),
-    }
+    """Write a fitted classifier; the file appears whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If no file can hold the model.
+    DiskError
+        If it cannot be written.
+    """
+    content = to_bytes(classifier)
     with atomic_write(path) as temporary:
-        temporary.write_bytes(serialize(tensors, metadata={"mlat": json.dumps(header)}))
+        temporary.write_bytes(content)
+
+
+def to_bytes(classifier: StreamClassifier) -> bytes:
+    """The content of a model file."""
+    check_is_fitted(classifier)
+    header, arrays = _describe(classifier)
+    # As it will be read: numbers of numpy are plain ones then.
+    header = json.loads(json.dumps(header, default=lambda number: number.item()))
+    content = seal(header, arrays)
+    _check(header, arrays, len(content), "the model cannot be saved")
+    return content
 
 
 def load(path: str | os.PathLike[str]) -> StreamClassifier:
@@ -121,62 +208,30 @@ def load(path: str | os.PathLike[str]) -> StreamClassifier:
     Raises
     ------
     InputError
-        If the file is not a model of this version, or is damaged.
+        If the file is not a model of a known version, or is damaged.
     DiskError
         If it cannot be read.
     """
     file = Path(path)
-    header = read_header(file)
-    expected = expected_tensors(header, file)
-    tensors = _read_tensors(file, expected)
-    if checksum(tensors) != header["sha256"]:
-        raise InputError(f"{file} is damaged: its checksum does not match; copy it again")
-    for name, array in tensors.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(f"{file} is damaged: {name} holds NaN or infinity")
-    start, code, run = tensors["start"], tensors["code"], tensors["run"]
-    n_steps, width = header["n_steps"], header["width"]
-    classes = np.array(header["classes"])
-    if (
-        (start < 0).any()
-        or (start > n_steps - width).any()
-        or (code < 0).any()
-        or (code >= len(classes)).any()
-        or (tensors["scale"] <= 0).any()
-        or (tensors["feature_scale"] <= 0).any()
-        or (tensors["transition"] <= 0).any()
-        or (np.abs(tensors["transition"].sum(axis=1) - 1) > 1e-9).any()
-    ):
-        raise InputError(f"{file} is damaged: windows or scales are out of range")
-    if not np.isin(np.arange(len(classes)), code).all():
-        raise InputError(f"{file} is damaged: a state has no windows")
-    metric = _rebuild_metric(header, tensors, file)
-    features = Features(
-        Scaling(tensors["mean"], tensors["scale"]),
-        Lift(**header["lift"]),
-        Scaling(tensors["feature_mean"], tensors["feature_scale"]),
-        tensors.get("mixing"),
-    )
-    # The parameters that give the same model again: what was chosen is now given.
-    classifier = StreamClassifier(
-        width,
-        metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
-        lift=features.lift,
-        whiten=header["whitened"],
-        n_neighbors=header["n_neighbors"],
-        scale=header["scaled"],
-        step=header["step"],
-        unknown_rate=header["unknown_rate"],
-    )
-    windows = Windows(tensors["steps"], width, start, run, classes[code])
-    classifier._set_fitted(
-        References(windows, features, metric),
-        tuple(header["channels"]),
-        header["n_neighbors"],
-        _read_selection(header["selection"], file),
-    )
-    classifier.confidence_ = _rebuild_confidence(header["confidence"], tensors["transition"])
-    return classifier
+    try:
+        if file.exists() and not file.is_dir() and not file.is_file():
+            raise InputError(f"{file} is not an mlat model: it is not an ordinary file")
+        content = file.read_bytes()
+    except OSError as error:
+        raise DiskError(f"{file} cannot be read ({error.strerror}); check the path") from None
+    return from_bytes(content, str(file))
+
+
+def from_bytes(content: bytes, name: str) -> StreamClassifier:
+    """The classifier in the content of a model file, which has a name for messages.
+
+    Raises
+    ------
+    InputError
+    """
+    header, arrays = _open(content, name)
+    _check(header, arrays, len(content), f"{name} is damaged")
+    return _rebuild(header, arrays)
 
 
 def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], Ints]:
@@ -189,236 +244,282 @@ def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], Ints]:
     return windows.values[inside].astype(np.float64), place[windows.start].astype(np.int64)
 
 
-# The header, as a reader checks it
+# Reading: versions, and what the parts of a file must have in common
 
 
-def read_header(file: Path) -> dict[str, Any]:
-    """The JSON header, with the type of every field checked."""
-    not_a_model = f"{file} is not an mlat model"
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
-            prefix = stream.read(8)
-    except OSError as error:
-        raise DiskError(f"{file} cannot be read ({error.strerror}); check the path") from None
-    if len(prefix) < 8:
-        raise InputError(f"{not_a_model}: it has only {size} bytes")
-    length = struct.unpack("<Q", prefix)[0]
-    if length > min(size - 8, MAX_HEADER):
-        raise InputError(f"{not_a_model}, or it was cut short; fit and save it again")
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            header = json.loads((opened.metadata() or {}).get("mlat", "null"))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{not_a_model}, or it was cut short ({error})") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{not_a_model}: its header is not JSON") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputError(f"{not_a_model}: it is a safetensors file of something else")
+def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays as this version writes them, with a right checksum."""
+    header, arrays, sealed = unseal(content, f"{name} is not an mlat model")
+    if header.get("format") != FORMAT:
+        raise InputError(f"{name} is not an mlat model: it is a safetensors file of something else")
     version = header.get("version")
-    if version != VERSION:
+    if version not in (VERSION, UNSEALED) or isinstance(version, bool):
         raise InputError(
-            f"{file} has format version {version!r}, this mlat reads version {VERSION}; "
-            "use the mlat that wrote it, or fit again"
+            f"{name} has format version {str(version)[:20]}, this mlat reads versions {UNSEALED} "
+            f"and {VERSION}; use the mlat that wrote it, or fit again"
         )
-    _check_header(header, file)
-    return header
+    if version == UNSEALED:
+        sealed = header.get("sha256") == _checksum(arrays)
+        header, arrays = _upgraded(header, arrays)
+    if not sealed:
+        raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
+    return header, arrays
 
 
-def _check_header(header: dict[str, Any], file: Path) -> None:
-    def whole(value: Any, low: int = 1, high: int = 1 << 40) -> bool:
-        return is_whole(value) and low <= value <= high
-
-    channels: Any = header.get("channels")
-    classes: Any = header.get("classes")
-    metric: Any = header.get("metric")
-    texts = isinstance(classes, list) and all(isinstance(c, str) and c for c in classes)
-    numbers = isinstance(classes, list) and all(whole(c, -(1 << 62), 1 << 62) for c in classes)
-    problem = None
-    for name in ("width", "step", "n_neighbors", "n_windows", "n_steps"):
-        if not whole(header.get(name)):
-            problem = f"{name} is {header.get(name)!r}"
-    if (
-        not isinstance(channels, list)
-        or not channels
-        or not all(isinstance(c, str) for c in channels)
-        or len(set(channels)) != len(channels)
-    ):
-        problem = "channels must be different names"
-    elif not (texts or numbers) or len(classes) < 2 or sorted(set(classes)) != classes:
-        problem = "classes must be different states, sorted"
-    elif not isinstance(metric, dict) or metric.get("kind") not in list(METRIC_ARRAYS):
-        problem = "the metric is of no known kind"
-    elif metric["kind"] != "euclidean" and not all(
-        isinstance(metric.get(part), dict) for part in ("parameters", "shapes", "fitted")
-    ):
-        problem = "the metric is not described"
-    elif (
-        not all(isinstance(header.get(name), bool) for name in ("scaled", "whitened"))
-        or not isinstance(header.get("sha256"), str)
-        or not _is_number(header.get("unknown_rate"), 0, 1)
-        or header["unknown_rate"] == 1
-    ):
-        problem = "fields are missing"
-    elif problem is None and header["n_neighbors"] > header["n_windows"]:
-        problem = f"it has fewer windows than n_neighbors, {header['n_neighbors']}"
-    elif not _is_lift(header.get("lift"), len(channels)):
-        problem = "the lift is of no known kind"
-    elif not _is_confidence(header.get("confidence")):
-        problem = "how sure it is, is not described"
-    if problem is not None:
-        raise InputError(f"{file} is damaged: {problem}")
-
-
-def _is_number(value: Any, low: float, high: float) -> bool:
-    return is_real(value) and low <= value <= high
-
-
-def _is_confidence(record: Any) -> bool:
-    if not isinstance(record, dict):
-        return False
-    threshold, farthest = record.get("threshold"), record.get("farthest")
-    return (
-        _is_number(record.get("beta"), 0, 1e6)
-        and _is_number(record.get("typical"), 1e-300, 1e300)
-        and _is_number(record.get("tempering"), 0, 1)
-        and (threshold is None or _is_number(threshold, 0, 1e300))
-        and (farthest is None or _is_number(farthest, 0, 1e300))
-    )
-
-
-def _is_lift(record: Any, n_channels: int) -> bool:
-    if not isinstance(record, dict) or set(record) != {"maps", "reach"}:
-        return False
-    maps = record["maps"]
-    names = list(maps) if isinstance(maps, list | dict) else [None]
-    chosen = list(maps.values()) if isinstance(maps, dict) else []
-    plain = all(isinstance(name, str) for name in names) and all(
-        of is None or (isinstance(of, list) and all(isinstance(i, int) for i in of))
-        for of in chosen
-    )
-    reach = record["reach"]
-    # Each stream has a ring buffer of this size: a header must not take all the memory.
-    if not plain or not _is_number(reach, 1, 1 << 20):
-        return False
-    try:
-        return Lift(maps, reach).n_features(n_channels) > 0
-    except InputError:
-        return False
-
-
-def expected_tensors(header: dict[str, Any], file: Path) -> Shapes:
-    """The type and shape that each array must have, by the header alone."""
-    n, d, width = header["n_windows"], len(header["channels"]), header["width"]
-    lifted = Lift(**header["lift"]).n_features(d)
-    n_states = len(header["classes"])
-    expected: Shapes = {
-        "steps": ("F64", (header["n_steps"], d)),
-        "start": ("I64", (n,)),
-        "run": ("I64", (n,)),
-        "code": ("I64", (n,)),
-        "mean": ("F64", (d,)),
-        "scale": ("F64", (d,)),
-        "feature_mean": ("F64", (lifted,)),
-        "feature_scale": ("F64", (lifted,)),
-        "transition": ("F64", (n_states, n_states)),
+def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """A model of version 2, which had one expert and all fields on one level."""
+    gone = ("sha256", "selection", "metric")
+    new = {name: value for name, value in header.items() if name not in gone}
+    if isinstance(new.get("confidence"), dict):
+        new["confidence"] = {"farthest": None, "soft": SOFT, **new["confidence"]}
+    expert = {
+        "width": header.get("width"),
+        "columns": None,
+        "whitened": False,
+        "metric": header.get("metric"),
     }
-    if header["whitened"]:
-        expected["mixing"] = ("F64", (lifted, lifted))
-    shapes = header["metric"].get("shapes", {})
-    rules: dict[str, tuple[int | None, ...]] = {
-        "taps": (None, None, lifted),
-        "components": (None, width * lifted),
-        "blocks": (width, lifted, lifted),
-    }
-    wanted = METRIC_ARRAYS[header["metric"]["kind"]]
-    fits = set(shapes) in wanted and all(
-        isinstance(shape, list)
-        and len(shape) == len(rules[name])
-        and all(
-            isinstance(have, int) and have >= 1 and want in (None, have)
-            for have, want in zip(shape, rules[name], strict=True)
-        )
-        for name, shape in shapes.items()
-    )
-    if not fits:
-        raise InputError(f"{file} is damaged: the metric does not fit its width and channels")
-    return expected | {name: ("F64", tuple(shape)) for name, shape in shapes.items()}
+    of_metric = ("taps", "components", "blocks")
+    renamed = {f"0.{name}" if name in of_metric else name: a for name, a in arrays.items()}
+    return new | {"version": VERSION, "experts": [expert], "committee": None}, renamed
 
 
-# The arrays
-
-
-def _read_tensors(file: Path, expected: Shapes) -> Tensors:
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            names = set(opened.keys())
-            if names != set(expected):
-                raise InputError(
-                    f"{file} is damaged: it holds {', '.join(sorted(names))}, "
-                    f"not {', '.join(sorted(expected))}"
-                )
-            for name, (dtype, shape) in expected.items():
-                piece = opened.get_slice(name)
-                if piece.get_dtype() != dtype or tuple(piece.get_shape()) != shape:
-                    raise InputError(
-                        f"{file} is damaged: {name} is {piece.get_dtype()} "
-                        f"{tuple(piece.get_shape())}, not {dtype} {shape}"
-                    )
-            return {name: opened.get_tensor(name) for name in expected}
-    except SafetensorError as error:
-        raise InputError(f"{file} cannot be read ({error})") from None
-    except OSError as error:
-        raise DiskError(f"{file} cannot be read ({error})") from None
-
-
-def checksum(tensors: Tensors) -> str:
-    """SHA-256 of the names and values of the arrays, in the order of their names."""
+def _checksum(arrays: Arrays) -> str:
+    """The checksum of version 2: of the names and values of the arrays, not of the header."""
     digest = hashlib.sha256()
-    for name in sorted(tensors):
+    for name in sorted(arrays):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+        digest.update(arrays[name].tobytes())
     return digest.hexdigest()
 
 
-# The parts: lift, confidence, metric, selection
+def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> None:
+    """Raise `InputError` unless header and arrays make a model; ``size`` is that of the file."""
+    MODEL(header, where)
+    classes = header["classes"]
+    if sorted(classes) != classes or -1 in classes:
+        raise InputError(f"{where}: classes must be sorted, without the unknown state -1")
+    if header["n_neighbors"] > header["n_windows"]:
+        raise InputError(f"{where}: fewer windows than n_neighbors, {header['n_neighbors']}")
+    try:
+        n_features = Lift(**header["lift"]).n_features(len(header["channels"]))
+        expected = _shared_shapes(header, n_features)
+        for i, expert in enumerate(header["experts"]):
+            shapes = _expert_shapes(expert, n_features)
+            expected |= {f"{i}.{name}": ("float64", shape) for name, shape in shapes.items()}
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    _check_memory(header, n_features, size, where)
+    check_arrays(arrays, expected, where)
+    own = {name: arrays[name] for name in ("start", "run", "code", "transition")}
+    problem = _unfit_experts(header) or _inconsistent(header, len(classes), **own)
+    scales = [arrays[name] for name in ("scale", "feature_scale")]
+    if problem or any((scale <= 0).any() for scale in scales):
+        raise InputError(f"{where}: {problem or 'a scale is not positive'}")
 
 
-def _describe_lift(lift: Lift) -> dict[str, Any]:
-    if isinstance(lift.maps, Mapping):
-        maps: Any = {
-            name: None if chosen is None else [int(i) for i in chosen]
-            for name, chosen in lift.maps.items()
-        }
-    else:
-        maps = list(lift.maps)
-    return {"maps": maps, "reach": int(lift.reach)}
+def _shared_shapes(
+    header: dict[str, Any], n_features: int
+) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type and shape of each array that all experts share, by the header alone."""
+    n, d, n_states = header["n_windows"], len(header["channels"]), len(header["classes"])
+    expected: dict[str, tuple[str, tuple[int, ...]]] = {
+        "steps": ("float64", (header["n_steps"], d)),
+        **dict.fromkeys(("start", "run", "code"), ("int64", (n,))),
+        **dict.fromkeys(("mean", "scale"), ("float64", (d,))),
+        **dict.fromkeys(("feature_mean", "feature_scale"), ("float64", (n_features,))),
+        "transition": ("float64", (n_states, n_states)),
+    }
+    if header["whitened"]:
+        expected["mixing"] = ("float64", (n_features, n_features))
+    return expected
 
 
-def _describe_confidence(confidence: Confidence) -> dict[str, Any]:
-    # JSON has no infinity and no NaN: null is a threshold that is never exceeded, or a farthest
-    # distance that is not known.
+def _expert_shapes(expert: dict[str, Any], n_features: int) -> dict[str, tuple[int, ...]]:
+    """The shape of each array of an expert."""
+    columns, width, metric = expert["columns"], expert["width"], expert["metric"]
+    if columns is not None and max(columns) >= n_features:
+        raise InputError(f"an expert sees feature {max(columns)} of {n_features}")
+    n_seen = n_features if columns is None else len(columns)
+    rules: dict[str, tuple[int | None, ...]] = {
+        "taps": (None, None, n_seen),
+        "components": (None, width * n_seen),
+        "blocks": (width, n_seen, n_seen),
+    }
+    wanted = {"euclidean": [], "LMNN": ["components"], "MLAT": ["components", "blocks"]}
+    names = set(wanted[metric["kind"]])
+    if metric["kind"] == "MLAT" and metric["parameters"].get("solver", "filter") == "filter":
+        names = {"taps"}
+    shapes = metric.get("shapes", {})
+    if set(shapes) != names or any(
+        len(shape) != len(rules[name])
+        or any(want not in (None, have) for have, want in zip(shape, rules[name], strict=True))
+        for name, shape in shapes.items()
+    ):
+        raise InputError("the metric does not fit its width and channels")
+    expected = {name: tuple(shape) for name, shape in shapes.items()}
+    return expected | ({"mixing": (n_seen, n_seen)} if expert["whitened"] else {})
+
+
+def _unfit_experts(header: dict[str, Any]) -> str:
+    """What is wrong with experts and committee together; empty if nothing is."""
+    experts, committee = header["experts"], header["committee"]
+    if max(expert["width"] for expert in experts) != header["width"]:
+        return "no expert has the width of the windows"
+    if committee is None:
+        return "" if len(experts) == 1 else "several experts need a committee"
+    deciding = [member for member in committee["members"] if member["weight"] > 0]
+    if len(deciding) != len(experts) or any(one["typical"] is None for one in deciding):
+        return "the committee does not fit the experts"
+    if abs(sum(member["weight"] for member in deciding) - 1) > 1e-9 or header["n_neighbors"] > 1:
+        return "the weights of the committee are wrong"
+    return ""
+
+
+def _check_memory(header: dict[str, Any], n_features: int, size: int, where: str) -> None:
+    """Refuse a model that would need far more memory than its file is long.
+
+    Everything else in memory is of the order of an array in the file.
+    """
+    lift, n_channels = Lift(**header["lift"]), len(header["channels"])
+    numbers = {f"a reach of {lift.reach} steps": (lift.reach + 1) * n_channels}
+    for expert in header["experts"]:
+        width, columns = expert["width"], expert["columns"]
+        n_seen = n_features if columns is None else len(columns)
+        matrix = {"euclidean": 0, "MLAT": width * n_seen**2, "LMNN": (width * n_seen) ** 2}
+        numbers[f"a width of {width} steps"] = matrix[expert["metric"]["kind"]]
+    for what, needed in numbers.items():
+        if 8 * needed > MEMORY + MEMORY_RATIO * size:
+            raise InputError(
+                f"{where}: {what} with {n_channels} channels needs {8 * needed / 1e9:.1f} GB of "
+                f"memory, for a file of {size / 1e6:.1f} MB"
+            )
+
+
+def _inconsistent(
+    header: dict[str, Any],
+    n_states: int,
+    *,
+    start: Ints,
+    run: Ints,
+    code: Ints,
+    transition: NDArray[Any],
+) -> str:
+    """What is wrong with the windows or the transitions; empty if nothing is."""
+    width = header["width"]
+    if start[0] < 0 or start[-1] > header["n_steps"] - width or (np.diff(start) <= 0).any():
+        return "windows are out of range or out of order"
+    # Runs come one after the other, have one state and share no step.
+    begins = np.flatnonzero(np.diff(run)) + 1
+    if (np.diff(run) < 0).any() or (np.diff(start)[begins - 1] < width).any():
+        return "runs are out of order"
+    if not np.isin(np.flatnonzero(np.diff(code)) + 1, begins).all():
+        return "a run is of two states"
+    if not np.array_equal(np.unique(code), np.arange(n_states)):
+        return "windows are of unknown states, or a state has no windows"
+    if (transition <= 0).any() or (np.abs(transition.sum(axis=1) - 1) > 1e-9).any():
+        return "transitions are no probabilities"
+    return ""
+
+
+# What is written, and what is made of it again
+
+
+def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
+    windows, features = classifier.windows_, classifier.features_
+    confidence, lift = classifier.confidence_, features.lift
+    steps, start = needed_steps(windows, between=lift.memory > 0)
+    arrays: Arrays = {
+        "steps": steps,
+        "start": start,
+        "run": windows.run,
+        "code": classifier.references_.codes,
+        "mean": features.channels.mean,
+        "scale": features.channels.scale,
+        "feature_mean": features.lifted.mean,
+        "feature_scale": features.lifted.scale,
+        "transition": confidence.state_filter.transition,
+    }
+    if features.mixing is not None:
+        arrays["mixing"] = features.mixing
+    experts = []
+    for i, expert in enumerate(classifier.experts_):
+        described, own = _describe_expert(expert)
+        experts.append(described)
+        arrays |= {f"{i}.{name}": array for name, array in own.items()}
+    chosen = lift.maps.items() if isinstance(lift.maps, Mapping) else ()
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "channels": list(classifier.channels_),
+        "classes": classifier.classes_.tolist(),
+        "unknown_rate": float(classifier.unknown_rate),
+        "width": int(windows.width),
+        "step": int(classifier.step),
+        "n_neighbors": int(classifier.n_neighbors_),
+        "n_windows": len(windows),
+        "n_steps": len(steps),
+        "scaled": bool(classifier.scale),
+        "whitened": features.mixing is not None,
+        "lift": {
+            "maps": {k: None if v is None else [int(i) for i in v] for k, v in chosen}
+            or list(lift.maps),
+            "reach": int(lift.reach),
+        },
+        # A threshold that is never exceeded is null.
+        "confidence": {
+            "beta": confidence.calibration.beta,
+            "typical": confidence.calibration.typical,
+            "soft": confidence.calibration.soft,
+            "tempering": confidence.state_filter.tempering,
+            "threshold": _or_null(confidence.threshold),
+            "farthest": _or_null(confidence.farthest),
+        },
+        "experts": experts,
+        "committee": _describe_committee(classifier.committee_),
+    }
+    return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _or_null(number: float) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return float(number) if np.isfinite(number) else None
+
+
+def _or_nan(number: float | None) -> float:
+    return np.nan if number is None else number
+
+
+def _describe_expert(expert: References) -> tuple[dict[str, Any], Arrays]:
+    metric, arrays = _describe_metric(expert.metric)
+    if expert.view.mixing is not None:
+        arrays["mixing"] = expert.view.mixing
+    columns = expert.view.columns
     return {
-        "beta": confidence.calibration.beta,
-        "typical": confidence.calibration.typical,
-        "tempering": confidence.state_filter.tempering,
-        "threshold": confidence.threshold if np.isfinite(confidence.threshold) else None,
-        "farthest": confidence.farthest if np.isfinite(confidence.farthest) else None,
+        "width": int(expert.windows.width),
+        "columns": None if columns is None else columns.tolist(),
+        "whitened": expert.view.mixing is not None,
+        "metric": metric,
+    }, arrays
+
+
+def _describe_committee(committee: Committee | None) -> dict[str, Any] | None:
+    if committee is None:
+        return None
+    members = [
+        {**asdict(m), "accuracy": _or_null(m.accuracy), "typical": _or_null(m.typical)}
+        for m in committee.members
+    ]
+    return {
+        "members": members,
+        "beta": committee.beta,
+        "accuracy": _or_null(committee.accuracy),
+        "n_runs": committee.n_runs,
+        "why": committee.why,
+        "seconds": committee.seconds,
     }
 
 
-def _rebuild_confidence(record: dict[str, Any], transition: NDArray[Any]) -> Confidence:
-    # Older files have no farthest distance.
-    threshold, farthest = record["threshold"], record.get("farthest")
-    return Confidence(
-        Calibration(record["beta"], record["typical"]),
-        StateFilter(transition, record["tempering"]),
-        np.inf if threshold is None else threshold,
-        np.nan if farthest is None else farthest,
-    )
-
-
-def _describe_metric(metric: Any) -> tuple[dict[str, Any], Tensors]:
+def _describe_metric(metric: Any) -> tuple[dict[str, Any], Arrays]:
     if metric is None:
         return {"kind": "euclidean"}, {}
     kind = type(metric).__name__
@@ -427,83 +528,109 @@ def _describe_metric(metric: Any) -> tuple[dict[str, Any], Tensors]:
             f"a model with the metric {kind} cannot be saved; only MLAT, LMNN and the Euclidean "
             "distance can"
         )
-    tensors: Tensors = {}
+    tensors: Arrays = {}
     if hasattr(metric, "taps_"):
         tensors["taps"] = metric.taps_
     else:
         tensors["components"] = metric.components_
         if kind == "MLAT":
             tensors["blocks"] = metric.blocks_
-    parameters = {k: v for k, v in metric.get_params().items() if k not in NOT_STORED}
+    stored = _METRIC_PARAMETERS | _MLAT_PARAMETERS
     return {
         "kind": kind,
-        "parameters": parameters,
+        "parameters": {k: v for k, v in metric.get_params().items() if k in stored},
         "shapes": {name: list(array.shape) for name, array in tensors.items()},
-        "fitted": {name: getattr(metric, name) for name in FITTED},
+        "fitted": {name: getattr(metric, name) for name in _FITTED},
     }, tensors
 
 
-def _rebuild_metric(header: dict[str, Any], tensors: Tensors, file: Path) -> Any:
-    description = header["metric"]
-    if description["kind"] == "euclidean":
+def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
+    features = Features(
+        Scaling(arrays["mean"], arrays["scale"]),
+        Lift(**header["lift"]),
+        Scaling(arrays["feature_mean"], arrays["feature_scale"]),
+        arrays.get("mixing"),
+    )
+    states = np.array(header["classes"])[arrays["code"]]
+    windows = Windows(arrays["steps"], header["width"], arrays["start"], arrays["run"], states)
+    plain = features.of_runs(windows)
+    experts = []
+    for i, described in enumerate(header["experts"]):
+        own = {n.removeprefix(f"{i}."): a for n, a in arrays.items() if n.startswith(f"{i}.")}
+        columns = described["columns"]
+        view = View(None if columns is None else np.array(columns), own.get("mixing"))
+        n_seen = features.n_features if columns is None else len(columns)
+        metric = _rebuild_metric(described, n_seen, own)
+        experts.append(
+            References(last_steps(windows, described["width"]), features, metric, plain, view)
+        )
+    classifier = _with_parameters(header, features, experts[0].metric)
+    classifier._set_fitted(
+        experts,
+        _rebuild_committee(header["committee"]),
+        tuple(header["channels"]),
+        header["n_neighbors"],
+    )
+    told = header["confidence"]
+    classifier.confidence_ = Confidence(
+        Calibration(told["beta"], told["typical"], told["soft"]),
+        StateFilter(arrays["transition"], told["tempering"]),
+        np.inf if told["threshold"] is None else told["threshold"],
+        _or_nan(told["farthest"]),
+    )
+    return classifier
+
+
+def _with_parameters(header: dict[str, Any], features: Features, metric: Any) -> StreamClassifier:
+    """A classifier with the parameters that would give the same model again."""
+    shared = {
+        "width": header["width"],
+        "scale": header["scaled"],
+        "step": header["step"],
+        "unknown_rate": header["unknown_rate"],
+    }
+    if header["committee"] is not None:
+        return StreamClassifier(**shared, reach=features.lift.reach)
+    return StreamClassifier(
+        **shared,
+        metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
+        lift=features.lift,
+        whiten=header["whitened"],
+        n_neighbors=header["n_neighbors"],
+    )
+
+
+def _rebuild_committee(told: dict[str, Any] | None) -> Committee | None:
+    if told is None:
         return None
-    kind = METRICS[description["kind"]]
-    try:
-        metric = kind(**description["parameters"])
-        metric.check_parameters()
-        fitted = description["fitted"]
-        for name in FITTED:
-            setattr(metric, name, fitted[name])
-    except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{file} describes no metric that this version knows ({error})") from None
-    metric.width_, metric.n_channels_ = header["width"], len(tensors["feature_mean"])
+    members = tuple(
+        Member(m["name"], m["weight"], _or_nan(m["accuracy"]), _or_nan(m["typical"]))
+        for m in told["members"]
+    )
+    return Committee(
+        members,
+        told["beta"],
+        _or_nan(told["accuracy"]),
+        told["n_runs"],
+        told["why"],
+        told["seconds"],
+    )
+
+
+def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) -> Any:
+    described = expert["metric"]
+    if described["kind"] == "euclidean":
+        return None
+    metric = METRICS[described["kind"]](**described["parameters"])
+    for name, value in described["fitted"].items():
+        setattr(metric, name, value)
+    metric.width_, metric.n_channels_ = expert["width"], n_features
     metric.n_features_in_ = metric.width_ * metric.n_channels_
     if "taps" in tensors:
         metric.taps_ = tensors["taps"]
         metric.blocks_ = toeplitz.autocorrelation(metric.taps_, metric.width_)
-    elif isinstance(metric, MLAT):
-        metric.components_, metric.blocks_ = tensors["components"], tensors["blocks"]
     else:
         metric.components_ = tensors["components"]
+        if "blocks" in tensors:
+            metric.blocks_ = tensors["blocks"]
     return metric
-
-
-def _read_selection(record: Any, file: Path) -> Selection | None:
-    """The record of what was chosen; predicting does not depend on it, but it must be valid."""
-    if record is None:
-        return None
-    try:
-        trials = [_trial(trial) for trial in record["trials"]]
-        return Selection(
-            _choice(record["choice"]), trials, str(record["why"]), float(record["seconds"])
-        )
-    except (TypeError, KeyError, ValueError, OverflowError):
-        raise InputError(f"{file} is damaged: what was chosen cannot be read") from None
-
-
-def _trial(record: Any) -> Trial:
-    return Trial(
-        choice=_choice(record["choice"]),
-        score=float(record["score"]),
-        accuracy=float(record["accuracy"]),
-        error=float(record["error"]),
-        seconds=float(record["seconds"]),
-        kept=bool(record["kept"]),
-    )
-
-
-def _choice(record: Any) -> Choice:
-    choice = Choice(**record)
-    for field in fields(Choice):
-        value = getattr(choice, field.name)
-        if field.name in CHOICES:
-            valid = value in CHOICES[field.name]
-        elif field.name == "whiten":
-            valid = isinstance(value, bool)
-        elif field.name == "shrinkage":
-            valid = is_real(value)
-        else:
-            valid = is_whole(value) or (field.name == "n_taps" and value is None)
-        if not valid:
-            raise ValueError(field.name)
-    return choice

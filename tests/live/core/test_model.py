@@ -8,7 +8,7 @@ from live_models import ENERGY, EXACT, SETTINGS, STREAM, fitted, sizes
 from live_oracles import assert_as_batch, comparable, probabilities, push_all, states
 from mlat import InputError, StreamClassifier
 from mlat.live import LiveModel, Steps
-from model_rewriting import rewrite
+from model_rewriting import put_inside, rewrite, rewrite_as_version_2
 from state_streams import clusters, energy_states
 
 
@@ -101,15 +101,14 @@ def test_farthest_is_the_largest_held_out_distance(tmp_path):
 def test_an_older_model_file_has_no_farthest(tmp_path):
     clf = StreamClassifier(4, metric="euclidean").fit(clusters(0, [40, 40, 40]))
     clf.save(tmp_path / "m")
-    old = mlat.load(
-        rewrite(tmp_path / "m", tmp_path / "old", lambda h, t: h["confidence"].pop("farthest"))
-    )
+    without = lambda h, t: h["confidence"].pop("farthest")  # noqa: E731
+    old = mlat.load(rewrite_as_version_2(tmp_path / "m", tmp_path / "old", without))
     assert np.isnan(old.confidence_.farthest)
     assert old.live().push(np.full((4, 2), 1e3))[-1].why == ""
     assert clf.live().push(np.full((4, 2), 1e3))[-1].why == "far"
     for wrong in (-1.0, "far", True):
-        change = lambda h, t, wrong=wrong: h["confidence"].update(farthest=wrong)  # noqa: E731
-        with pytest.raises(InputError, match="how sure it is, is not described"):
+        change = put_inside("confidence", farthest=wrong)
+        with pytest.raises(InputError, match=r"confidence\.farthest is"):
             mlat.load(rewrite(tmp_path / "m", tmp_path / "bad", change))
 
 

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlat
-from live_models import EXACT, STREAM, TRAIN, fitted, sizes
+from live_models import ENERGY, EXACT, STREAM, TRAIN, fitted, sizes, two_channels
 from live_oracles import comparable, push_all
 from mlat import InputError, Stream, StreamClassifier
 from mlat.classifier.selection import LIFTS
 from mlat.live import LiveModel
+from mlat.sealed.container import seal, unseal
 
 STORED = Path(__file__).parents[2] / "live_snapshot_v1"
 
@@ -80,8 +81,135 @@ def test_what_is_no_snapshot_is_refused():
     flipped[-5] ^= 1
     with pytest.raises(InputError, match="checksum"):
         live.restore(bytes(flipped))
-    with pytest.raises(InputError, match="format version 9, this mlat reads version 1"):
-        live.restore(good.replace(b'\\"version\\": 1', b'\\"version\\": 9'))
+    with pytest.raises(InputError, match="format version 9, this mlat reads versions 1 and 2"):
+        live.restore(changed(good, lambda h, a: h.update(version=9)))
+    assert live.snapshot() == good
+
+
+def changed(snapshot, change):
+    """The snapshot with its header or arrays changed, and the checksum made right again."""
+    header, arrays, _ = unseal(snapshot, "no snapshot")
+    change(header, arrays)
+    return seal(header, arrays)
+
+
+def test_a_flipped_bit_anywhere_in_a_snapshot_is_noticed():
+    live = two_channels("plain").live(**EXACT)
+    live.push(ENERGY.values[:2])
+    good = live.snapshot()
+    for place in range(0, 8 * len(good), 3):  # some bits of every byte
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << place % 8
+        with pytest.raises(InputError):
+            live.restore(bytes(bad))
+    assert live.snapshot() == good
+
+
+def ordered_session(order_by="seq"):
+    """A session with something in every field: steps that wait, given up and taught ones."""
+    live = fitted("lifted").live(**EXACT, reorder=3, order_by=order_by, rate=100.0)
+    seq = np.array([0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22])
+    live.push(STREAM.values[: len(seq)], seq=seq, time=seq / 100)
+    live.teach("new")
+    return live
+
+
+@pytest.mark.parametrize("order_by", ["seq", "time"])
+def test_a_session_with_something_in_every_field_is_restored(order_by):
+    live, other = ordered_session(order_by), ordered_session(order_by)
+    other.push(STREAM.values[:3], seq=[30, 31, 32], time=[0.3, 0.31, 0.32])
+    other.restore(live.snapshot())
+    assert other.waiting == live.waiting > 0
+    assert other.snapshot() == live.snapshot()
+
+
+HEADER_CHANGES = [
+    ("first", "0"),
+    ("first", None),
+    ("first", 10**6),
+    ("reached", 2.5),
+    ("reached", 10**30),
+    ("reached", 10**6),
+    ("last_seq", 1.5),
+    ("last_seq", [3]),
+    ("last_time", "now"),
+    ("last_time", 10**400),
+    ("last_time", float("inf")),
+    ("behind", [1]),
+    ("behind", [1, -1]),
+    ("waiting", []),
+    ("waiting", [[1, 2, 3]]),
+    ("waiting", [[20, 21, 0.2], [22, 22, 0.22]]),
+    ("waiting", [[22, 22, 0.22], [20, 20, 0.2]]),
+    ("waiting", [["20", 20, 0.2], ["22", 22, 0.22]]),
+    ("length", -1),
+    ("length", 3),
+    ("length", 10**9),
+    ("length", True),
+    ("lift_count", -5),
+    ("lift_count", 3),
+    ("lift_count", 10**30),
+    ("why", "far"),
+    ("why", ["gap"]),
+    ("refused", 0),
+    ("fresh", None),
+    ("names", ["a", "b"]),
+    ("names", [5]),
+    ("names", [""]),
+    ("names", [["new"]]),
+    ("names", ["\ud800"]),
+    ("names", ["{known}"]),
+    ("counters", {}),
+    ("counters", {"accepted": "many"}),
+    ("warnings", "none"),
+    ("warnings", [1]),
+    ("options", []),
+    ("options", {"hold": [1]}),
+    ("model", None),
+    ("search", 3),
+    ("format", []),
+    ("version", [1]),
+    ("version", 1),
+    ("more", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), HEADER_CHANGES)
+def test_a_snapshot_with_a_wrong_field_and_a_right_checksum_is_refused(name, value):
+    live = ordered_session()
+    if value == ["{known}"]:
+        value = [str(live.classes[0])]
+    good = live.snapshot()
+    with pytest.raises(InputError):
+        live.restore(changed(good, lambda h, a: h.update({name: value})))
+    if name != "more":
+        with pytest.raises(InputError):
+            live.restore(changed(good, lambda h, a: h.pop(name)))
+    assert live.snapshot() == good
+
+
+@pytest.mark.parametrize("search", ["exact", "incremental"])
+def test_a_snapshot_with_a_wrong_array_and_a_right_checksum_is_refused(search):
+    live = fitted("filter").live(search=search)
+    live.push(STREAM.values[:15])
+    live.teach("new", 2)
+    good = live.snapshot()
+    names = unseal(good, "").arrays
+    assert len(names) == (18 if search == "incremental" else 14)
+    for name in names:
+        for make in (
+            lambda a: a.astype(np.float32),
+            lambda a: a[None],
+            lambda a: a[:-1] if len(a) else np.ones((7, 7)),
+            lambda a: np.concatenate([a] * 300) if len(a) else np.ones((7, 7)),
+            lambda a: a * 0 - 1 if a.dtype.kind == "i" and a.size else a[..., None],
+            lambda a: np.full_like(a, np.inf) if a.dtype.kind == "f" and a.size else a[..., None],
+        ):
+            change = lambda h, a, name=name, make=make: a.update({name: make(a[name])})  # noqa: E731
+            with pytest.raises(InputError):
+                live.restore(changed(good, change))
+    with pytest.raises(InputError, match="the belief is no probability"):
+        live.restore(changed(good, lambda h, a: a.update(belief=a["belief"] * 2)))
     assert live.snapshot() == good
 
 
@@ -135,7 +263,9 @@ def test_a_snapshot_with_the_old_name_of_the_incremental_search_still_opens():
         live = clf.live(search=search)
         assert live.model.search == live.model.options.search == "incremental"
         live.restore(stored)
-        assert live.snapshot() == stored
+        again = clf.live(search=search)
+        again.restore(live.snapshot())
+        assert again.snapshot() == live.snapshot()
         # The predictions that followed in the version that wrote it.
         after = live.push([[2.5, 1.5], [0.5, -0.5], [5.0, 4.0]])
         assert [(p.step, p.state) for p in after] == [(12, "a"), (13, "a"), (14, "a")]

@@ -1,49 +1,95 @@
 """The state of a live session: bounded arrays and counters, and their form as bytes.
 
-A state as bytes is safetensors with a JSON header, as the model file; nothing is executed. It is
-used only after its version, its model and options, the names, types and shapes of its arrays and
-its checksum are checked.
+A state as bytes is a JSON header and arrays under one checksum, as the model file
+(:mod:`mlat.sealed.container`); nothing is executed. It is used only after its checksum, every
+field, its model and options, every array and how they fit together are checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from ...checks import Floats
+from ...checks import Bools, Floats
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
 from ...errors import InputError
 from ...features.lifts import LiftState
 from ...neighbours.references import References
+from ...sealed.container import Arrays, seal, unseal
+from ...sealed.fields import (
+    COUNT,
+    FLAG,
+    MEASURED,
+    NOTHING,
+    TEXT,
+    Kind,
+    either,
+    listed,
+    mapped,
+    number,
+    one_of,
+    optional,
+    record,
+    row,
+    whole,
+)
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
 from ..search.incremental import IncrementalState
 from .dead_channels import Still
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, stored_name
-from .order import Order, Waiting
+from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
 
 if TYPE_CHECKING:
     from .model import LiveModel
 
 FORMAT = "mlat.LiveState"
-VERSION = 1
+VERSION, UNSEALED = 2, 1  # the version that is written, and the older one that is read, too
 WHYS = ("filling", "missing", "gap")
+DAMAGED = "the snapshot is damaged"
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
-Arrays = dict[str, NDArray[Any]]
+_SEQ = whole(-(1 << 63), (1 << 63) - 1)
+_KEYS = {"none": NOTHING, "seq": _SEQ, "time": number()}  # what gives the order
+
+
+def _kind_of_header(order_by: str) -> Kind:
+    key = _KEYS[order_by]
+    return record(
+        {
+            "format": one_of(FORMAT),
+            "version": one_of(VERSION, UNSEALED),
+            "model": TEXT,
+            "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
+            "search": TEXT,
+            "counters": record(dict.fromkeys(COUNTED, COUNT)),
+            "warnings": listed(TEXT),
+            "length": COUNT,
+            "lift_count": COUNT,
+            "why": one_of(*WHYS),
+            "refused": FLAG,
+            "fresh": FLAG,
+            "names": listed(either(TEXT, whole()), different=True),
+            "first": optional(key),
+            "reached": optional(key),
+            "last_seq": optional(_SEQ),
+            "last_time": optional(number()),
+            "behind": row(COUNT, COUNT),
+            "waiting": listed(row(key, optional(_SEQ), optional(number()))),
+        },
+        may={"sha256": TEXT},  # of version 1: that of the arrays
+    )
 
 
 @dataclass(slots=True)
@@ -146,9 +192,8 @@ class LiveState:
             "last_time": order.last_time,
             "behind": [order.behind, order.most_behind],
             "waiting": [[step.key, step.seq, step.time] for step in order.waiting],
-            "sha256": _digest(arrays),
         }
-        return bytes(save(arrays, metadata={"mlat": json.dumps(header)}))
+        return seal(header, arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +295,15 @@ def from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
 
     ``blank`` is a state of the same model before its first step.
     """
-    header = _header(data)
+    header, arrays = _open(data)
+    _kind_of_header(model.options.order_by)(header, DAMAGED)
     blank.made_by.check(header)
-    try:
-        arrays = load(bytes(data))
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the snapshot is damaged or was cut short ({error})") from None
-    if _digest(arrays) != header.get("sha256"):
-        raise InputError("the snapshot is damaged: its checksum does not match")
-    try:
-        _check_shapes(arrays, blank, len(header["names"]), len(header["waiting"]), model)
-        return _rebuild(arrays, header, blank, model)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"the snapshot is damaged ({error!r})") from None
+    _check_arrays(arrays, blank, header, model)
+    state = _rebuild(arrays, header, blank, model)
+    problem = _inconsistent(state, model, header["lift_count"])
+    if problem:
+        raise InputError(f"{DAMAGED}: {problem}")
+    return state
 
 
 def _arrays(state: LiveState) -> Arrays:
@@ -299,69 +338,100 @@ def _prefix(expert: int) -> str:
     return f"expert{expert}.{INCREMENTAL}" if expert else INCREMENTAL
 
 
-def _header(data: bytes) -> dict[str, Any]:
-    """The JSON header of a snapshot that this version reads."""
+def _open(data: bytes) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a snapshot of a known version, with a right checksum."""
     foreign = "these bytes are no snapshot of a live session"
-    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < 8:
-        raise InputError(f"{foreign}, or they were cut short")
-    length = struct.unpack("<Q", bytes(data[:8]))[0]
-    if length > len(data) - 8:
-        raise InputError(f"{foreign}, or they were cut short")
-    try:
-        header = json.loads(json.loads(bytes(data[8 : 8 + length]))["__metadata__"]["mlat"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(foreign) from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(data, bytes | bytearray | memoryview):
         raise InputError(foreign)
-    if header.get("version") != VERSION:
+    header, arrays, sealed = unseal(bytes(data), foreign)
+    if header.get("format") != FORMAT:
+        raise InputError(foreign)
+    version = header.get("version")
+    if version not in (VERSION, UNSEALED):
         raise InputError(
-            f"the snapshot has format version {header.get('version')!r}, this mlat reads version "
-            f"{VERSION}; use the mlat that wrote it, or begin a new session"
+            f"the snapshot has format version {str(version)[:20]}, this mlat reads versions "
+            f"{UNSEALED} and {VERSION}; use the mlat that wrote it, or begin a new session"
         )
-    return header
+    if version == UNSEALED:
+        sealed = header.get("sha256") == _digest(arrays)
+    if not sealed:
+        raise InputError(f"{DAMAGED}: its checksum does not match")
+    return header, arrays
 
 
-def _check_shapes(
-    arrays: Arrays, blank: LiveState, n_names: int, n_waiting: int, model: LiveModel
+# Steps that wait are as they came, and a channel may have had no value yet.
+_MAY_HOLD: dict[str, Callable[[Floats], Bools]] = {
+    "waiting": lambda values: np.ones(values.shape, bool),
+    "held": lambda values: ~np.isinf(values),
+    "still": lambda values: ~np.isinf(values),
+}
+
+
+def _check_arrays(
+    arrays: Arrays, blank: LiveState, header: dict[str, Any], model: LiveModel
 ) -> None:
-    """Every array is there, with the type and shape that the model gives it."""
-    options, width = model.options, model.clf.width_
+    """Every array is there, with the type and shape that the model gives it, and is finite."""
+    width, length, taught = model.clf.width_, header["length"], arrays.get("taught", np.empty(0))
     # Arrays whose number of rows varies: the least and the most.
     rows = {
-        "waiting": (n_waiting, n_waiting),
-        "given_up": (0, None),
-        "features": (0, width + options.teachable - 1),
-        "raw": (0, width),
-        "belief": (len(model.clf.classes_) + n_names,) * 2,
-        "taught": (0, options.max_taught),
-        "taught_codes": (len(arrays["taught"]),) * 2,
-        "times": (0, None),
+        "waiting": (len(header["waiting"]),) * 2,
+        "given_up": (0, REMEMBERED),
+        "features": (min(length, width + model.options.teachable - 1),) * 2,
+        "raw": (min(length, width),) * 2,
+        "belief": (len(model.clf.classes_) + len(header["names"]),) * 2,
+        "taught": (0, model.options.max_taught),
+        "taught_codes": (len(taught) if taught.ndim else 0,) * 2,
+        "times": (0, N_DIFFERENCES + 1),
     }
     expected = _arrays(blank)
     if set(arrays) != set(expected):
-        raise InputError(f"the snapshot is damaged: it holds {', '.join(sorted(arrays))}")
+        raise InputError(f"{DAMAGED}: it holds {', '.join(sorted(arrays))}")
     for name, like in expected.items():
         array = arrays[name]
         fits = array.dtype == like.dtype and array.ndim == like.ndim
         if fits and name in rows:
             least, most = rows[name]
-            fits = array.shape[1:] == like.shape[1:] and least <= len(array)
-            fits = fits and (most is None or len(array) <= most)
+            fits = array.shape[1:] == like.shape[1:] and least <= len(array) <= most
         elif fits:
             fits = array.shape == like.shape
         if not fits:
-            raise InputError(f"the snapshot is damaged: {name} is {array.dtype} {array.shape}")
+            raise InputError(f"{DAMAGED}: {name} is {array.dtype} {array.shape}")
+        if like.dtype.kind == "f" and not _MAY_HOLD.get(name, np.isfinite)(array).all():
+            raise InputError(f"{DAMAGED}: {name} holds NaN or infinity")
+
+
+def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
+    """What does not fit together in a state of right fields; empty if nothing."""
+    order, options, length = state.order, model.options, state.segment.length
+    keys = [step.key for step in order.waiting]
+    begun = [key for key in (order.first, order.reached) if key is not None]
+    own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
+    codes, belief = state.taught.codes, state.belief.proba
+    counts = [state.held.missing_for, state.still.steps]
+    if state.incremental is not None:
+        counts.append(state.incremental.count)
+    problems = {
+        "steps wait that should not": len(keys) > options.reorder or own != keys,
+        "steps are out of order": len(begun) == 1
+        or sorted(begun) != begun
+        or any(a >= b for a, b in pairwise([*begun[1:], *keys])),
+        "given up is no range": any(a >= b for a, b in order.given_up),
+        "a taught window is of no state": len(codes) > 0
+        and not 0 <= codes.min() <= codes.max() < len(belief),
+        "a taught state is known already": len(set(model.classes(state))) < len(belief),
+        "the belief is no probability": (belief < 0).any() or abs(belief.sum() - 1) > 1e-6,
+        "a count is negative": any((count < 0).any() for count in counts),
+        "the lift is of other steps": lift_count not in (0, length),
+        "the search is of other steps": state.incremental is not None
+        and length not in (0, int(state.incremental.count[0])),
+    }
+    return next((what for what, is_so in problems.items() if is_so), "")
 
 
 def _rebuild(
     arrays: Arrays, header: dict[str, Any], blank: LiveState, model: LiveModel
 ) -> LiveState:
     names = tuple(check_state(name, model.clf.unknown_) for name in header["names"])
-    codes = arrays["taught_codes"]
-    if len(codes) and not 0 <= codes.min() <= codes.max() < len(arrays["belief"]):
-        raise InputError("the snapshot is damaged: a taught window is of no state")
-    if header["why"] not in WHYS or set(header["counters"]) != set(COUNTED):
-        raise InputError("the snapshot is damaged: fields are missing")
     order = Order(
         [
             Waiting(key, seq, time, values)
@@ -372,7 +442,7 @@ def _rebuild(
         [(int(begin), int(end)) for begin, end in arrays["given_up"]],
         header["last_seq"],
         header["last_time"],
-        *[int(steps) for steps in header["behind"]],
+        *header["behind"],
     )
     incremental = None
     if blank.incremental is not None:
@@ -386,20 +456,20 @@ def _rebuild(
     return LiveState(
         blank.made_by,
         order,
-        Held(arrays["held"], arrays["missing_for"], bool(header["refused"])),
+        Held(arrays["held"], arrays["missing_for"], header["refused"]),
         Still(arrays["still"], arrays["still_for"]),
         Segment(
-            LiftState(arrays["lift_ring"], arrays["lift_sums"], int(header["lift_count"])),
+            LiftState(arrays["lift_ring"], arrays["lift_sums"], header["lift_count"]),
             arrays["features"],
             arrays["raw"],
-            int(header["length"]),
+            header["length"],
             header["why"],
         ),
-        Belief(arrays["belief"], bool(header["fresh"])),
-        model.taught_references(names, codes, arrays["taught"]),
+        Belief(arrays["belief"], header["fresh"]),
+        model.taught_references(names, arrays["taught_codes"], arrays["taught"]),
         arrays["times"].tolist(),
-        Counters({name: int(header["counters"][name]) for name in COUNTED}),
-        [str(text) for text in header["warnings"]],
+        Counters(header["counters"]),
+        header["warnings"],
         incremental,
     )
 

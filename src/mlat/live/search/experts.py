@@ -85,9 +85,7 @@ class ExpertSearches:
         """Take the next steps (t, d') of one stream; the states change in place."""
         return [
             search.push(state, expert.view(features))
-            for search, state, expert in zip(
-                self.searches, states, self.clf.experts_, strict=True
-            )
+            for search, state, expert in zip(self.searches, states, self.clf.experts_, strict=True)
         ]
 
     def decide(
@@ -168,9 +166,7 @@ class ExpertSearches:
         # More than one state may be the nearest.
         doubt: Bools = (low[0] <= upper[:, None] * (1 + ROUNDING)).sum(axis=1) > 1
         if np.isfinite(self.limit):
-            doubt |= (lower * (1 - ROUNDING) <= self.limit) & (
-                upper * (1 + ROUNDING) >= self.limit
-            )
+            doubt |= (lower * (1 - ROUNDING) <= self.limit) & (upper * (1 + ROUNDING) >= self.limit)
         return doubt
 
 

@@ -1,0 +1,1 @@
+"""Bytes that are read from outside: under one checksum, and checked field by field."""
