@@ -485,11 +485,17 @@ def _trial(record: Any) -> Trial:
     return Trial(
         choice=_choice(record["choice"]),
         score=float(record["score"]),
-        accuracy=float(record["accuracy"]),
+        balanced_accuracy=_balanced_accuracy(record),
         error=float(record["error"]),
         seconds=float(record["seconds"]),
         kept=bool(record["kept"]),
     )
+
+
+def _balanced_accuracy(record: Any) -> float:
+    if "accuracy" in record:  # in files of earlier versions, in per cent
+        return float(record["accuracy"]) / 100
+    return float(record["balanced_accuracy"])
 
 
 def _choice(record: Any) -> Choice:

@@ -147,7 +147,7 @@ class Trial:
 
     choice: Choice
     score: float
-    accuracy: float
+    balanced_accuracy: float
     error: float
     seconds: float
     kept: bool
@@ -173,6 +173,16 @@ class Selection:
     @property
     def chosen(self) -> str:
         return str(self.choice)
+
+    def __repr__(self) -> str:
+        judged = "".join(
+            f", balanced accuracy {trial.balanced_accuracy:.1%}"
+            for trial in self.trials
+            if trial.choice == self.choice
+        )
+        return (
+            f"<Selection: {self.chosen}; {len(self.trials)} tried in {self.seconds:.1f} s{judged}>"
+        )
 
 
 def select(
@@ -321,7 +331,7 @@ class _Search:
             Trial(
                 choice,
                 scores.score,
-                scores.accuracy,
+                scores.balanced_accuracy,
                 error,
                 time.monotonic() - began,
                 against is None,
@@ -413,9 +423,9 @@ class Scores:
         return float(_by_state(self.soft, self.codes).mean())
 
     @property
-    def accuracy(self) -> float:
-        """In percent, with equal weight of all states."""
-        return 100 * float(_by_state(self.right, self.codes).mean())
+    def balanced_accuracy(self) -> float:
+        """The mean over states of the fraction of windows that are right."""
+        return float(_by_state(self.right, self.codes).mean())
 
     def error(self, other: Scores) -> float:
         """The standard error of the difference to another score, over blocks.

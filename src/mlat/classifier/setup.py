@@ -95,7 +95,7 @@ def set_up(
     is_auto = is_name and metric == "auto"
     if is_auto and (lift is not None or whiten):
         raise InputError('metric="auto" chooses lift and whitening itself; leave them out')
-    _check_states(stream, width)
+    check_states(stream, width)
     if is_auto:
         selection = select(stream, width, reach=reach, scale=scale, budget=budget)
         choice = selection.choice
@@ -107,7 +107,7 @@ def set_up(
     return Setup(width, lift, bool(whiten), 1 if n_neighbors is None else int(n_neighbors), metric)
 
 
-def _check_states(stream: Stream, width: int) -> None:
+def check_states(stream: Stream, width: int) -> None:
     """Refuse a stream that has windows of fewer than two states."""
     runs = stream.runs
     codes = np.unique(runs.code[runs.length >= width])

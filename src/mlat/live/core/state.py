@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ...checks import Floats
+from ...checks import Floats, ShortRepr
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
@@ -43,8 +43,8 @@ INCREMENTAL = "flat."  # arrays of the incremental search have names with this p
 Arrays = dict[str, NDArray[Any]]
 
 
-@dataclass(slots=True)
-class Segment:
+@dataclass(slots=True, repr=False)
+class Segment(ShortRepr):
     """The steps since the last break; empty where the next step begins a new segment.
 
     Attributes
@@ -67,8 +67,8 @@ class Segment:
     why: str = "filling"
 
 
-@dataclass(slots=True)
-class LiveState:
+@dataclass(slots=True, repr=False)
+class LiveState(ShortRepr):
     """All that a session remembers; ``LiveModel.push`` goes on from it.
 
     Attributes
