@@ -1,7 +1,8 @@
-"""Array types, and checks of numeric parameters."""
+"""Array types, short texts of objects that hold arrays, and checks of numeric parameters."""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, overload
 
@@ -15,6 +16,42 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 SMALLEST = float(np.nextafter(0, 1))  # a lower bound for what must be above 0
+LONGEST = 60  # characters of the text of one field
+
+
+class ShortRepr:
+    """A dataclass (``repr=False``) whose text is one line: arrays are shown by their shape.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(repr=False)
+    ... class Line(ShortRepr):
+    ...     name: str
+    ...     values: np.ndarray
+    >>> Line("sine", np.zeros((3, 2)))
+    Line(name='sine', values=array of shape (3, 2))
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        held = [field for field in fields(self) if field.repr]  # type: ignore[arg-type]
+        shown = (f"{field.name}={_short(getattr(self, field.name))}" for field in held)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"array of shape {value.shape}"
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"{type(value).__name__}(…)"  # has a text of its own
+    text = " ".join(repr(value).split())
+    if len(text) <= LONGEST:
+        return text
+    if isinstance(value, (list, tuple, dict, set)):
+        return f"{type(value).__name__} of {len(value)}"
+    return f"{text[: LONGEST - 1]}…"
 
 
 def is_whole(value: Any) -> bool:

@@ -219,3 +219,67 @@ def test_bad_input_to_fit_gets_one_line(train, make, message):
 def test_predicting_an_empty_or_short_stream(classifier):
     assert classifier.predict(np.empty((0, 3))).shape == (0,)
     assert classifier.predict_proba(np.zeros((3, 3))).shape == (3, 4)
+
+
+# Judged by itself
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_each_side_is_predicted_from_the_other_alone(train, k):
+    clf = StreamClassifier(width=8, metric="euclidean", n_neighbors=k).fit(train)
+    states, complete = clf.predict_held_out(train)
+    # Two runs of each state, in turn: the first of each is one side, the second the other.
+    halves = [train[: len(train) // 2], train[len(train) // 2 :]]
+    expected = []
+    for judged, learned in (halves, halves[::-1]):
+        other = StreamClassifier(width=8, metric="euclidean", n_neighbors=k).fit(learned)
+        apart = Stream(judged.values, judged.states, recordings=judged.codes)
+        expected.append(other.predict(apart))
+    np.testing.assert_array_equal(states, np.concatenate(expected))
+    np.testing.assert_array_equal(complete, states != "")
+
+
+def test_a_stream_that_judges_itself_says_what_it_did_not_judge():
+    rng = np.random.default_rng(0)
+    states = np.array(["a"] * 90 + [""] * 10 + ["b"] * 90 + ["short"] * 12)
+    stream = Stream(rng.normal(size=(len(states), 2)), states)
+    clf = StreamClassifier(width=5, metric="euclidean").fit(stream)
+    predicted, complete = clf.predict_held_out(stream)
+    assert not complete[states == ""].any()
+    assert not complete[states == "short"].any()  # too short to be cut
+    for name, begin in (("a", 0), ("b", 100)):  # the ends of a single run judge each other
+        mine = np.flatnonzero(complete & (states == name)) - begin
+        assert mine.tolist() == [*range(4, 30), *range(60, 90)]
+    assert (predicted[~complete] == "").all()
+    assert set(predicted[complete]) <= {"a", "b", "short"}
+
+
+def test_what_cannot_judge_itself_is_refused():
+    rng = np.random.default_rng(0)
+    stream = Stream(rng.normal(size=(24, 2)), ["a"] * 12 + ["b"] * 12)
+    clf = StreamClassifier(width=5, metric="euclidean").fit(stream)
+    _, complete = clf.predict_held_out(stream)
+    assert not complete.any()
+
+
+def test_a_loaded_model_judges_the_same(train, classifier, tmp_path):
+    classifier.save(tmp_path / "m.mlat")
+    for one, other in zip(
+        classifier.predict_held_out(train),
+        mlat.load(tmp_path / "m.mlat").predict_held_out(train),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_is_fitted_has_a_short_text(train, classifier):
+    live = classifier.live()
+    live.push(train.values[:50])
+    fitted = (classifier.windows_, classifier.features_, classifier.confidence_, train.runs)
+    for one in (*fitted, live.state):
+        assert len(repr(one)) < 800
+        assert "\n" not in repr(one)
+        assert "array([" not in repr(one)
+    assert repr(classifier.windows_) == (
+        "Windows(344 of 8 steps, 3 channels, states: backwards, fast, forwards, still)"
+    )

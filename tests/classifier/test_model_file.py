@@ -569,3 +569,14 @@ def test_the_record_of_the_choice_is_not_needed(auto_model, tmp_path):
     assert clf.selection_ is None
     stream = rotating_states(run_length=20, n_channels=3)
     np.testing.assert_array_equal(clf.predict(stream), mlat.load(auto_model).predict(stream))
+
+
+def test_the_record_of_an_earlier_version_is_read(auto_model, tmp_path):
+    def in_percent(header, tensors):
+        for trial in header["selection"]["trials"]:
+            trial["accuracy"] = 100 * trial.pop("balanced_accuracy")
+
+    earlier = mlat.load(rewrite(auto_model, tmp_path / "m", in_percent)).selection_.trials[0]
+    now = mlat.load(auto_model).selection_.trials[0]
+    assert 0 < now.balanced_accuracy <= 1
+    assert earlier.balanced_accuracy == pytest.approx(now.balanced_accuracy)

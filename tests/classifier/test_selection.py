@@ -68,8 +68,8 @@ def test_scores_are_those_of_plain_loops(seed, k, n):
     # Every state counts the same, however many windows it has.
     by_state = [np.mean(soft[codes == c]) for c in range(3)]
     assert scores.score == pytest.approx(np.mean(by_state))
-    assert scores.accuracy == pytest.approx(
-        100 * np.mean([right[codes == c].mean() for c in range(3)])
+    assert scores.balanced_accuracy == pytest.approx(
+        np.mean([right[codes == c].mean() for c in range(3)])
     )
 
 
@@ -223,7 +223,11 @@ def test_the_same_stream_gets_the_same_choice():
     assert first.why == second.why
     for one, other in zip(first.trials, second.trials, strict=True):
         assert one.choice == other.choice
-        assert (one.score, one.accuracy, one.error) == (other.score, other.accuracy, other.error)
+        assert (one.score, one.balanced_accuracy, one.error) == (
+            other.score,
+            other.balanced_accuracy,
+            other.error,
+        )
 
 
 def test_without_time_it_keeps_the_usual():
@@ -253,7 +257,9 @@ def test_only_what_was_chosen_on_the_way_is_kept():
     assert selection.chosen == str(selection.choice)
     assert len({trial.choice for trial in selection.trials}) == len(selection.trials)
     assert selection.seconds >= sum(trial.seconds for trial in selection.trials) > 0
-    assert all(0 <= trial.score <= 1 and 0 <= trial.accuracy <= 100 for trial in selection.trials)
+    assert all(
+        0 <= trial.score <= 1 and 0 <= trial.balanced_accuracy <= 1 for trial in selection.trials
+    )
 
 
 @pytest.mark.parametrize(("width", "expected"), [(3, {3}), (10, {10}), (25, {10, 25}), (60, {10})])
@@ -436,3 +442,12 @@ def test_the_same_stream_gives_the_same_classifier():
     assert first.selection_.choice == second.selection_.choice
     np.testing.assert_array_equal(first.predict_proba(fresh), second.predict_proba(fresh))
     assert clone(first).get_params() == first.get_params()
+
+
+def test_a_selection_has_a_short_text():
+    selection = select(energy_states(0), 10, budget=0)
+    assert repr(selection) == (
+        f"<Selection: {selection.chosen}; 1 tried in {selection.seconds:.1f} s, balanced accuracy "
+        f"{selection.trials[0].balanced_accuracy:.1%}>"
+    )
+    assert "balanced" not in repr(select(clusters(0, [40, 40]), 10))

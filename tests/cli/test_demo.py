@@ -17,8 +17,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_demo_shows_that_order_in_time_is_what_tells(demo):
-    told = [float(share) / 100 for share in re.findall(r"│ +([\d.]+)% │", demo[1])]
-    single, euclidean, lmnn, admm, filtered, chosen = told
+    rows = re.findall(r"│ .*?(?:step|chosen by itself|guessing).*│", demo[1])
+    shares = [[float(share) / 100 for share in re.findall(r"([\d.]+)%", row)] for row in rows]
+    single, euclidean, lmnn, admm, filtered, chosen, guessing = (row[0] for row in shares)
+    assert guessing == pytest.approx(0.25, abs=0.01)
+    for _, balanced, *recall in shares[:-1]:
+        assert balanced == pytest.approx(sum(recall) / 4, abs=0.006)
     assert single < 0.32  # chance is 0.25
     assert euclidean < lmnn < min(admm, filtered) - 0.05
     assert single < chosen

@@ -33,8 +33,8 @@ def test_evaluate_tells_and_draws(folder, in_folder):
     out, error = run("evaluate", model, folder / "again.csv", "--label", "state")
     assert error == ""
     assert f"Accuracy {mlat.load(model).score(again):.1%}: " in out
-    assert "; 7 were given none." in out
-    assert "right when predicted" in out
+    assert "; 7 more are not judged. Always " in out
+    assert "precision" in out
     assert "predicted →" in out
     pictures = in_folder / "again-evaluation"
     assert sorted(p.name for p in pictures.iterdir()) == ["confusion.png", "timeline.png"]
@@ -82,7 +82,7 @@ def test_evaluate_refuses(folder, monkeypatch, arguments, words):
 def test_evaluate_without_a_state_to_judge(folder, in_folder):
     write_csv(Path("short.csv"), again[: WIDTH - 1])
     line = refused("evaluate", folder / "walk.mlat", "short.csv", "--label", "state")
-    assert "no labelled step is given a state" in line
+    assert "no labelled step ends a complete window of 8 steps" in line
     Path("none.csv").write_text("sensor 1,sensor 2,sensor 3,sensor 4,state\n" + "1,2,3,4,\n" * 20)
     line = refused("evaluate", folder / "walk.mlat", "none.csv", "--label", "state")
     assert "column 'state' names no state" in line

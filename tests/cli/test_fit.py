@@ -13,6 +13,7 @@ from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH, parse_budget
 from mlat.errors import InputError
+from mlat.explain import count_confusions
 from mlat.progress import report
 from mlat.synthetic import rotating_states
 
@@ -65,7 +66,64 @@ def test_fit_tells_what_it_tried_and_chose(fitted):
     assert f"\nChosen: {selection.chosen}.\n" in out
     assert f"\nWhy: {selection.why}. It took " in out
     best = next(t for t in selection.trials if str(t.choice) == selection.chosen)
-    assert re.search(rf"│ +{best.score:.3f} │ +{best.accuracy:.1f}% │", out)
+    assert re.search(rf"│ +{best.score:.3f} │ +{best.balanced_accuracy:.1%} │", out)
+
+
+def test_fit_says_how_well_it_is_learned_beside_what_guessing_gives(fitted):
+    place, out = fitted
+    clf = mlat.load(place / "walk.mlat")
+    states, complete = clf.predict_held_out(train)
+    found = count_confusions(train, states, complete=complete)
+    assert (
+        f"\nAccuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps; "
+        f"{found.n_unjudged} more are not judged. Always backwards: 25.0%.\n"
+        f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state. "
+        "Guessing: 25.0%.\n"
+    ) in out
+    for state, recall in zip(found.states, found.recall, strict=True):
+        assert re.search(rf"│ {state} +│ +2 │ +120 │ +\d+ │ +{recall:.1%} │", out)
+
+
+def noise(n_states: int, n_runs: int, seed: int = 0) -> mlat.Stream:
+    values = np.random.default_rng(seed).normal(size=(n_states * n_runs * 40, 2))
+    return mlat.Stream(values, np.repeat(np.tile(np.arange(n_states), n_runs), 40))
+
+
+@pytest.mark.parametrize("metric", ["auto", "mlat", "euclidean"])
+def test_fit_of_noise_is_warned_about(metric, in_folder):
+    write_csv(Path("noise.csv"), noise(3, 4))
+    where = ["--label", "state", "-o", "m.mlat", "--metric", metric]
+    budget = ["--budget", "0"] if metric == "auto" else []
+    _, error = run("fit", "noise.csv", *where, *budget)
+    assert re.fullmatch(
+        r"mlat: warning: no better than guessing, as far as 12 runs can tell: balanced accuracy "
+        r"\d\d\.\d%, guessing 33\.3%; check the labels and the channels, or label more runs of "
+        r"each state\n",
+        error,
+    )
+    for command in ("evaluate", "predict"):
+        write_csv(Path("other.csv"), noise(3, 5, seed=1))
+        out, error = run(command, "m.mlat", "other.csv", "--label", "state")
+        assert "mlat: warning: no better than guessing, as far as 15 runs can tell" in error
+        assert "Guessing: 33.3%." in (out if command == "evaluate" else error)
+
+
+def test_few_runs_are_said_to_tell_nothing(in_folder):
+    stream = rotating_states({"a": 0.0, "b": 0.2}, **SENSORS)
+    write_csv(Path("s.csv"), stream)
+    out, error = run("fit", "s.csv", "--label", "state", "-o", "m.mlat", "--metric", "euclidean")
+    said = "4 runs of 2 states are too few to tell this from guessing; label more runs"
+    assert (said in out, error) == (True, "")
+
+
+def test_accuracy_is_that_of_score_with_an_unknown_state_too(in_folder):
+    clf = mlat.StreamClassifier(WIDTH, metric="euclidean", unknown_rate=0.2).fit(train)
+    clf.save("m.mlat")
+    write_csv(Path("again.csv"), again)
+    assert (clf.predict(again)[WIDTH:] == "").any()
+    out, _ = run("evaluate", "m.mlat", "again.csv", "--label", "state", "--no-pictures")
+    assert f"Accuracy {clf.score(again):.1%}: " in out
+    assert "unknown" in out
 
 
 def test_fit_without_anything_to_judge_by(in_folder):
@@ -75,6 +133,7 @@ def test_fit_without_anything_to_judge_by(in_folder):
     assert "tried" not in out
     assert "Why: nothing can be judged" in out
     assert "Euclidean distance: nothing is learned." in out
+    assert "Not judged: fewer than two states have windows far enough apart" in out
 
 
 def test_a_budget_ends_the_search(fitted_folder, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,15 @@ from hypothesis import strategies as st
 
 import mlat
 from explain_models import train
-from mlat.explain.confusions import count_confusions
+from mlat.explain.confusions import (
+    BETTER,
+    HELD_OUT_LEVEL,
+    NOT_BETTER,
+    TOO_FEW_RUNS,
+    Confusions,
+    count_confusions,
+)
+from mlat.synthetic import rotating_states
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "bb", "c", ""]), st.sampled_from(["a", "bb", ""]))))
@@ -46,3 +56,116 @@ def test_confusions_of_what_does_not_fit_are_refused():
         count_confusions(["a", "b"], ["a"])
     with pytest.raises(mlat.InputError, match="1 predicted states for 480 steps"):
         count_confusions(train, ["a"])
+
+
+# Better than guessing
+
+
+def balanced(true: list[str], told: list[str]) -> float:
+    """The mean of the recall of each state, worked out plainly."""
+    recalls = []
+    for state in sorted(set(true)):
+        answers = [t for s, t in zip(true, told, strict=True) if s == state]
+        recalls.append(answers.count(state) / len(answers))
+    return sum(recalls) / len(recalls)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("abc")), min_size=1))
+def test_balanced_accuracy_and_what_guessing_gives(pairs):
+    true, told = [t for t, _ in pairs], [p for _, p in pairs]
+    found = count_confusions(true, told)
+    assert found.balanced_accuracy == pytest.approx(balanced(true, told))
+    # Whoever always says one state has these, whatever the stream.
+    always = max(set(true), key=lambda state: (true.count(state), -ord(state)))
+    assert found.most_frequent == (always, true.count(always) / len(true))
+    constant = count_confusions(true, [always] * len(true))
+    assert constant.balanced_accuracy == pytest.approx(found.guessing)
+    assert constant.accuracy == pytest.approx(found.most_frequent[1])
+    assert constant.verdict() != BETTER
+
+
+def test_runs_count_and_not_steps():
+    states, lengths = list("abcabc"), [2, 3, 1, 4, 2, 3]
+    told = ["aa", "bbb", "a", "aaaa", "cc", "ccc"]
+    true = [s for s, n in zip(states, lengths, strict=True) for _ in range(n)]
+    found = count_confusions(true, list("".join(told)))
+    assert found.n_runs == 6
+    at = [balanced(true, list("".join(told)))]
+    deals = []
+    for deal in set(itertools.permutations(states)):
+        dealt = [s for s, n in zip(deal, lengths, strict=True) for _ in range(n)]
+        deals.append(balanced(dealt, list("".join(told))))
+    assert found.p_value == pytest.approx(np.mean(np.array(deals) >= at[0] - 1e-9))
+    # A hundred times as many steps are not more evidence.
+    longer = count_confusions(np.repeat(true, 100), np.repeat(list("".join(told)), 100))
+    assert longer.p_value == found.p_value
+
+
+def test_runs_end_with_their_state_and_their_recording_alone():
+    values = np.zeros((8, 1))
+    values[1] = np.nan
+    states = ["a", "a", "a", "", "a", "b", "a", "a"]
+    told = ["a"] * 8
+    assert count_confusions(mlat.Stream(values, states), told).n_runs == 3
+    recordings = [0, 0, 0, 0, 1, 1, 1, 2]
+    assert count_confusions(mlat.Stream(values, states, recordings=recordings), told).n_runs == 5
+
+
+def test_few_runs_tell_nothing():
+    def perfect(n_states: int, n_runs: int) -> Confusions:
+        states = np.repeat(np.tile(np.arange(n_states), n_runs), 50)
+        return count_confusions(states, states)
+
+    assert perfect(2, 1).verdict() == TOO_FEW_RUNS
+    assert perfect(2, 2).verdict() == TOO_FEW_RUNS  # one of six ways to deal them
+    assert perfect(1, 9).verdict() == TOO_FEW_RUNS
+    for shape in ((2, 3), (4, 1), (3, 2), (2, 30)):
+        assert perfect(*shape).verdict() == BETTER
+        assert perfect(*shape).verdict(HELD_OUT_LEVEL) == BETTER
+    wrong = count_confusions([0] * 50 + [1] * 50, [1] * 50 + [0] * 50)
+    assert wrong.verdict() == NOT_BETTER
+
+
+def test_the_unknown_state_is_wrong_where_there_was_a_window():
+    true, told = ["a", "a", "a", "b", "b"], ["", "", "a", "b", ""]
+    found = count_confusions(true, told, complete=[False, True, True, True, False])
+    assert (found.n_judged, found.n_unjudged, found.unknown.tolist()) == (3, 2, [1, 0])
+    assert found.accuracy == 2 / 3
+    assert found.recall.tolist() == [0.5, 1.0]
+    assert found.balanced_accuracy == 0.75
+    assert found.precision.tolist() == [1.0, 1.0]
+
+
+def noise(rng: np.random.Generator, n_states: int, n_runs: int, length: int) -> mlat.Stream:
+    order = np.concatenate([rng.permutation(n_states) for _ in range(n_runs)])
+    return mlat.Stream(rng.normal(size=(len(order) * length, 2)), np.repeat(order, length))
+
+
+@pytest.mark.parametrize(("n_states", "n_runs"), [(2, 5), (3, 3), (4, 2)])
+def test_noise_is_caught(n_states, n_runs):
+    rng = np.random.default_rng(n_states)
+    new, held_out = [], []
+    for _ in range(30):
+        stream = noise(rng, n_states, n_runs, 30)
+        clf = mlat.StreamClassifier(4, metric="euclidean").fit(stream)
+        other = noise(rng, n_states, n_runs, 30)
+        found = count_confusions(other, clf.predict(other), complete=clf.ends_window(other))
+        new.append(found.verdict())
+        states, complete = clf.predict_held_out(stream)
+        found = count_confusions(stream, states, complete=complete)
+        held_out.append(found.verdict(HELD_OUT_LEVEL))
+    assert new.count(NOT_BETTER) >= 26  # 28.5 are expected, and fewer than 26 once in 60 times
+    assert held_out.count(NOT_BETTER) >= 27
+
+
+def test_what_is_learned_is_no_false_alarm():
+    for seed in range(15):
+        stream, other = (
+            rotating_states(n_channels=4, noise=0.3, random_state=2 * seed + i) for i in range(2)
+        )
+        clf = mlat.StreamClassifier(8, metric="euclidean").fit(stream)
+        found = count_confusions(other, clf.predict(other), complete=clf.ends_window(other))
+        assert found.verdict() == BETTER
+        states, complete = clf.predict_held_out(stream)
+        found = count_confusions(stream, states, complete=complete)
+        assert found.verdict(HELD_OUT_LEVEL) == BETTER

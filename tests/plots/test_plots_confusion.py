@@ -14,10 +14,12 @@ def test_confusions_are_drawn_by_share_and_count(clf, tmp_path):
     ax = plot_confusion(predicted, true).axes[0]
     assert np.array_equal(ax.images[0].get_array(), [[0.75, 0.25, 0], [0, 1, 0], [0, 0, 0]])
     assert texts(ax.texts) == ["75%\n3", "25%\n1", "100%\n2"]
-    assert ax.get_title(loc="left") == "83.3% right: 5 of 6 steps\n1 were given no state"
+    assert ax.get_title(loc="left") == (
+        "Accuracy 83.3%: 5 of 6 steps\nBalanced accuracy 87.5%, guessing 50.0%\n1 were not judged"
+    )
     figure = plot_confusion(clf, test)
     assert texts(figure.axes[0].get_xticklabels()) == clf.classes_.tolist()
-    assert figure.axes[0].get_title(loc="left").startswith(f"{clf.score(test):.1%} right")
+    assert figure.axes[0].get_title(loc="left").startswith(f"Accuracy {clf.score(test):.1%}: ")
     assert draws(figure, tmp_path)
     named = plot_confusion(["a"], ["a"], known=["z"]).axes[0]
     assert texts(named.get_yticklabels()) == ["a", "z"]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Floats, Ints
+from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, lift_runs
 from ..features.lifts import Lift
@@ -25,14 +25,17 @@ from ..metric.matrix import unmixed
 from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
-from .committee import Committee, default_reach, learn_committee, learn_experts
+from .committee import Committee, designs_of, learn_committee, learn_experts
 from .confidence import learn_confidence
-from .setup import set_up
+from .held_out import BOTH, EARLY, LATE, cut, far_sides
+from .setup import Setup, check_states, set_up
 
 if TYPE_CHECKING:
     import os
 
     from ..live import LiveSession
+
+MOST_REFERENCES = 3000  # learned from where a stream judges itself: an estimate need not take long
 
 
 class StreamClassifier(BaseEstimator):  # type: ignore[misc]
@@ -163,19 +166,24 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             unknown_rate=self.unknown_rate,
             budget=self.budget,
         )
-        windows = sliding_windows(stream, setup.width, step=self.step)
         committee = None
         if setup.designs:
-            reach = default_reach(stream, setup.width) if self.reach is None else self.reach
             designs, committee = learn_committee(
                 stream,
                 setup.designs,
-                reach,
+                setup.reach,
                 scale=self.scale,
                 budget=self.budget,
-                classes=np.unique(windows.y),
+                classes=np.unique(sliding_windows(stream, setup.width).y),
             )
-            experts = learn_experts(stream, windows, designs, reach, self.scale)
+            setup = replace(setup, designs=tuple(designs))
+        return self._learn(stream, setup, committee, self.step)
+
+    def _learn(self, stream: Stream, setup: Setup, committee: Committee | None, step: int) -> Self:
+        """Fit, once settings and weights are known; every ``step``-th window is a reference."""
+        windows = sliding_windows(stream, setup.width, step=step)
+        if setup.designs:
+            experts = learn_experts(stream, windows, setup.designs, setup.reach, self.scale)
         else:
             features, plain = _learn_features(stream, windows, setup.lift, self.scale, setup.whiten)
             metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
@@ -324,18 +332,88 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         states[is_novel] = self.unknown_
         return states, proba
 
+    def ends_window(self, stream: Stream | ArrayLike) -> Bools:
+        """Which steps end a complete window, shape (T,): those that are judged."""
+        stream = self._as_stream(stream)
+        ends = np.zeros(len(stream), dtype=bool)
+        windows = sliding_windows(stream, self.width_, labelled=False)
+        ends[windows.start + self.width_ - 1] = True
+        return ends
+
+    def predict_held_out(self, stream: Stream) -> tuple[NDArray[Any], Bools]:
+        """The states of the training stream, each side of it predicted from the other side alone.
+
+        The settings are kept, and the metric, features and references are learned anew from each
+        side, from at most ``MOST_REFERENCES`` windows of the stream. The sides are far apart, as
+        for ``metric="auto"`` (:func:`mlat.classifier.held_out.far_sides`). So this says how well
+        the states are learned before there is another recording to judge by. It takes about as
+        long as learning the metric again.
+
+        Parameters
+        ----------
+        stream : Stream
+            As given to ``fit``.
+
+        Returns
+        -------
+        states : array of shape (T,)
+            ``unknown_`` where nothing is predicted.
+        complete : array of shape (T,)
+            Which steps are judged: labelled, on one of the sides, at the end of a complete window.
+
+        Raises
+        ------
+        InputError
+            If fewer than two states have windows far enough apart.
+        """
+        stream = self._as_stream(stream)
+        sides, _ = far_sides(stream, self.width_)
+        part, side = cut(stream, sides)
+        inside = np.zeros(len(stream), dtype=bool)
+        for start, stop, _ in stream.runs:
+            inside[start:stop] = True
+        states = np.full(len(part), self.unknown_, dtype=self.classes_.dtype)
+        complete = np.zeros(len(part), dtype=bool)
+        committee, lift = self.committee_, self.features_.lift
+        if committee is None:
+            whiten = self.features_.mixing is not None
+            setup = Setup(self.width_, lift, whiten, self.n_neighbors_, self.metric_)
+        else:
+            designs = designs_of(self.experts_, committee, self.n_channels_)
+            setup = Setup(self.width_, designs=designs, reach=lift.reach)
+        step = max(self.step, -(-len(part) // MOST_REFERENCES))
+        for judging, learning in ((EARLY, LATE), (LATE, EARLY)):
+            known = np.isin(side, (learning, BOTH))
+            labelled = Stream(
+                part.values,
+                np.where(known, part.states, part.no_state),
+                recordings=part.recordings,
+                channels=part.channels,
+            )
+            check_states(labelled, self.width_)
+            learner = clone(self)._learn(labelled, setup, committee, step)
+            judged = (side == judging) & np.isin(part.states, learner.classes_)
+            states[judged] = learner.predict(part)[judged]
+            complete |= judged & self.ends_window(part)
+        whole = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
+        whole[inside], inside[inside] = states, complete
+        return whole, inside
+
     def score(self, stream: Stream | ArrayLike, states: ArrayLike | None = None) -> float:
-        """The accuracy over the labelled steps that have a complete window.
+        """The plain accuracy over the labelled steps that have a complete window.
+
+        The fraction that is right, as everywhere in scikit-learn: where one state is frequent, much
+        of it may be had by guessing. :func:`mlat.explain.count_confusions` gives the balanced
+        accuracy, the level of guessing and the recall of each state.
 
         Windows that extend over a switch of states count too, as in a live stream. The unknown
         state, predicted for a window that is far from every reference, counts as wrong.
         """
         stream = _as_labelled(stream, states)
-        predicted, proba = self._predict(self._as_stream(stream), filtered=False)
-        judged = stream.labelled & ~np.isnan(proba[:, 0])
+        judged = stream.labelled & self.ends_window(stream)
         if not judged.any():
             raise InputError("no labelled step of the stream has a complete window to judge")
-        return float((predicted[judged] == stream.states[judged]).mean())
+        return float((self.predict(stream)[judged] == stream.states[judged]).mean())
 
     def live(self, **options: Any) -> LiveSession:
         """A session that takes a stream as it arrives; its states are those of ``predict``.

@@ -1,4 +1,4 @@
-"""The committee: several experts, each with a metric of its own, and the product of their distances.
+"""The committee: several experts with a metric each, and the product of their distances.
 
 An *expert* is a choice of features, a width, a metric over windows of these features, and the
 references under it. For a window it gives the distance ``D_m(s)`` to its nearest reference of each
@@ -246,6 +246,26 @@ def learn_experts(
         experts.append(References(own, features, metric, plain, view))
         progress.report("experts", number + 1, len(designs), {})
     return experts
+
+
+def designs_of(
+    experts: Sequence[References], committee: Committee, n_channels: int
+) -> tuple[Design, ...]:
+    """The designs of experts that have learned, to learn them again from another stream."""
+    maps = np.array(list(experts[0].features.lift.maps))
+    found = []
+    for expert, member in zip(experts, committee.deciding, strict=True):
+        metric = expert.metric
+        found.append(
+            Design(
+                member.name,
+                tuple(maps[np.unique(expert.view.columns // n_channels)].tolist()),
+                expert.windows.width,
+                expert.view.mixing is not None,
+                None if metric is None else MLAT(**metric.get_params()),
+            )
+        )
+    return tuple(found)
 
 
 def last_steps(windows: Windows, width: int) -> Windows:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..checks import Bools, Floats, Ints
+from ..checks import Bools, Floats, Ints, ShortRepr
 from ..errors import InputError
 from ..neighbours.references import References
 from ..neighbours.votes import vote
@@ -69,8 +69,8 @@ class PredictedSteps(NamedTuple):
     is_novel: Bools
 
 
-@dataclass(frozen=True, eq=False)
-class Confidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Confidence(ShortRepr):
     """What predicting needs beside the references.
 
     Attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..features.lifts import Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
-from .committee import Design, default_experts
+from .committee import Design, default_experts, default_reach
 
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
 
@@ -33,14 +33,17 @@ class Setup:
     metric : unfitted estimator, or None for the Euclidean distance
     designs : tuple of Design
         The experts of a committee; then lift, whitening and metric are theirs.
+    reach : int
+        How far the features of a committee look back.
     """
 
     width: int
-    lift: Lift
-    whiten: bool
-    n_neighbors: int
+    lift: Lift = field(default_factory=Lift)
+    whiten: bool = False
+    n_neighbors: int = 1
     metric: Any = None
     designs: tuple[Design, ...] = ()
+    reach: int = 1
 
     def fit_metric(self, windows: Windows) -> Any:
         """Learn the metric from labelled windows of features; None is the Euclidean distance."""
@@ -98,17 +101,21 @@ def set_up(
             f'metric="auto" compares the nearest reference of each state; for {n_neighbors} '
             'neighbours give one metric, such as metric="mlat"'
         )
-    _check_states(stream, width)
+    check_states(stream, width)
     if is_auto:
         designs = tuple(default_experts(stream, width))
-        return Setup(width, Lift(), False, 1, designs=designs)
+        return Setup(
+            max(design.width for design in designs),
+            designs=designs,
+            reach=default_reach(stream, width) if reach is None else reach,
+        )
     if is_name:
         metric = None if metric == "euclidean" else NAMED[metric]()
     lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
     return Setup(width, lift, bool(whiten), 1 if n_neighbors is None else int(n_neighbors), metric)
 
 
-def _check_states(stream: Stream, width: int) -> None:
+def check_states(stream: Stream, width: int) -> None:
     """Refuse a stream that has windows of fewer than two states."""
     runs = stream.runs
     codes = np.unique(runs.code[runs.length >= width])

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..checks import Bools, Floats, Ints
+from ..checks import Bools, Floats, Ints, ShortRepr
 from ..compiled import jit
 from ..errors import InputError
 
@@ -28,8 +28,8 @@ PRIOR_WINDOWS = 10.0
 EVIDENCE = 4.0
 
 
-@dataclass(frozen=True, eq=False)
-class StateFilter:
+@dataclass(frozen=True, eq=False, repr=False)
+class StateFilter(ShortRepr):
     """How states follow each other.
 
     Attributes
@@ -53,8 +53,8 @@ class StateFilter:
         return stationary
 
 
-@dataclass(frozen=True, eq=False)
-class Belief:
+@dataclass(frozen=True, eq=False, repr=False)
+class Belief(ShortRepr):
     """What is carried from one step to the next.
 
     ``proba`` (S,) is the probability of each state. ``fresh`` is True where the step before had no

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..classifier.classifier import StreamClassifier
 from ..explain import learned
+from ..explain.confusions import Confusions, count_confusions
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from ..synthetic import rotating_states
@@ -72,7 +73,7 @@ class Outcome:
     classifier: StreamClassifier
     seconds: float
     predicted: NDArray[Any]
-    accuracy: float
+    found: Confusions
 
 
 def demo(
@@ -112,24 +113,31 @@ def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:
             classifier.fit(train)
             seconds = time.perf_counter() - begin
             predicted = classifier.predict(test)
-            judged = predicted != classifier.unknown_
-            accuracy = float((predicted[judged] == test.states[judged]).mean())
-            yield system.short, Outcome(classifier, seconds, predicted, accuracy)
+            found = count_confusions(test, predicted, complete=classifier.ends_window(test))
+            yield system.short, Outcome(classifier, seconds, predicted, found)
 
 
 def _table(outcomes: dict[str, Outcome]) -> Table:
+    one_step = outcomes[SYSTEMS[0].short].found
     table = Table("distance")
-    table.add_column("right", justify="right")
-    table.add_column("learned in", justify="right")
+    for name in ("accuracy", "balanced", *(f"{s!s}" for s in one_step.states), "learned in"):
+        table.add_column(name, justify="right")
     for system in (*SYSTEMS, AUTO):
         outcome = outcomes[system.short]
+        found = outcome.found
         learning = system.metric != "euclidean"
         table.add_row(
             system.name,
-            f"{outcome.accuracy:.1%}",
+            f"{found.accuracy:.1%}",
+            f"{found.balanced_accuracy:.1%}",
+            *(f"{recall:.0%}" for recall in found.recall),
             f"{outcome.seconds:.2f} s" if learning else "",
             style="bold" if system is SYSTEMS[-1] else None,
         )
+    _, frequent = one_step.most_frequent
+    table.add_row("guessing", f"{frequent:.1%}", f"{one_step.guessing:.1%}")
+    table.caption = "Balanced: the mean of the recall of each state, which stands beside it."
+    table.caption_justify = "left"
     return table
 
 
@@ -141,7 +149,7 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
     selection = outcomes["auto"].classifier.selection_
     chosen = "" if selection is None else f" Left to itself it chose: {selection.chosen}."
     return (
-        f"One step on its own is right {outcomes['one step'].accuracy:.0%} of the time, and "
+        f"One step on its own is right {outcomes['one step'].found.accuracy:.0%} of the time, and "
         f"guessing {1 / n_states:.0%}. MLAT learned to compare how a step relates to those before "
         f"it, the same at every place in the window: {beyond:.0%} of its metric is between "
         f"different moments, most of all {apart} apart.{chosen}"
@@ -156,7 +164,7 @@ def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path
     from ..plots.stream import plot_stream
 
     shown = slice(0, SHOWN)
-    accuracies = {system.short: outcomes[system.short].accuracy for system in SYSTEMS}
+    accuracies = {system.short: outcomes[system.short].found.accuracy for system in SYSTEMS}
     predicted = {
         name: outcomes[name].predicted[shown] for name in ("one step", "Euclidean", "MLAT")
     }

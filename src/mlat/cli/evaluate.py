@@ -50,11 +50,12 @@ def evaluate(
         sure = None
         if confidence:
             sure = classifier.predict_proba(steps, filtered=filtered).max(axis=1)
-    found = count_confusions(steps, predicted, known=classifier.classes_)
+    complete = classifier.ends_window(steps)
+    found = count_confusions(steps, predicted, known=classifier.classes_, complete=complete)
     if not found.n_judged:
         raise InputError(
-            f"{stream}: no labelled step is given a state, so there is nothing to judge; a "
-            f"state needs a complete window of {classifier.width_} steps"
+            f"{stream}: no labelled step ends a complete window of {classifier.width_} steps, so "
+            "there is nothing to judge"
         )
     screen = console()
     print_score(screen, found, classifier.classes_)
@@ -67,7 +68,7 @@ def evaluate(
     make_folder(folder)
     with working("drawing"):
         files = {
-            folder / "confusion.png": plot_confusion(predicted, steps, known=classifier.classes_),
+            folder / "confusion.png": plot_confusion(found),
             folder / "timeline.png": plot_timeline(steps, predicted, confidence=sure),
         }
         for file, figure in files.items():

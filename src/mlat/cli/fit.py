@@ -9,18 +9,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from .columns import Columns, StreamFile, split_names, with_columns
 from .output import check_can_write
-from .screen import console, is_plain, print_features, print_selection, size_of, working
+from .screen import (
+    console,
+    is_plain,
+    percent,
+    print_accuracy,
+    print_features,
+    print_selection,
+    size_of,
+    working,
+)
 
 
 class Metric(StrEnum):
@@ -156,13 +167,34 @@ def fit(
     if classifier.selection_ is not None:
         seconds -= classifier.selection_.seconds
     classifier.save(out)
+    with working("judging"):
+        found = _judge(classifier, labelled)
     screen = console()
-    _print_stream(screen, labelled, classifier)
+    _print_stream(screen, labelled, classifier, found)
     print_selection(screen, classifier)
     if not is_plain(classifier):
         print_features(screen, classifier)
     _print_metric(screen, classifier, seconds)
+    if found is None:
+        screen.print(
+            "Not judged: fewer than two states have windows far enough apart to learn from some "
+            "and judge by others. Use mlat evaluate on another recording.",
+            soft_wrap=True,
+        )
+    else:
+        screen.print("Held out, each of two sides of the stream predicted from the other:")
+        print_accuracy(screen, found, HELD_OUT_LEVEL)
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
+
+
+def _judge(classifier: StreamClassifier, stream: Stream) -> Confusions | None:
+    """How well two sides of the stream predict each other; None where they are too near."""
+    try:
+        predicted, complete = classifier.predict_held_out(stream)
+    except InputError:  # too few windows on a side, for the metric or for two states
+        return None
+    found = count_confusions(stream, predicted, known=classifier.classes_, complete=complete)
+    return found if found.n_judged else None
 
 
 @dataclass(frozen=True)
@@ -259,19 +291,28 @@ def _either(metrics: tuple[Metric, ...]) -> str:
     return f"{', '.join(others)} or {last}" if others else str(last)
 
 
-def _print_stream(screen: Console, stream: Stream, classifier: StreamClassifier) -> None:
+def _print_stream(
+    screen: Console, stream: Stream, classifier: StreamClassifier, found: Confusions | None
+) -> None:
     screen.print(
         f"{len(stream)} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
         soft_wrap=True,
     )
     table = Table("state")
-    for name in ("runs", "steps", "windows"):
+    for name in ("runs", "steps", "windows", "recall, held out"):
         table.add_column(name, justify="right")
+    recall = {} if found is None else dict(zip(found.states, found.recall, strict=True))
     for code, state in enumerate(stream.classes):
         mine = stream.runs.code == code
         steps = int((stream.codes == code).sum())
         windows = int((classifier.windows_.y == state).sum())
-        table.add_row(str(state), str(int(mine.sum())), str(steps), str(windows))
+        table.add_row(
+            str(state),
+            str(int(mine.sum())),
+            str(steps),
+            str(windows),
+            percent(recall.get(state, np.nan)),
+        )
     screen.print(table)
     left_out = _left_out(stream, classifier.width_)
     if left_out:

@@ -87,7 +87,8 @@ def _confidence(
 def _print_score(
     screen: Console, stream: Stream, predicted: NDArray[Any], classifier: StreamClassifier
 ) -> None:
-    found = count_confusions(stream, predicted, known=classifier.classes_)
+    complete = classifier.ends_window(stream)
+    found = count_confusions(stream, predicted, known=classifier.classes_, complete=complete)
     if not found.n_judged:
         screen.print(
             f"No score: no labelled step ends a complete window of {classifier.width_} steps."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +24,7 @@ from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
 from ..classifier.selection import Selection
-from ..explain.confusions import Confusions
+from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 from ..progress import Report, listen
 
 PIPE_WIDTH = 160  # columns where no terminal says how many it has
@@ -117,7 +118,7 @@ def print_selection(screen: Console, classifier: StreamClassifier) -> None:
 
 def _selection_table(selection: Selection) -> Table:
     table = Table("choice", title="What was tried, in this order", title_justify="left")
-    for name in ("score", "accuracy", "error", "seconds"):
+    for name in ("score", "balanced\naccuracy", "error", "seconds"):
         table.add_column(name, justify="right")
     table.add_column("")
     for number, trial in enumerate(selection.trials):
@@ -125,7 +126,7 @@ def _selection_table(selection: Selection) -> Table:
         table.add_row(
             str(trial.choice),
             f"{trial.score:.3f}",
-            f"{trial.accuracy:.1f}%",
+            f"{trial.balanced_accuracy:.1%}",
             f"{trial.error:.3f}" if number else "",  # the first is compared with none
             f"{trial.seconds:.1f}",
             "chosen" if is_chosen else "kept" if trial.kept else "",
@@ -153,13 +154,9 @@ def is_plain(classifier: StreamClassifier) -> bool:
 
 
 def print_score(screen: Console, found: Confusions, known: NDArray[Any]) -> None:
-    """Accuracy, and tables by state; ``known`` are the states the model can predict."""
-    screen.print(
-        f"Accuracy {found.accuracy:.1%}: {found.n_right} of the {found.n_judged} labelled steps "
-        f"that were given a state{_unjudged(found)}.",
-        soft_wrap=True,
-    )
-    unseen = np.setdiff1d(found.states[found.counts.any(axis=1)], known)
+    """Accuracies, what guessing gives, and tables by state; ``known`` are the model's states."""
+    print_accuracy(screen, found)
+    unseen = np.setdiff1d(found.states[found.n_steps > 0], known)
     if len(unseen):
         names = ", ".join(str(state) for state in unseen)
         screen.print(f"The model never saw {names}: these steps are all wrong.", soft_wrap=True)
@@ -168,31 +165,65 @@ def print_score(screen: Console, found: Confusions, known: NDArray[Any]) -> None
         screen.print(_confusion_table(found))
 
 
-def _unjudged(found: Confusions) -> str:
-    return f"; {found.n_unjudged} were given none" if found.n_unjudged else ""
+def print_accuracy(screen: Console, found: Confusions, level: float = LEVEL) -> None:
+    """Accuracy and balanced accuracy, each beside what guessing gives; a warning if no better."""
+    frequent, share = found.most_frequent
+    unjudged = f"; {found.n_unjudged} more are not judged" if found.n_unjudged else ""
+    screen.print(
+        f"Accuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps"
+        f"{unjudged}. Always {frequent!s}: {share:.1%}.",
+        soft_wrap=True,
+    )
+    screen.print(
+        f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state. "
+        f"Guessing: {found.guessing:.1%}.",
+        soft_wrap=True,
+    )
+    runs = _count_of(found.n_runs, "run")
+    verdict = found.verdict(level)
+    if verdict == NOT_BETTER:
+        warnings.warn(
+            f"no better than guessing, as far as {runs} can tell: balanced accuracy "
+            f"{found.balanced_accuracy:.1%}, guessing {found.guessing:.1%}; check the labels and "
+            "the channels, or label more runs of each state",
+            UserWarning,
+            stacklevel=2,
+        )
+    elif verdict == TOO_FEW_RUNS:
+        states = _count_of(int((found.n_steps > 0).sum()), "state")
+        screen.print(
+            f"{runs} of {states} are too few to tell this from guessing; label more runs of each "
+            "state.",
+            soft_wrap=True,
+        )
+
+
+def _count_of(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _state_table(found: Confusions) -> Table:
     table = Table("state", title="By state", title_justify="left")
-    for name in ("steps", "recognised", "right when predicted"):
+    for name in ("steps", "recall", "precision"):
         table.add_column(name, justify="right")
     table.add_column("most often taken for")
     for row, state in enumerate(found.states):
-        total = int(found.counts[row].sum())
+        total = int(found.n_steps[row])
         wrong = found.counts[row].copy()
         wrong[row] = 0
         worst = int(np.argmax(wrong))
         table.add_row(
             str(state),
             str(total),
-            _percent(found.recall[row]),
-            _percent(found.precision[row]),
+            percent(found.recall[row]),
+            percent(found.precision[row]),
             f"{found.states[worst]!s} ({wrong[worst] / total:.1%})" if wrong[worst] else "",
         )
     return table
 
 
-def _percent(fraction: float) -> str:
+def percent(fraction: float) -> str:
+    """A fraction for people; nothing where there is none."""
     return "" if np.isnan(fraction) else f"{fraction:.1%}"
 
 
@@ -200,6 +231,10 @@ def _confusion_table(found: Confusions) -> Table:
     table = Table("true ↓, predicted →", title="Confusions, in steps", title_justify="left")
     for state in found.states:
         table.add_column(str(state), justify="right")
-    for state, row in zip(found.states, found.counts, strict=True):
+    counts = found.counts
+    if found.unknown.any():
+        table.add_column("unknown", justify="right")
+        counts = np.column_stack([counts, found.unknown])
+    for state, row in zip(found.states, counts, strict=True):
         table.add_row(str(state), *(str(count) if count else "·" for count in row))
     return table

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Floats
+from ..checks import Floats, ShortRepr
 from ..errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Parts(ShortRepr):
     """The parts of a squared distance; each of the arrays adds up to ``total``.
 
     Attributes

@@ -1,21 +1,38 @@
-"""The confusion matrix of predicted and true states."""
+"""The confusion matrix of predicted and true states, and whether it is better than guessing.
+
+Successive steps are near-copies of each other, so a thousand steps of one run are hardly more
+evidence than one. :attr:`Confusions.p_value` therefore counts runs: it asks how often the balanced
+accuracy would be as high if the states had been dealt to the runs at random.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats, Ints
+from ..checks import Bools, Floats, Ints, ShortRepr
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 
+# A p-value above this is not better than guessing: one model in twenty that learned nothing passes.
+LEVEL = 0.05
+# For a stream that judged itself. More that learned nothing would pass: the two sides judge each
+# other, so both are lucky or neither, and the settings may have been chosen for this very result.
+HELD_OUT_LEVEL = 0.01
+N_DEALS = 1999  # random deals of the states to the runs, where there are more than so many
 
-@dataclass(frozen=True, eq=False)
-class Confusions:
+BETTER, NOT_BETTER, TOO_FEW_RUNS = "better", "not better", "too few runs"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Confusions(ShortRepr):
     """How often each state is predicted for each.
 
     Attributes
@@ -24,17 +41,37 @@ class Confusions:
         Every state that is true or predicted somewhere, or given as known; sorted.
     counts : array of shape (S, S)
         Judged steps by their true (row) and predicted (column) state.
+    unknown : array of shape (S,)
+        Judged steps of each true state that were given the unknown state: wrong as well.
     n_unjudged : int
         Steps with a state, but without a predicted one.
+    run_states : array of shape (R,)
+        The true state of each run that has a judged step, as an index into ``states``.
+    run_counts : array of shape (R, S + 1)
+        The judged steps of each run by their predicted state; the last column is the unknown one.
     """
 
     states: NDArray[Any]
     counts: Ints
+    unknown: Ints
     n_unjudged: int
+    run_states: Ints
+    run_counts: Ints
 
     @property
     def n_judged(self) -> int:
-        return int(self.counts.sum())
+        return int(self.n_steps.sum())
+
+    @property
+    def n_steps(self) -> Ints:
+        """The judged steps in each state, (S,)."""
+        steps: Ints = self.counts.sum(axis=1) + self.unknown
+        return steps
+
+    @property
+    def n_runs(self) -> int:
+        """Runs with a judged step: how much evidence there is."""
+        return len(self.run_states)
 
     @property
     def n_right(self) -> int:
@@ -48,27 +85,91 @@ class Confusions:
     @property
     def recall(self) -> Floats:
         """Of the steps in each state, the fraction that is predicted so, (S,); NaN of none."""
-        return _fraction(np.diagonal(self.counts), self.counts.sum(axis=1))
+        return _fraction(np.diagonal(self.counts), self.n_steps)
 
     @property
     def precision(self) -> Floats:
         """Of the steps predicted as each state, the fraction in it, (S,); NaN of none."""
         return _fraction(np.diagonal(self.counts), self.counts.sum(axis=0))
 
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of the recall of every state that has a judged step; NaN where none is."""
+        return _balanced(self.run_counts, self.run_states[None])[0] if self.n_runs else math.nan
+
+    @property
+    def guessing(self) -> float:
+        """The balanced accuracy of whoever always says the same state; NaN of no step."""
+        return 1 / np.count_nonzero(self.n_steps) if self.n_judged else math.nan
+
+    @property
+    def most_frequent(self) -> tuple[Any, float]:
+        """The most frequent state, and the accuracy of whoever always says it."""
+        most = int(np.argmax(self.n_steps))
+        return self.states[most], self.n_steps[most] / max(self.n_judged, 1)
+
+    @cached_property
+    def p_value(self) -> float:
+        """How probable so high a balanced accuracy is where predictions tell nothing of states.
+
+        By permutation: the fraction of the ways to deal the runs' states to the runs under which
+        the same predictions have a balanced accuracy as high. All ways are tried where they are at
+        most ``N_DEALS``, else so many at random, always the same.
+        """
+        if not self.n_runs:
+            return math.nan
+        per_state = np.bincount(self.run_states).tolist()
+        if self._n_ways <= N_DEALS:
+            deals = np.array(list(_deals(per_state)))
+        else:
+            rng = np.random.default_rng(0)
+            deals = rng.permuted(np.tile(self.run_states, (N_DEALS, 1)), axis=1)
+            deals = np.concatenate([self.run_states[None], deals])
+        as_high = _balanced(self.run_counts, deals) >= self.balanced_accuracy - 1e-9
+        return float(as_high.mean())
+
+    def verdict(self, level: float = LEVEL) -> str:
+        """Whether it is better than guessing: ``"better"``, ``"not better"``, ``"too few runs"``.
+
+        Better is a p-value of at most ``level``, or the smallest that the runs allow. Too few are
+        runs of which even the best result has a p-value above 5 %, such as two runs of each of two
+        states, or any number of a single state.
+        """
+        if np.count_nonzero(self.n_steps) == 1:
+            return TOO_FEW_RUNS
+        if not self.balanced_accuracy > self.guessing:
+            return NOT_BETTER
+        smallest = 1 / self._n_ways
+        if smallest > LEVEL:
+            return TOO_FEW_RUNS
+        return BETTER if self.p_value <= max(level, smallest) else NOT_BETTER
+
+    @property
+    def _n_ways(self) -> int:
+        """How many ways there are to deal the runs' states to the runs."""
+        per_state = np.bincount(self.run_states).tolist()
+        return math.factorial(self.n_runs) // math.prod(map(math.factorial, per_state))
+
 
 def count_confusions(
-    stream: Stream | ArrayLike, predicted: ArrayLike, *, known: ArrayLike = ()
+    stream: Stream | ArrayLike,
+    predicted: ArrayLike,
+    *,
+    known: ArrayLike = (),
+    complete: ArrayLike | None = None,
 ) -> Confusions:
     """Count every step that has a true and a predicted state.
 
     Parameters
     ----------
     stream : Stream, or array of shape (T,)
-        The true states.
+        The true states. A run ends where the state changes, or in a stream the recording.
     predicted : array of shape (T,)
-        The unknown state (``""`` or -1) is not judged.
+        The unknown state (``""`` or -1) is not judged, unless ``complete`` says so.
     known : array, optional
         States that appear in the result even if no step is in them.
+    complete : array of shape (T,), optional
+        Which steps end a complete window. There the unknown state is judged, and wrong.
 
     Examples
     --------
@@ -89,11 +190,71 @@ def count_confusions(
     judged = labelled & answered
     named = [np.asarray(known), true[labelled], answers[judged]]
     states = np.unique(np.concatenate([part for part in named if len(part)]))
+    if complete is not None:
+        judged = labelled & (answered | np.asarray(complete, dtype=bool))
     size = len(states)
-    cell = np.searchsorted(states, true[judged]) * size + np.searchsorted(states, answers[judged])
-    counts = np.bincount(cell, minlength=size * size).reshape(size, size)
-    return Confusions(states, counts, int((labelled & ~answered).sum()))
+    true_code = np.searchsorted(states, true[judged])
+    told = np.where(answered[judged], np.searchsorted(states, answers[judged]), size)
+    recordings = stream.recordings if isinstance(stream, Stream) else None
+    runs, run = np.unique(_run_numbers(true, labelled, recordings)[judged], return_inverse=True)
+    run_states = np.empty(len(runs), np.int64)
+    run_states[run] = true_code
+    counts = _count(true_code, told, size, size + 1)
+    return Confusions(
+        states,
+        counts[:, :size],
+        counts[:, size],
+        int((labelled & ~judged).sum()),
+        run_states,
+        _count(run, told, len(runs), size + 1),
+    )
 
 
-def _fraction(part: Ints, whole: Ints) -> Floats:
+def _run_numbers(true: NDArray[Any], labelled: Bools, recordings: NDArray[Any] | None) -> Ints:
+    """The number of the run that each labelled step is in, (T,); -1 of the others.
+
+    What lies between two steps of one state, such as a missing value or steps without a state,
+    makes no further run of them: that would be more evidence than there is.
+    """
+    states, begins = true[labelled], np.zeros(int(labelled.sum()), dtype=bool)
+    begins[1:] = states[1:] != states[:-1]
+    if recordings is not None:
+        of = recordings[labelled]
+        begins[1:] |= of[1:] != of[:-1]
+    numbers = np.full(len(true), -1, np.int64)
+    numbers[labelled] = np.cumsum(begins)
+    return numbers
+
+
+def _count(rows: Ints, columns: Ints, n_rows: int, n_columns: int) -> Ints:
+    cells = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns)
+    return cells.reshape(n_rows, n_columns)
+
+
+def _balanced(run_counts: Ints, deals: Ints) -> Floats:
+    """The balanced accuracy under each deal (m, R) of states to the runs, shape (m,)."""
+    n_deals, n_runs = deals.shape
+    size = run_counts.shape[1]
+    cells = (np.arange(n_deals)[:, None] * size + deals).ravel()
+    right = np.bincount(
+        cells, run_counts[np.arange(n_runs), deals].ravel(), minlength=n_deals * size
+    )
+    steps = np.bincount(cells, np.tile(run_counts.sum(axis=1), n_deals), minlength=n_deals * size)
+    recall = _fraction(right, steps).reshape(n_deals, size)
+    balanced: Floats = np.nanmean(recall, axis=1)
+    return balanced
+
+
+def _deals(per_state: list[int]) -> Iterator[tuple[int, ...]]:
+    """Every way to deal so many of each state to the runs."""
+    if not any(per_state):
+        yield ()
+    for state, n in enumerate(per_state):
+        if n:
+            left = [*per_state[:state], n - 1, *per_state[state + 1 :]]
+            for rest in _deals(left):
+                yield (state, *rest)
+
+
+def _fraction(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

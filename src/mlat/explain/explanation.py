@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..checks import Floats, Ints, ShortRepr
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
 from ..metric.matrix import metric_array, unmixed
@@ -21,8 +21,8 @@ from ..stream.stream import Stream
 from .attribution import Parts, split
 
 
-@dataclass(frozen=True, eq=False)
-class Towards:
+@dataclass(frozen=True, eq=False, repr=False)
+class Towards(ShortRepr):
     """A state, its references nearest to a window, and the parts of the distance to the nearest.
 
     Attributes
@@ -41,8 +41,8 @@ class Towards:
     parts: Parts
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(ShortRepr):
     """Why a state is predicted at one step.
 
     Attributes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats
+from ..checks import Floats, ShortRepr
 from ..errors import InputError
 from ..metric import toeplitz
 
@@ -51,8 +51,8 @@ def channel_fractions(blocks: Floats) -> Floats:
     return weights / total if total else weights
 
 
-@dataclass(frozen=True)
-class Spectrum:
+@dataclass(frozen=True, repr=False)
+class Spectrum(ShortRepr):
     """The eigenvalues of M, the largest first.
 
     ``effective_rank`` is ``(Σλ)² / Σλ²``: w*d where all are equal, 1 where only one is not 0.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Ints
+from ..checks import Ints, ShortRepr
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
 from ..metric.nearest import Places, nearest
@@ -17,8 +17,8 @@ from .explanation import metric_before_whitening
 MAX_JUDGED = 300  # references by which usage is judged
 
 
-@dataclass(frozen=True, eq=False)
-class Usage:
+@dataclass(frozen=True, eq=False, repr=False)
+class Usage(ShortRepr):
     """What a model goes by, as :func:`measure_usage` defines it.
 
     Attributes

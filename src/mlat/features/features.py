@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints
+from ..checks import Bools, Floats, Ints, ShortRepr
 from ..fixed_order import Product
 from ..stream.stream import Stream
 from ..stream.windows import Windows
@@ -24,8 +24,8 @@ from .whitening import whitening
 CONSTANT = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
-class Scaling:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaling(ShortRepr):
     """``(x - mean) / scale`` for each column."""
 
     mean: Floats
@@ -48,8 +48,8 @@ class Scaling:
         return (X - self.mean) / self.scale
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
+@dataclass(frozen=True, eq=False, repr=False)
+class Features(ShortRepr):
     """The map from channels to features, of each step.
 
     Attributes
@@ -105,8 +105,8 @@ class Features:
         return self.mix(self.plain(stream))
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+@dataclass(frozen=True, eq=False, repr=False)
+class View(ShortRepr):
     """What one of several experts sees of the features that all of them share.
 
     Attributes
@@ -131,8 +131,8 @@ class View:
         return None if self.mixing is None else Product(self.mixing)
 
 
-@dataclass(frozen=True, eq=False)
-class Lifted:
+@dataclass(frozen=True, eq=False, repr=False)
+class Lifted(ShortRepr):
     """The lifted runs of a labelled stream, from which scaling and whitening are learned.
 
     Attributes

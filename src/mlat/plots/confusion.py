@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Floats
 from ..classifier.classifier import StreamClassifier
+from ..errors import InputError
 from ..explain.confusions import Confusions, count_confusions
 from ..stream.stream import Stream
 from .figure import BLUE, FAINT, INK, axes_for, bare, shorten
@@ -24,8 +25,8 @@ _BLUES = LinearSegmentedColormap.from_list("blues", ["#ffffff", "#9cc4de", BLUE]
 
 
 def plot_confusion(
-    clf_or_states: StreamClassifier | ArrayLike,
-    stream: Stream | ArrayLike,
+    found: Confusions | StreamClassifier | ArrayLike,
+    stream: Stream | ArrayLike | None = None,
     *,
     known: ArrayLike = (),
     ax: Axes | None = None,
@@ -37,10 +38,10 @@ def plot_confusion(
 
     Parameters
     ----------
-    clf_or_states : fitted StreamClassifier, or array of shape (T,)
-        A model that predicts, or the predicted states.
+    found : Confusions, fitted StreamClassifier, or array of shape (T,)
+        What was counted, a model that predicts, or the predicted states.
     stream : Stream, or array of shape (T,)
-        The stream with its true states, or the true states alone.
+        The stream with its true states, or the true states alone; not with ``Confusions``.
     known : array, optional
         States that are drawn even if no step has them; with a classifier, its states.
     ax : Axes, optional
@@ -51,14 +52,12 @@ def plot_confusion(
     InputError
         If no step has a true state.
     """
-    predicted: Any = clf_or_states
-    if isinstance(clf_or_states, StreamClassifier):
-        known, predicted = clf_or_states.classes_, clf_or_states.predict(stream)
-    found = count_confusions(stream, predicted, known=known)
+    if not isinstance(found, Confusions):
+        found = _counted(found, stream, known)
     size = len(found.states)
     side = min(max(3.2, 0.75 * size), 10.0)
     figure, ax = axes_for(ax, (side + 1.6, side + 1.2))
-    totals = found.counts.sum(axis=1, keepdims=True)
+    totals = found.n_steps[:, None]
     fractions = np.divide(found.counts, totals, out=np.zeros((size, size)), where=totals > 0)
     # On a square-root scale: on a linear one rare confusions would look white.
     ax.imshow(fractions, cmap=_BLUES, norm=PowerNorm(0.5, 0, 1))
@@ -70,6 +69,17 @@ def plot_confusion(
     ax.set_ylabel("true")
     ax.set_title(_summary(found), loc="left", fontsize=10, color=INK)
     return figure
+
+
+def _counted(predicted: StreamClassifier | ArrayLike, stream: Any, known: ArrayLike) -> Confusions:
+    if stream is None:
+        raise InputError("the stream with the true states is missing; give it as well")
+    if not isinstance(predicted, StreamClassifier):
+        return count_confusions(stream, predicted, known=known)
+    clf = predicted
+    return count_confusions(
+        stream, clf.predict(stream), known=clf.classes_, complete=clf.ends_window(stream)
+    )
 
 
 def _draw_grid(ax: Axes, size: int) -> None:
@@ -114,5 +124,10 @@ def _name_states(ax: Axes, states: NDArray[Any]) -> None:
 def _summary(found: Confusions) -> str:
     if not found.n_judged:
         return f"None of {found.n_unjudged} steps was given a state"
-    text = f"{found.accuracy:.1%} right: {found.n_right} of {found.n_judged} steps"
-    return text + (f"\n{found.n_unjudged} were given no state" if found.n_unjudged else "")
+    text = (
+        f"Accuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} steps\n"
+        f"Balanced accuracy {found.balanced_accuracy:.1%}, guessing {found.guessing:.1%}"
+    )
+    if found.unknown.any():
+        text += f"\n{found.unknown.sum()} were given the unknown state"
+    return text + (f"\n{found.n_unjudged} were not judged" if found.n_unjudged else "")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Bools, Floats, Ints, is_real
+from ..checks import Bools, Floats, Ints, ShortRepr, is_real
 from ..errors import InputError
 from .conversion import (
     StepError,
@@ -34,8 +34,8 @@ __all__ = ["Runs", "Stream", "no_state"]
 GAP_FACTOR = 1.5
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+@dataclass(frozen=True, eq=False, repr=False)
+class Runs(ShortRepr):
     """Maximal intervals ``[start, stop)`` of consecutive steps, in the order of the stream.
 
     ``code`` indexes ``Stream.classes``. It is -1 where no state is known.

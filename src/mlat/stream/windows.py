@@ -48,6 +48,15 @@ class Windows:
     def __len__(self) -> int:
         return len(self.start)
 
+    def __repr__(self) -> str:
+        states = np.unique(self.y)
+        shown = [str(state) for state in states[:10]]
+        more = [f"and {len(states) - 10} more"] if len(states) > 10 else []
+        return (
+            f"Windows({len(self)} of {self.width} steps, {self.values.shape[1]} channels, states: "
+            f"{', '.join(shown + more) or 'none'})"
+        )
+
     @property
     def view(self) -> NDArray[Any]:
         """Every window of the stream, shape (T-w+1, w, d), as a read-only strided view.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats
+from ...checks import Bools, Floats, ShortRepr
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
@@ -92,8 +92,8 @@ def _kind_of_header(order_by: str) -> Kind:
     )
 
 
-@dataclass(slots=True)
-class Segment:
+@dataclass(slots=True, repr=False)
+class Segment(ShortRepr):
     """The steps since the last break; empty where the next step begins a new segment.
 
     Attributes
@@ -116,8 +116,8 @@ class Segment:
     why: str = "filling"
 
 
-@dataclass(slots=True)
-class LiveState:
+@dataclass(slots=True, repr=False)
+class LiveState(ShortRepr):
     """All that a session remembers; ``LiveModel.push`` goes on from it.
 
     Attributes

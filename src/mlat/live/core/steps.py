@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints
+from ...checks import Floats, Ints, ShortRepr
 from ...errors import InputError
 from ...stream.conversion import as_values, one_per_step
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Steps:
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Steps(ShortRepr):
     """Consecutive steps in the order of their arrival.
 
     Attributes
