@@ -21,7 +21,7 @@ from ..checks import Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, lift_runs
 from ..features.lifts import Lift
-from ..metric.matrix import unmixed
+from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.conversion import as_matrix, as_states, is_frame, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
@@ -234,8 +234,12 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
         check_is_fitted(self, "features_")
-        M = np.eye(self.width_ * self.features_.n_features)
-        M = M if self.metric_ is None else self.metric_.metric_
+        if self.metric_ is None:
+            M = np.eye(self.width_ * self.features_.n_features)
+        elif hasattr(self.metric_, "metric_"):
+            M = self.metric_.metric_
+        else:
+            M = cast(Floats, metric_array(self.metric_, self.width_, self.features_.n_features))
         return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
 
     def kneighbors(

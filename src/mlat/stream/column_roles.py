@@ -325,7 +325,8 @@ def refuse_counters(
         return
     begins = _begins_of(recordings, len(values))
     for name, column in zip(names, values.T, strict=True):
-        found = counting(column, begins)
+        with np.errstate(all="ignore"):  # differences of the largest numbers are infinite
+            found = counting(column, begins)
         if found is None:
             continue
         if found == "stretches":
@@ -344,7 +345,8 @@ def refuse_counters(
 def warn_of_counters(values: NDArray[np.floating[Any]], *, stacklevel: int = 3) -> None:
     """Warn of columns of an array, which have no names, that count in equal steps."""
     begins = np.zeros(len(values), bool)
-    found = [str(i) for i, column in enumerate(values.T) if _counts(column, begins)]
+    with np.errstate(all="ignore"):
+        found = [str(i) for i, column in enumerate(values.T) if _counts(column, begins)]
     if found:
         warnings.warn(
             f"column {' and column '.join(found)} of the array: equal steps, as of a clock or a "
