@@ -70,7 +70,7 @@ def test_numbered_states(states):
 
 
 def test_negative_numbers_other_than_minus_one_are_states():
-    stream = Stream([0.0, 1.0, 2.0, 3.0], [-5, -1, 3, -5])
+    stream = Stream([0.0, 1.0, 2.0, 3.0], [-5, -1, 3, -5], unlabelled=-1)
     assert stream.classes.tolist() == [-5, 3]
     assert stream.codes.tolist() == [0, -1, 1, 0]
 
@@ -172,7 +172,7 @@ def test_an_empty_stream(values):
         (np.array([1j]), "must be numbers, not complex128"),
         (pd.DataFrame({"a": [1], "s": ["x"]}), "channel 's' holds 'x' at step 0"),
         (pl.DataFrame({"a": [1], "s": ["x"]}), "channel 's' holds 'x' at step 0"),
-        (pd.DataFrame({"t": pd.date_range("2020", periods=2)}), "channel 't' holds datetime64"),
+        (pd.DataFrame({"d": pd.date_range("2020", periods=2)}), "channel 'd' holds datetime64"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' is both number 1 and number 2"),
         ([[0.0, 1.0], [0.0, -np.inf]], "infinite value at step 1, channel 'x1'"),
     ],

@@ -119,7 +119,7 @@ TEXT_ERRORS = [
     ("a,b\n1,2\n".encode("utf-16"), {}, "line 1: the header is not UTF-8"),
     ("0.5,1,2\n1,2,3\n", {}, "line 1: numbers where names are expected; add a header line"),
     ("a;b\n1;2\n", {}, "the header 'a;b' looks like several columns"),
-    (",a\n0,1\n", {}, "line 1: column 1 has no name"),
+    ("a,\n0,1\n", {}, "line 1: column 2 has no name"),
     ("a,b\n1,2\n", {"label": "a", "time": "a"}, "column 'a' cannot be both label and time"),
     ("a,b\n1,2\n", {"label": "a", "channels": ["a"]}, "'a' is the label and cannot be a channel"),
     ("a,b\n1,2\n", {"channels": ["a", "a"]}, "column 'a' is named twice in channels"),

@@ -8,6 +8,7 @@ states and probabilities (:mod:`.confidence`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -21,8 +22,10 @@ from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, lift_runs
 from ..features.lifts import Lift
-from ..metric.matrix import unmixed
+from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References, check_channels, steps_inside
+from ..stream.conversion import as_matrix, as_states, is_frame, unnamed_channels
+from ..stream.order import is_rough, switches_at_random
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, designs_of, learn_committee, learn_experts
@@ -150,9 +153,28 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         *,
         recordings: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        channels: Sequence[str] | None = None,
+        unlabelled: Any = None,
     ) -> Self:
-        """Learn from a labelled stream, or from values (T, d) and their states (T,)."""
-        stream = _as_labelled(stream, states, recordings=recordings, time=time)
+        """Learn from a labelled stream, or from values (T, d) and their states (T,).
+
+        ``recordings``, ``time``, ``channels`` and ``unlabelled`` are as for :class:`~mlat.Stream`,
+        and say more about values.
+
+        Raises
+        ------
+        InputError
+            If the stream does not fit together, has too few states or windows, or a parameter is
+            wrong.
+
+        Warns
+        -----
+        UserWarning
+            If the steps seem to be in random order.
+        """
+        more = {"recordings": recordings, "time": time, "channels": channels}
+        stream = _as_labelled(stream, states, **more, unlabelled=unlabelled)
+        _warn_if_shuffled(stream)
         setup = set_up(
             stream,
             width=self.width,
@@ -255,7 +277,12 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
         metric = self.metric_
-        M = np.eye(self.width_ * self.features_.n_features) if metric is None else metric.metric_
+        if metric is None:
+            M = np.eye(self.width_ * self.features_.n_features)
+        elif hasattr(metric, "metric_"):
+            M = metric.metric_
+        else:
+            M = cast(Floats, metric_array(metric, self.width_, self.features_.n_features))
         return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
 
     def kneighbors(
@@ -409,11 +436,13 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         Windows that extend over a switch of states count too, as in a live stream. The unknown
         state, predicted for a window that is far from every reference, counts as wrong.
         """
-        stream = _as_labelled(stream, states)
-        judged = stream.labelled & self.ends_window(stream)
+        _check_labelled(stream, states)
+        stream = self._as_stream(stream)
+        true = stream.states if states is None else as_states(states, len(stream), ours=True)
+        judged = (true != no_state(true)) & self.ends_window(stream)
         if not judged.any():
             raise InputError("no labelled step of the stream has a complete window to judge")
-        return float((self.predict(stream)[judged] == stream.states[judged]).mean())
+        return float((self.predict(stream)[judged] == true[judged]).mean())
 
     def live(self, **options: Any) -> LiveSession:
         """A session that takes a stream as it arrives; its states are those of ``predict``.
@@ -432,7 +461,17 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
         check_is_fitted(self, "features_")
-        if not isinstance(stream, Stream):
+        if isinstance(stream, Stream):
+            pass
+        elif not is_frame(stream):
+            array = as_matrix(stream)
+            # With names: nobody is to be warned of a channel that was learned.
+            stream = Stream(array, channels=unnamed_channels(array.shape[1]))
+        elif set(self.channels_) <= set(cast(Any, stream).columns):
+            from ..stream.read import read_channels  # with Arrow, which takes long to import
+
+            stream = read_channels(stream, self.channels_)
+        else:
             stream = Stream(stream)
         check_channels(stream, self.channels_)
         return stream
@@ -440,13 +479,28 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
 def _as_labelled(stream: Stream | ArrayLike, states: ArrayLike | None, **more: Any) -> Stream:
     """A labelled stream, as given or from values and states."""
+    _check_labelled(stream, states)
+    return stream if isinstance(stream, Stream) else Stream(stream, states, **more)
+
+
+def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:
     if isinstance(stream, Stream):
         if states is not None:
             raise InputError("the stream has states of its own; give it alone")
-        return stream
-    if states is None:
+    elif states is None:
         raise InputError("fit needs the states: a labelled stream, or values and states")
-    return Stream(stream, states, **more)
+
+
+def _warn_if_shuffled(stream: Stream) -> None:
+    # Time that rises is proof of the order.
+    if stream.time is None and switches_at_random(stream.codes) and is_rough(stream.values):
+        warnings.warn(
+            "the steps seem to be in random order: their states switch, and their values differ, "
+            "as those of any two steps do; windows need steps that follow each other: split a "
+            "stream into blocks or by recordings, not row by row",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _learn_features(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..checks import is_real, is_whole
 from ..errors import InputError
 from ..features.lifts import Lift
 from ..metric.estimators import LMNN, MLAT
+from ..metric.matrix import fit_windows
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .committee import Design, default_experts, default_reach
@@ -50,9 +50,7 @@ class Setup:
         if self.metric is None:
             return None
         metric = clone(self.metric)
-        accepted = inspect.signature(metric.fit).parameters
-        when = {"start": windows.start, "run": windows.run}
-        return metric.fit(windows.X, windows.y, **{k: v for k, v in when.items() if k in accepted})
+        return fit_windows(metric, windows.X, windows.y, start=windows.start, run=windows.run)
 
 
 def set_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -13,7 +14,7 @@ import typer
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
-from ..stream.read import read_stream
+from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 
 StreamFile = Annotated[
@@ -41,10 +42,14 @@ class Columns:
 
     recording: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="Column that says which recording a step belongs to."),
+        typer.Option(
+            metavar="COL",
+            help="Column that says which recording a step belongs to; default by its name.",
+        ),
     ] = None
     time: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of time: numbers or dates.")
+        str | None,
+        typer.Option(metavar="COL", help="Column of time: numbers or dates; default by its name."),
     ] = None
     max_gap: Annotated[
         float | None,
@@ -59,7 +64,7 @@ class Columns:
         typer.Option(
             metavar="A,B,C",
             help="Columns of the channels, in order; default those that the model was learned "
-            "on, for mlat fit all that are left.",
+            "on, for mlat fit all that are left and are no time, recording or row number.",
         ),
     ] = None
     unlabelled: Annotated[
@@ -71,7 +76,7 @@ class Columns:
 
     def read(self, file: Path, label: str | None) -> Stream:
         """Read the stream in a file."""
-        return self._read(file, label, split_names(self.channels))
+        return self._read(read_stream, file, label, split_names(self.channels))
 
     def read_for_model(
         self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
@@ -83,16 +88,10 @@ class Columns:
                 f"--channels names {len(names)} columns, but {model} was learned on "
                 f"{classifier.n_channels_} channels: {', '.join(classifier.channels_)}"
             )
-        stream = self._read(file, label, names or list(classifier.channels_))
         if names:
-            stream = Stream(
-                stream.values,
-                stream.states,
-                recordings=stream.recordings,
-                time=stream.time,
-                channels=classifier.channels_,
-                max_gap=stream.max_gap,
-            )
+            stream = self.read(file, label).with_channels(classifier.channels_)
+        else:
+            stream = self._read(read_channels, file, label, classifier.channels_)
         if stream.labelled.any() and stream.no_state != classifier.unknown_:
             kind = "names" if classifier.unknown_ == "" else "numbers"
             known = ", ".join(str(state) for state in classifier.classes_[:10])
@@ -102,8 +101,14 @@ class Columns:
             )
         return stream
 
-    def _read(self, file: Path, label: str | None, channels: list[str] | None) -> Stream:
-        return read_stream(
+    def _read(
+        self,
+        reader: Callable[..., Stream],
+        file: Path,
+        label: str | None,
+        channels: Sequence[str] | None,
+    ) -> Stream:
+        stream = reader(
             file,
             label=label,
             recording=self.recording,
@@ -112,6 +117,9 @@ class Columns:
             unlabelled=self.unlabelled or None,
             max_gap=self.max_gap,
         )
+        for note in stream.notes:
+            print(f"mlat: {file.name}: {note}", file=sys.stderr)
+        return stream
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:

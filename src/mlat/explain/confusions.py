@@ -178,10 +178,10 @@ def count_confusions(
     (['a', 'b'], [[1, 0], [1, 1]], 1)
     """
     n_steps = np.shape(predicted)[0]
-    true = stream.states if isinstance(stream, Stream) else as_states(stream, n_steps)
+    true = stream.states if isinstance(stream, Stream) else as_states(stream, n_steps, ours=True)
     if len(true) != n_steps:
         raise InputError(f"there are {n_steps} predicted states for {len(true)} steps")
-    answers = as_states(predicted, n_steps)
+    answers = as_states(predicted, n_steps, ours=True)
     labelled, answered = true != no_state(true), answers != no_state(answers)
     if not labelled.any():
         raise InputError("the stream has no states to compare the predicted ones with")

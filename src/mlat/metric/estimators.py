@@ -7,6 +7,7 @@ functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, Self
@@ -22,7 +23,16 @@ from .. import progress
 from ..checks import SMALLEST, Floats, Ints, check_real, check_whole
 from ..errors import InputError
 from ..fixed_order import Convolution, Linear
-from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
+from ..stream.conversion import NO_STATE_NAME
+from ..stream.order import switches_at_random
+from ..stream.windows import (
+    as_windows,
+    check_finite,
+    flatten,
+    fold,
+    warn_if_misfolded,
+    window_width,
+)
 from . import toeplitz
 from .admm import solve_admm
 from .filter import solve_filter
@@ -82,6 +92,12 @@ class MarginMetric(
         ------
         InputError
             If a parameter or the windows are not valid, or a state has too few windows.
+
+        Warns
+        -----
+        UserWarning
+            Without ``start``, if the windows seem to be transposed or of another width. Without
+            ``start`` or ``run``, if ``target_gap`` needs them, for the rows are in random order.
         """
         self.check_parameters()
         X = as_windows(X)
@@ -98,6 +114,10 @@ class MarginMetric(
         check_classification_targets(labels)
         windows = check_finite(fold(flat, width))
         states, codes = encode_states(labels)
+        if start is None:  # otherwise they come from where windows are made
+            warn_if_misfolded(X, windows)
+        if (start is None or run is None) and self.target_gap != 0:
+            _warn_if_shuffled(codes)
         start, run = when_of(codes, start, run)
         targets = select_targets(
             flat,
@@ -468,12 +488,27 @@ def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
         If there are fewer than two states.
     """
     states, codes = np.unique(labels, return_inverse=True)
+    if states.dtype.kind == "U" and states[0] == NO_STATE_NAME:
+        raise InputError(
+            f"{int((codes == 0).sum())} of {len(codes)} windows have no state; leave them out"
+        )
     if len(states) < 2:
         raise InputError(
             f"all {len(codes)} windows are of one class, {states[0]!s}; "
             "a metric is learned from at least two"
         )
     return states, codes
+
+
+def _warn_if_shuffled(codes: Ints) -> None:
+    if switches_at_random(codes):
+        warnings.warn(
+            "the windows seem to be in random order, so that neighbouring rows are not neighbours "
+            "in time, and target_gap keeps out no overlapping windows; give start and run of each "
+            "window, or set target_gap=0",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _threads(problem: Problem) -> int | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import Floats
 from ..errors import InputError
+from ..stream.windows import flatten
 
 MAX_BASIS = 4000  # values per window up to which a map is evaluated on all unit windows
 
@@ -40,16 +43,45 @@ def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
             f"does to each (at most {MAX_BASIS}); give it an attribute metric_"
         )
     shape = (-1, width, n_features)
-    origin = np.asarray(metric.transform(np.zeros((1, size)).reshape(shape)), dtype=np.float64)
-    rows = np.asarray(metric.transform(np.eye(size).reshape(shape)), dtype=np.float64) - origin
+    origin = transform_windows(metric, np.zeros((1, size)).reshape(shape))
+    rows = transform_windows(metric, np.eye(size).reshape(shape)) - origin
     probe = np.random.default_rng(0).normal(size=(1, size))
-    image = np.asarray(metric.transform(probe.reshape(shape)), dtype=np.float64) - origin
+    image = transform_windows(metric, probe.reshape(shape)) - origin
     if not np.allclose(probe @ rows, image, atol=1e-6 * float(np.abs(image).max(initial=0.0))):
         raise InputError(
             f"{type(metric).__name__} is not linear, so its distances have no parts by feature "
             "and lag"
         )
     return rows @ rows.T
+
+
+def transform_windows(metric: Any, X: Floats) -> Floats:
+    """Windows (n, w, d) under any fitted transformer, shape (n, r).
+
+    Most transformers, such as scikit-learn's ``PCA``, take rows and no windows: they get them flat.
+    """
+    try:
+        Z = metric.transform(X)
+    except InputError:  # of a metric of our own, which takes windows
+        raise
+    except ValueError:
+        Z = metric.transform(flatten(X))
+    return np.asarray(flatten(np.asarray(Z)), dtype=np.float64)
+
+
+def fit_windows(metric: Any, X: Floats, y: NDArray[Any], **more: Any) -> Any:
+    """Fit any transformer to windows (n, w, d) and their states (n,).
+
+    As :func:`transform_windows`, flat where it takes no windows; what else it takes is given.
+    """
+    accepted = inspect.signature(metric.fit).parameters
+    given = {name: value for name, value in more.items() if name in accepted}
+    try:
+        return metric.fit(X, y, **given)
+    except InputError:
+        raise
+    except ValueError:
+        return metric.fit(flatten(X), y, **given)
 
 
 def unmixed(metric: Floats | None, mixing: Floats | None, width: int) -> Floats | None:

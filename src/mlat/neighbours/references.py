@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, View
 from ..metric.estimators import Embedding, MarginMetric
+from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
 from .search import ClassDistances, NearestNeighbors
@@ -151,7 +152,9 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    return metric.embedding() if isinstance(metric, MarginMetric) else metric.transform
+    if isinstance(metric, MarginMetric):
+        return metric.embedding()
+    return partial(transform_windows, metric)
 
 
 def steps_inside(windows: Windows, *, between: bool) -> Bools:

@@ -50,7 +50,7 @@ def plot_stream(
     """
     ribbons = {"state": stream.states} if stream.labelled.any() else {}
     for name, states in (predicted or {}).items():
-        ribbons[name] = as_states(states, len(stream))
+        ribbons[name] = as_states(states, len(stream), ours=True)
     shown = stream.channels[:max_channels]
     figure, ax = axes_for(ax, (11, 1.2 + 0.38 * (len(shown) + len(ribbons))))
     heights = np.arange(len(shown))[::-1].astype(float)

@@ -52,12 +52,12 @@ def plot_timeline(
     ax : Axes, optional
         Where to draw; default a new figure.
     """
-    predicted = as_states(states_predicted, len(np.atleast_1d(states_predicted)))
+    predicted = as_states(states_predicted, len(np.atleast_1d(states_predicted)), ours=True)
     n_steps = len(predicted)
     true = states_true.states if isinstance(states_true, Stream) else states_true
     ribbons = {"predicted": predicted}
     if true is not None:
-        true = as_states(true, n_steps)
+        true = as_states(true, n_steps, ours=True)
         if (true != no_state(true)).any():
             ribbons = {"true": true, **ribbons}
     intervals = {name: _intervals(states) for name, states in ribbons.items()}

@@ -5,20 +5,26 @@ Lists, numpy arrays, pandas and polars columns are taken; neither pandas nor pol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Ints, check_text
+from ..checks import Bools, Ints, check_text, is_real, is_whole
 from ..errors import InputError
 
 # "No state" marks a step without a state, and one for which no prediction can be made.
 # Named states write it as the empty text, numbered states as -1 (scikit-learn's convention).
 NO_STATE_NAME = ""
 NO_STATE_NUMBER = -1
+
+# A step that comes later than this many usual steps after the one before it follows a gap: one
+# lost sample makes the distance 2, ordinary clock jitter stays below 1.5.
+GAP_FACTOR = 1.5
 
 
 class StepError(InputError):
@@ -54,17 +60,7 @@ def is_frame(values: Any) -> bool:
 def as_values(
     values: Any, channels: Sequence[str] | None = None
 ) -> tuple[NDArray[np.floating[Any]], tuple[str, ...]]:
-    """Floats of shape (T, d), and the names of the d channels. An array of floats is not copied.
-
-    The columns of a frame name its channels, unless ``channels`` does.
-    """
-    if is_frame(values):
-        columns = list(values.columns)
-        if not columns:
-            raise InputError("the frame has no columns")
-        distinct(columns, "columns of the frame")
-        names = as_channels(columns if channels is None else channels, len(columns))
-        return stack_columns([values[column] for column in columns], names), names
+    """Floats of shape (T, d), and the names of the d channels. An array of floats is not copied."""
     array = as_matrix(values)
     names = as_channels(channels, array.shape[1])
     if array.dtype.kind == "O":
@@ -140,10 +136,15 @@ def _ragged_rows(rows: Any) -> InputError:
     )
 
 
+def unnamed_channels(n_channels: int) -> tuple[str, ...]:
+    """The names of channels that have none."""
+    return tuple(f"x{i}" for i in range(n_channels))
+
+
 def as_channels(channels: Sequence[Any] | None, n_channels: int) -> tuple[str, ...]:
     """The names of the channels, all different; ``x0``, ``x1``, … where none are given."""
     if channels is None:
-        return tuple(f"x{i}" for i in range(n_channels))
+        return unnamed_channels(n_channels)
     names = tuple(str(name) for name in ([channels] if isinstance(channels, str) else channels))
     if len(names) != n_channels:
         raise InputError(f"{len(names)} channel names for {n_channels} channels of values")
@@ -199,17 +200,44 @@ def encode(entries: NDArray[Any]) -> tuple[list[Any], Ints]:
     return list(index), np.fromiter(map(index.__getitem__, objects), np.int64, len(objects))
 
 
-def as_states(states: ArrayLike, n_steps: int) -> NDArray[Any]:
-    """States of shape (n_steps,): texts, or int64."""
+def as_states(
+    states: ArrayLike, n_steps: int, unlabelled: Any = None, *, ours: bool = False
+) -> NDArray[Any]:
+    """States of shape (n_steps,): texts, or int64.
+
+    Parameters
+    ----------
+    states : array of shape (n_steps,)
+    n_steps : int
+    unlabelled : value or list of values, optional
+        Entries that mean "no state".
+    ours : bool, default=False
+        The states are as we write them: -1 is "no state", and nothing is said about it.
+    """
     array = one_per_step(states, n_steps, "states")
+    no_state_entries = [] if unlabelled is None else _listed(unlabelled)
     if array.dtype.kind == "U":
+        texts = [str(entry) for entry in no_state_entries if entry != NO_STATE_NAME]
+        array = np.where(np.isin(array, texts), NO_STATE_NAME, array) if texts else array
         return _writable(array, "state")
     if array.dtype.kind in "ib":
-        return array.astype(np.int64)
+        numbers = array.astype(np.int64)
+        absent = [int(entry) for entry in map(_as_number, no_state_entries) if is_whole(entry)]
+        if not ours and NO_STATE_NUMBER not in absent:
+            _check_minus_one(numbers == NO_STATE_NUMBER, lambda: np.unique(numbers), unlabelled, 4)
+        numbers[np.isin(numbers, absent)] = NO_STATE_NUMBER
+        return numbers
     if array.dtype.kind not in "ufOT":
         remedy = "; decode them with states.astype(str)" if array.dtype.kind == "S" else ""
         raise InputError(f"states must be texts or whole numbers, not {array.dtype}{remedy}")
-    return decode_states(*encode(array))
+    return decode_states(*encode(array), unlabelled, ours=ours)
+
+
+def _as_number(entry: Any) -> Any:
+    """The whole number that an entry is or that a text writes; anything else unchanged."""
+    if isinstance(entry, str) and re.fullmatch(r"[-+]?\d+", entry.strip(), re.ASCII):
+        return int(entry)
+    return int(entry) if is_real(entry) and float(entry).is_integer() else entry
 
 
 def _writable(texts: NDArray[Any], what: str) -> NDArray[Any]:
@@ -232,8 +260,14 @@ def _writable(texts: NDArray[Any], what: str) -> NDArray[Any]:
     return texts
 
 
-def decode_states(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
+def decode_states(
+    entries: Sequence[Any], codes: Ints, unlabelled: Any = None, *, ours: bool = False
+) -> NDArray[Any]:
     """States of shape (T,) from the distinct entries and each step's index among them."""
+    if unlabelled is not None:
+        values = _listed(unlabelled)
+        texts_of = {str(value) for value in values}
+        entries = [None if e in values or str(e) in texts_of else e for e in entries]
 
     def first_step(which: list[int]) -> int:
         return int(np.flatnonzero(np.isin(codes, which))[0])
@@ -271,8 +305,58 @@ def decode_states(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
             step,
         )
     numbered = set(others)
+    if not ours:
+        marks = [i for i in others if entries[i] == NO_STATE_NUMBER]
+        _check_minus_one(
+            np.isin(codes, marks), lambda: [int(entries[i]) for i in others], unlabelled, 5
+        )
     numbers = [int(e) if i in numbered else NO_STATE_NUMBER for i, e in enumerate(entries)]
     return np.array(numbers, dtype=np.int64)[codes]
+
+
+def _listed(unlabelled: Any) -> list[Any]:
+    is_list = not isinstance(unlabelled, str) and np.ndim(unlabelled) > 0
+    return list(unlabelled) if is_list else [unlabelled]
+
+
+def _check_minus_one(
+    marked: Bools, states: Callable[[], Iterable[int]], unlabelled: Any, stacklevel: int
+) -> None:
+    """Warn that -1 is taken for "no state", or refuse it where it must be a state.
+
+    Parameters
+    ----------
+    marked : array of shape (T,)
+        Which steps have the number -1.
+    states : callable
+        All numbers that occur.
+    unlabelled : value or list of values, optional
+        The entries that mean "no state" by the user's word, -1 not among them.
+
+    Raises
+    ------
+    InputError
+        If there is such a word, the only other state is 1, or others are below 0, too.
+    """
+    if not marked.any():
+        return
+    count = f"{int(marked.sum())} of {len(marked)} steps"
+    others = sorted({int(number) for number in states()} - {NO_STATE_NUMBER})
+    if unlabelled is not None or others == [1] or (others and others[0] < 0):
+        say = ", or say that it means no state (unlabelled=-1)" if unlabelled is None else ""
+        raise StepError(
+            f"the state of {count} is -1, which stands for no state, and with the states "
+            f"{', '.join(map(str, others[:5])) or 'none'} it seems to be one; number the states "
+            f"from 0, or name them{say}",
+            int(np.argmax(marked)),
+        )
+    if others:
+        warnings.warn(
+            f"the state of {count} is -1, and they are taken as unlabelled; if that is right say "
+            "so (unlabelled=-1), and if -1 is a state number the states from 0, or name them",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def as_recordings(recordings: ArrayLike, n_steps: int) -> NDArray[Any]:

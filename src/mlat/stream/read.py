@@ -9,17 +9,25 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from numpy.typing import NDArray
 
 from ..checks import Ints
 from ..errors import InputError
+from .column_roles import (
+    Role,
+    nothing_left,
+    refuse_counters,
+    role_by_name,
+    settle,
+    warn_of_counters,
+)
 from .conversion import (
     StepError,
     as_matrix,
@@ -28,6 +36,7 @@ from .conversion import (
     distinct,
     encode,
     is_frame,
+    no_state,
     one_per_step,
     stack_columns,
 )
@@ -62,13 +71,19 @@ def read_stream(
         The column of states. Whole numbers make numbered states, anything else named ones. An
         empty field leaves its step unlabelled. Without ``label`` no step has a state.
     recording : column name, optional
-        The column that says which recording a step belongs to.
+        The column that says which recording a step belongs to. Default: the columns that have the
+        name of one, such as ``subject`` or ``trial``.
     time : column name, optional
-        The column of time: numbers or dates.
+        The column of time: numbers or dates. Default: the column that has the name of one, such
+        as ``timestamp``.
     channels : sequence of column names, optional
-        The columns of values. Default: all other columns, which must then hold numbers.
+        The columns of values; all others that have no role are then ignored. Default: all other
+        columns, which must then hold numbers, but for those with the name of a time, a recording
+        or a row number. These are used for what they are where that is clear (see
+        ``Stream.notes``).
     unlabelled : value or list of values, optional
-        Entries of the label column that mean "no state".
+        Entries of the label column that mean "no state". Without it an empty field does, and the
+        number -1 with a warning; where -1 seems to be a state it is refused.
     max_gap : number, optional
         See `Stream`.
 
@@ -80,13 +95,16 @@ def read_stream(
     Raises
     ------
     InputError
-        The message names the place: file, line and column, or step and channel.
+        The message names the place: file, line and column, or step and channel. Without
+        ``channels``, also if it is unclear whether a column is one: a column that only rises or
+        only falls, or that has the name of a time and does not rise.
     DiskError
         If the file cannot be opened or read.
 
     Notes
     -----
-    The columns of an array are named by their numbers; -1 is the last.
+    The columns of an array are named by their numbers; -1 is the last. Of a column that counts in
+    equal steps an array gives only a warning.
 
     Examples
     --------
@@ -95,35 +113,102 @@ def read_stream(
     >>> read_stream(rows, label=2)
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
-    if label is None and unlabelled is not None:
+    columns = {"label": label, "recording": recording, "time": time}
+    return _read(source, columns, channels, unlabelled, max_gap, others=channels is None)
+
+
+def read_channels(
+    source: Any,
+    channels: Sequence[Any],
+    *,
+    label: Any = None,
+    recording: Any = None,
+    time: Any = None,
+    unlabelled: Any = None,
+    max_gap: float | None = None,
+) -> Stream:
+    """As :func:`read_stream`, for channels that a model knows: other columns are no danger.
+
+    They are used as the time and the recordings where that is clear, and ignored where it is not.
+    """
+    columns = {"label": label, "recording": recording, "time": time}
+    return _read(source, columns, channels, unlabelled, max_gap, others=True)
+
+
+def _read(
+    source: Any,
+    by_role: dict[str, Any],
+    channels: Sequence[Any] | None,
+    unlabelled: Any,
+    max_gap: float | None,
+    *,
+    others: bool,
+) -> Stream:
+    """Read a stream; ``others`` looks for time and recordings among columns without a role."""
+    if by_role["label"] is None and unlabelled is not None:
         raise InputError(
             "unlabelled names entries of the label column; say which column that is (label)"
         )
     table = open_table(source)
-    if isinstance(table, ArrayTable):
-        label, recording, time = (_count_from_start(c, table) for c in (label, recording, time))
+    is_array = isinstance(table, ArrayTable)
+    if is_array:
+        by_role = {role: _count_from_start(column, table) for role, column in by_role.items()}
         channels = None if channels is None else [_count_from_start(c, table) for c in channels]
-    by_role = {"label": label, "recording": recording, "time": time}
-    roles = {role: column for role, column in by_role.items() if column is not None}
-    for role, column in roles.items():
-        _check_column(column, role, table)
-    names = _value_columns(channels, roles, table)
+    for role, column in by_role.items():
+        if column is not None:
+            _check_column(column, role, table)
+    _refuse_two_roles(by_role, table)
+    roles = {column: role for role, column in by_role.items() if column is not None}
+    by_name = _roles_by_name(table, {*roles, *(channels or ())}) if others else {}
+    names = _value_columns(channels, {**roles, **by_name}, table)
+    is_text = isinstance(table, TextTable)
     try:
-        columns = table.read(names, roles)
+        # Only a table that is asked for time explains why a column is none.
+        lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
+        columns = table.read(names, {**roles, **(by_name if channels is None else lenient)})
         values = stack_columns(
             [_as_numpy(columns[name]) for name in names],
             names,
             remedy=f"correct it, or {NAME_COLUMNS}",
         )
-        is_text = isinstance(table, TextTable)
-        return Stream(
+        given = {role: columns[column] for column, role in roles.items()}
+        settled = settle(
+            {
+                name: (
+                    partial(_recordings, columns[name], is_text)
+                    if role == "recording"
+                    else partial(_as_numpy, columns[name])
+                )
+                for name, role in by_name.items()
+            },
+            by_name,
+            len(values),
+            recordings=_recordings(given["recording"], is_text) if "recording" in given else None,
+            time=_as_numpy(given["time"]) if "time" in given else None,
+            strict=channels is None,
+        )
+        if isinstance(table, FrameTable):
+            settled = settled.of_frame(source, len(values))
+        if channels is None and not is_array:
+            refuse_counters(values, names, settled.recordings)
+        states = None
+        if "label" in given:
+            states = decode_states(*_encoded(given["label"], is_text), unlabelled)
+        stream = Stream(
             values,
-            None if label is None else _states(columns[label], unlabelled, is_text),
-            recordings=None if recording is None else _recordings(columns[recording], is_text),
-            time=None if time is None else _as_numpy(columns[time]),
-            channels=[f"x{n}" for n in names] if isinstance(table, ArrayTable) else names,
+            states,
+            recordings=settled.recordings,
+            time=settled.time,
+            channels=[f"x{n}" for n in names] if is_array else names,
+            unlabelled=None if states is None else no_state(states),
             max_gap=max_gap,
         )
+        if channels is None and is_array:
+            warn_of_counters(values, stacklevel=4)
+        stream.notes = settled.notes
+        if settled.breaks is not None:
+            stream.gap_before |= settled.breaks
+        return stream
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
 
@@ -156,21 +241,38 @@ def _check_column(column: Any, role: str, table: Table) -> None:
     )
 
 
-def _value_columns(
-    channels: Sequence[Any] | None, roles: dict[str, Any], table: Table
-) -> list[Any]:
-    """The columns of values; a column with another role cannot be one of them."""
+def _refuse_two_roles(by_role: Mapping[str, Any], table: Table) -> None:
     taken: dict[Any, str] = {}
-    for role, column in roles.items():
-        if column in taken:
+    for role, column in by_role.items():
+        if column is not None and column in taken:
             raise InputError(
                 f"{table.where([])}column {column!r} cannot be both {taken[column]} and {role}"
             )
         taken[column] = role
+
+
+def _roles_by_name(table: Table, taken: Collection[Any]) -> dict[Any, Role]:
+    """The columns that are no channels by their names; numbers are no names."""
+    if isinstance(table, ArrayTable):
+        return {}
+    free = [column for column in table.columns if column not in taken]
+    roles = {column: role for column in free if (role := role_by_name(column)) is not None}
+    # pandas writes its index as a first column without a name.
+    if table.columns[0] == "" and list(table.columns).count("") == 1 and "" in free:
+        roles[""] = "row"
+    return roles
+
+
+def _value_columns(
+    channels: Sequence[Any] | None, roles: Mapping[Any, str], table: Table
+) -> list[Any]:
+    """The columns of values; a column with another role cannot be one of them."""
     if channels is None:
-        rest = [column for column in table.columns if column not in taken]
+        rest = [column for column in table.columns if column not in roles]
         if not rest:
-            raise InputError(f"{table.where([])}no column is left for the values")
+            named = {c: r for c in roles if (r := role_by_name(c)) is not None}
+            why = nothing_left(named) if named else "no column is left for the values"
+            raise InputError(f"{table.where([])}{why}")
         if "" in rest:
             unnamed = list(table.columns).index("") + 1
             raise InputError(
@@ -182,8 +284,8 @@ def _value_columns(
         raise InputError("channels is empty; name at least one column of values")
     for i, column in enumerate(chosen):
         _check_column(column, "channels", table)
-        if column in taken:
-            raise InputError(f"column {column!r} is the {taken[column]} and cannot be a channel")
+        if column in roles:
+            raise InputError(f"column {column!r} is the {roles[column]} and cannot be a channel")
         if column in chosen[:i]:
             raise InputError(f"column {column!r} is named twice in channels")
     return chosen
@@ -223,16 +325,6 @@ def _encoded(column: Any, is_text: bool) -> tuple[list[Any], Ints]:
     return [*entries, None], codes.astype(np.int64)
 
 
-def _states(column: Any, unlabelled: Any, is_text: bool) -> NDArray[Any]:
-    entries, codes = _encoded(column, is_text)
-    if unlabelled is not None:
-        is_list = not isinstance(unlabelled, str) and np.ndim(unlabelled) > 0
-        values = list(unlabelled) if is_list else [unlabelled]
-        texts = {str(value) for value in values}
-        entries = [None if e in values or str(e) in texts else e for e in entries]
-    return decode_states(entries, codes)
-
-
 def _recordings(column: Any, is_text: bool) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -256,10 +348,10 @@ class Table(Protocol):
     def columns(self) -> Sequence[Any]:
         """The names, in order."""
 
-    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
-        """The columns of channels and of roles, as Arrow columns or as numpy can convert them.
+    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
+        """The columns of channels and with roles, as Arrow columns or as numpy can convert them.
 
-        Roles are ``label``, ``recording`` and ``time``, where there are such columns.
+        Roles are ``label``, ``recording``, ``time`` and ``row``, by the name of the column.
         """
 
     def where(self, steps: Sequence[int]) -> str:
@@ -319,14 +411,14 @@ class ArrowTable:
         self.columns = list(schema.names)
         distinct(self.columns, f"columns of {name}")
 
-    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
+    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         for name in channels:
             kind = self._types[name]
             if not (_is_number(kind) or pa.types.is_null(kind)):
                 raise InputError(
                     f"{self._name}, column {name!r} holds {kind}, not numbers; {NAME_COLUMNS}"
                 )
-        wanted = [*channels, *roles.values()]
+        wanted = [*channels, *roles]
         table = self._table.read(columns=wanted) if self._is_file else self._table
         if not table.num_rows:
             raise InputError(f"{self._name} has columns but no steps")
@@ -353,8 +445,8 @@ class FrameTable:
         self.columns = list(frame.columns)
         distinct(self.columns, "columns of the frame")
 
-    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
-        return {name: self._frame[name] for name in (*channels, *roles.values())}
+    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
+        return {name: self._frame[name] for name in (*channels, *roles)}
 
     def where(self, steps: Sequence[int]) -> str:
         return ""
@@ -367,8 +459,8 @@ class ArrayTable:
         self._array = as_matrix(rows)
         self.columns = range(self._array.shape[1])
 
-    def read(self, channels: Sequence[Any], roles: Mapping[str, Any]) -> dict[Any, Any]:
-        return {name: self._array[:, name] for name in (*channels, *roles.values())}
+    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
+        return {name: self._array[:, name] for name in (*channels, *roles)}
 
     def where(self, steps: Sequence[int]) -> str:
         return ""

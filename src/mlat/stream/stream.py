@@ -17,21 +17,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Bools, Floats, Ints, ShortRepr, is_real
 from ..errors import InputError
+from .column_roles import channels_of_frame, warn_of_counters
 from .conversion import (
+    GAP_FACTOR,
     StepError,
+    as_channels,
     as_recordings,
     as_states,
     as_time,
     as_values,
+    is_frame,
     no_state,
     no_states,
 )
 
 __all__ = ["Runs", "Stream", "no_state"]
-
-# A step that comes later than this many usual steps after the one before it follows a gap: one
-# lost sample makes the distance 2, ordinary clock jitter stays below 1.5.
-GAP_FACTOR = 1.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,14 +67,21 @@ class Stream:
     states : array of shape (T,), optional
         The state of each step, as text or as whole numbers. ``""``, ``None`` or NaN among texts,
         and -1, ``None`` or NaN among numbers, mark an unlabelled step. Default: no step is
-        labelled.
+        labelled. Since -1 may well be meant as a state, it is refused beside 1 alone or beside
+        other numbers below 0, and a warning elsewhere counts the steps, unless ``unlabelled``
+        names it.
     recordings : array of shape (T,), optional
         Which recording a step belongs to. A recording begins wherever the value changes. Steps of
         different recordings never share a window.
     time : array of shape (T,), optional
         Numbers or datetimes that increase within each recording.
     channels : sequence of d names, optional
-        Default: the columns of a frame, else ``x0 … x{d-1}``.
+        Default: the columns of a frame, else ``x0 … x{d-1}``. Of a frame they choose columns, or,
+        if it has no such columns, rename all. A column of a frame that has the name of a time, a
+        row number or a recording is a channel only if it is named here; by default it is used for
+        what it is, where that is clear (see ``notes``).
+    unlabelled : value or list of values, optional
+        Entries of ``states`` that mean "no state".
     max_gap : number, optional
         The largest time between consecutive steps that is not a gap, in seconds where ``time``
         holds datetimes. Default: 1.5 times the median step inside recordings.
@@ -87,11 +94,20 @@ class Stream:
     gap_before : array of shape (T,)
         True at each step that does not follow the one before it: the first of a recording, or
         after a gap in time.
+    notes : tuple of str
+        Which columns were taken for the time, the recordings or row numbers by their names.
 
     Raises
     ------
     InputError
-        If the input does not fit together. The message names the step.
+        If the input does not fit together, or it is unclear whether a column of a frame is a
+        channel: one that only rises or only falls. The message names the step or the column.
+
+    Warns
+    -----
+    UserWarning
+        If a column of an array counts in equal steps and ``channels`` does not name it; of -1 that
+        is taken for "no state".
 
     Examples
     --------
@@ -107,6 +123,7 @@ class Stream:
     channels: tuple[str, ...]
     max_gap: float | None
     gap_before: Bools
+    notes: tuple[str, ...]
 
     def __init__(
         self,
@@ -116,12 +133,27 @@ class Stream:
         recordings: ArrayLike | None = None,
         time: ArrayLike | None = None,
         channels: Sequence[str] | None = None,
+        unlabelled: Any = None,
         max_gap: float | None = None,
     ) -> None:
-        self.values, self.channels = as_values(values, channels)
+        self.notes = ()
+        breaks = None
+        if is_frame(values):
+            self.values, self.channels, settled = channels_of_frame(
+                values, channels, recordings, time
+            )
+            recordings, time = settled.recordings, settled.time
+            breaks, self.notes = settled.breaks, settled.notes
+        else:
+            self.values, self.channels = as_values(values, channels)
         n_steps = len(self.values)
         _refuse_infinity(self.values, self.channels)
-        self.states = no_states(n_steps) if states is None else as_states(states, n_steps)
+        if channels is None and not is_frame(values):
+            warn_of_counters(self.values)
+        if states is None:
+            self.states = no_states(n_steps)
+        else:
+            self.states = as_states(states, n_steps, unlabelled)
         self.recordings = None if recordings is None else as_recordings(recordings, n_steps)
         self.time = None if time is None else as_time(time, n_steps)
         self.max_gap = _as_max_gap(max_gap, self.time)
@@ -129,6 +161,8 @@ class Stream:
         if self.time is not None:
             gaps, self.max_gap = _time_gaps(self.gap_before, self.time, self.max_gap)
             self.gap_before |= gaps
+        if breaks is not None:
+            self.gap_before |= breaks
 
     @classmethod
     def _of_checked(cls, **attributes: Any) -> Stream:
@@ -145,7 +179,8 @@ class Stream:
         more = [f"and {len(self.classes) - 10} more"] if len(self.classes) > 10 else []
         return (
             f"Stream({len(self)} steps, {self.n_channels} channels, {len(self.runs)} labelled "
-            f"runs, states: {', '.join(shown + more) or 'none'})"
+            f"runs, states: {', '.join(shown + more) or 'none'}"
+            f"{''.join(f'; {note}' for note in self.notes)})"
         )
 
     def __getitem__(self, steps: slice) -> Stream:
@@ -163,11 +198,17 @@ class Stream:
             channels=self.channels,
             max_gap=self.max_gap,
             gap_before=self.gap_before[steps],
+            notes=self.notes,
         )
 
     def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
         """The same steps with other values (T, d), which miss what these values miss."""
         return self._of_checked(**{**self.__dict__, "values": values})
+
+    def with_channels(self, channels: Sequence[str]) -> Stream:
+        """The same stream with other names of its channels."""
+        names = as_channels(channels, self.n_channels)
+        return self._of_checked(**{**self.__dict__, "channels": names})
 
     @classmethod
     def join(cls, streams: Iterable[Stream]) -> Stream:
@@ -208,6 +249,7 @@ class Stream:
             channels=first.channels,
             max_gap=parts[0].max_gap if timed and len({p.max_gap for p in parts}) == 1 else None,
             gap_before=np.concatenate(gaps),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         )
 
     @property

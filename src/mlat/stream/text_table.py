@@ -68,9 +68,9 @@ class TextTable:
 
     def read(self, channels: Sequence[str], roles: Mapping[str, str]) -> dict[str, Any]:
         """Arrow columns by name: channels as floats, label and recording as encoded texts."""
-        texts = [column for role, column in roles.items() if role != "time"]
+        texts = [column for column, role in roles.items() if role in ("label", "recording")]
         types = {name: pa.float64() for name in channels} | dict.fromkeys(texts, _TEXTS)
-        wanted = [*channels, *roles.values()]
+        wanted = [*channels, *roles]
         try:
             table = pyarrow.csv.read_csv(
                 pa.input_stream(str(self.path), compression="gzip" if self._compressed else None),
@@ -88,13 +88,14 @@ class TextTable:
                 ),
             )
         except (pa.ArrowException, OSError) as error:
-            label_it = "" if "label" in roles else "give it as the label, or "
+            label_it = "" if "label" in roles.values() else "give it as the label, or "
             self._explain(channels, wanted, label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
         for name in texts:
             self._refuse_open_quote(name, table.column(name))
-        if "time" in roles and pa.types.is_string(table.column(roles["time"]).type):
-            self._explain_time(roles["time"])
+        for name, role in roles.items():
+            if role == "time" and pa.types.is_string(table.column(name).type):
+                self._explain_time(name)
         return {name: table.column(name) for name in wanted}
 
     def _open(self) -> IO[str]:
@@ -189,7 +190,7 @@ class TextTable:
                 raise InputError(
                     f"{self.path}, line {line}, column {time!r}: {text[:40]!r} is not a time"
                     f"{'' if kind is None else ' written like those before it'}; "
-                    "write a number, or a date like 2024-05-31T12:00:00.5"
+                    f"write a number, or a date like 2024-05-31T12:00:00.5, or {NAME_COLUMNS}"
                 )
         raise InputError(f"{self.path}, column {time!r}: not numbers, nor dates that can be read")
 

@@ -21,6 +21,11 @@ from ..checks import Floats, Ints, check_whole
 from ..errors import InputError
 from .stream import Stream
 
+# Windows that are looked at for a wrong fold, and the roughness of a wrong and of the right one.
+FEWEST_LOOKED_AT, MOST_LOOKED_AT = 20, 500
+ROUGH, SMOOTH = 0.5, 0.1
+OFFSETS = 0.05  # of the variance: channels of different level
+
 
 @dataclass(frozen=True, eq=False)
 class Windows:
@@ -241,6 +246,96 @@ def fold(X: NDArray[Any], width: int | None = None) -> NDArray[Any]:
             "X must have shape (n, width * channels)"
         )
     return X.reshape(len(X), width, X.shape[1] // width)
+
+
+def warn_if_misfolded(X: Any, windows: Floats) -> None:
+    """Warn where windows (n, w, d) seem to have been folded in another way than they were laid out.
+
+    X is what was given: an array of three axes, which may be transposed, or a flat one, whose
+    width may be wrong or whose channels may stand one after the other. Two signs tell: the next
+    window goes on one step later, and successive steps of a channel are alike.
+    """
+    n, w, d = windows.shape
+    if n < FEWEST_LOOKED_AT or w == 1 or w * d < 4:
+        return
+    flat = windows.reshape(n, w * d)
+    if _goes_on(flat, w, d):
+        return
+    layouts = _layouts(w, d, transposed_only=np.ndim(X) == 3)
+    for steps, channels, is_turned in layouts:
+        if _goes_on(flat, steps, channels, is_turned):
+            _warn_of_fold(X, windows, steps, channels, is_turned)
+            return
+    sample = flat[:: max(1, n // MOST_LOOKED_AT)]
+    if _roughness(sample, w, d) < ROUGH:
+        return
+    for steps, channels, is_turned in layouts:
+        smooth = _roughness(sample, steps, channels, is_turned) < SMOOTH and steps >= 4
+        if smooth and (d > 1 or is_turned or not _is_periodic(sample, channels)):
+            _warn_of_fold(X, windows, steps, channels, is_turned)
+            return
+
+
+def _layouts(w: int, d: int, *, transposed_only: bool) -> list[tuple[int, int, bool]]:
+    """Other ways to lay out w*d values: steps, channels, and whether channels come first."""
+    if transposed_only:
+        return [(d, w, True)] if d > 1 else []
+    sizes = [size for size in range(1, w * d // 2 + 1) if (w * d) % size == 0]
+    by_step = [(w * d // size, size, False) for size in sizes if size != d]
+    return by_step + [(w * d // size, size, True) for size in sizes[1:]]
+
+
+def _laid_out(flat: Floats, steps: int, channels: int, is_turned: bool) -> Floats:
+    if is_turned:
+        return flat.reshape(-1, channels, steps).transpose(0, 2, 1)
+    return flat.reshape(-1, steps, channels)
+
+
+def _goes_on(flat: Floats, steps: int, channels: int, is_turned: bool = False) -> bool:
+    """Whether most windows are the ones before them, one step later."""
+    windows = _laid_out(flat[:MOST_LOOKED_AT], steps, channels, is_turned)
+    same = (windows[1:, :-1] == windows[:-1, 1:]).all(axis=(1, 2))
+    return bool(same.mean() > 0.5)
+
+
+def _roughness(flat: Floats, steps: int, channels: int, is_turned: bool = False) -> float:
+    """1 where successive steps are like any two values, 0 where they are equal."""
+    variance = float(flat.var())
+    change = np.diff(_laid_out(flat, steps, channels, is_turned), axis=1)
+    return float((change**2).mean()) / (2 * variance) if variance else 0.0
+
+
+def _is_periodic(flat: Floats, period: int) -> bool:
+    """Whether one channel with a period would look as several channels do.
+
+    Over many windows a channel has the same mean at every step, and values half a period apart are
+    opposite.
+    """
+    if float(flat.mean(axis=0).var()) > OFFSETS * float(flat.var()):
+        return False
+    lags = [flat[:, lag:] - flat[:, :-lag] for lag in range(1, period)]
+    return max(float((lag**2).mean()) for lag in lags) > 1.4 * 2 * float(flat.var())
+
+
+def _warn_of_fold(X: Any, windows: Floats, steps: int, channels: int, is_turned: bool) -> None:
+    _, w, d = windows.shape
+    if np.ndim(X) == 3:
+        message = (
+            f"X has shape {windows.shape} and seems to be transposed; give windows as (n, steps, "
+            "channels), X.transpose(0, 2, 1)"
+        )
+    elif is_turned:
+        message = (
+            f"the rows of X seem to hold {channels} channels one after the other, {steps} steps "
+            "each, and are folded as steps one after the other; give windows as (n, steps, "
+            f"channels), X.reshape(-1, {channels}, {steps}).transpose(0, 2, 1)"
+        )
+    else:
+        message = (
+            f"the rows of X seem to hold {steps} steps of {channels} channels, and are folded into "
+            f"{w} of {d}; give width={steps}, or windows as (n, steps, channels)"
+        )
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def as_windows(X: Any) -> Any:

@@ -69,7 +69,7 @@ def _table(stream: Stream, predicted: ArrayLike, extra: Mapping[str, ArrayLike])
         columns["time"] = stream.time
     if stream.labelled.any():
         columns["state"] = _null_for_no_state(stream.states)
-    columns["predicted"] = _null_for_no_state(as_states(predicted, n_steps))
+    columns["predicted"] = _null_for_no_state(as_states(predicted, n_steps, ours=True))
     for name, column in extra.items():
         if name in columns:
             raise InputError(f"the extra column {name!r} has the name of another; rename it")

@@ -35,7 +35,8 @@ def predict(
     client : distributed.Client
     clf : fitted StreamClassifier
     streams : sequence of Stream, arrays, or paths of files
-        Files are read by the workers; **columns are then as for :func:`mlat.read_stream`.
+        Files are read by the workers; **columns are then as for :func:`mlat.read_stream`, the
+        channels by default those of the classifier.
     filtered : bool, default=False
         As for :meth:`mlat.StreamClassifier.predict`.
 
@@ -80,8 +81,12 @@ class _Model:
 def predict_one(clf: Any, stream: Any, filtered: bool, columns: Mapping[str, Any]) -> NDArray[Any]:
     """The states of one stream. Runs on a worker."""
     if isinstance(stream, str):
-        from ...stream.read import read_stream
+        from ...stream.read import read_channels, read_stream
 
-        stream = read_stream(stream, **columns)
+        if columns.get("channels") is None:
+            known = {name: value for name, value in columns.items() if name != "channels"}
+            stream = read_channels(stream, clf.channels_, **known)
+        else:
+            stream = read_stream(stream, **columns)
     states: NDArray[Any] = clf.predict(stream, filtered=filtered)
     return states

@@ -7,7 +7,6 @@ nothing, ``MetricKNN`` searches after any transformer such as ``MLAT``.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABCMeta, abstractmethod
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ...checks import Floats, Ints, check_whole
 from ...errors import InputError
+from ...metric.matrix import fit_windows, transform_windows
 from ...metric.targets import when_of
 from ...neighbours.search import NearestNeighbors
 from ...neighbours.votes import vote
@@ -307,11 +307,7 @@ class MetricKNN(TimedKNN):
     def _learn(self, windows: Floats, codes: Ints, start: Ints, run: Ints) -> None:
         self.metric_ = None
         if self.metric is not None:
-            metric = clone(self.metric)
-            accepted = inspect.signature(metric.fit).parameters
-            when = {"start": start, "run": run}
-            given = {name: array for name, array in when.items() if name in accepted}
-            self.metric_ = metric.fit(windows, codes, **given)
+            self.metric_ = fit_windows(clone(self.metric), windows, codes, start=start, run=run)
         self._references = NearestNeighbors(self._embed(windows))
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
@@ -320,5 +316,4 @@ class MetricKNN(TimedKNN):
     def _embed(self, windows: Floats) -> Floats:
         if self.metric_ is None:
             return windows.reshape(len(windows), -1)
-        embedded: Floats = self.metric_.transform(windows)
-        return embedded
+        return transform_windows(self.metric_, windows)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...checks import Bools, Floats
 from ...errors import InputError
-from ...stream.read import open_table, read_stream
+from ...stream.column_roles import role_by_name
+from ...stream.read import open_table, read_channels, read_stream
 from ..core.steps import Steps
 from .source import Arrival, Closing, Event, Notice
 
@@ -34,7 +35,8 @@ class ReplaySource:
     rate : str
         See `Pace`.
     time : str
-        The column of time, used if the recording has it.
+        The column of time, used if the recording has it; otherwise the one column that has the
+        name of a time and rises.
     """
 
     def __init__(self, path: str | Path, rate: str = "", *, time: str = "time") -> None:
@@ -171,6 +173,8 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
         No such file, a channel that it lacks, a value that is not a number.
     """
     names = [str(name) for name in open_table(path).columns]
+    if time not in names:
+        time = _clock(path, channels, names) or time
     roles = [name for name in ("seq", time) if name in names and name not in channels]
     try:
         # As numbers, not as a stream's time: a live source may well send steps out of order.
@@ -194,6 +198,14 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
         extra["seq"].astype(np.int64) if "seq" in extra else None,
         extra.get(time),
     )
+
+
+def _clock(path: Path, channels: tuple[str, ...], names: list[str]) -> str:
+    """The column that `read_stream` takes as the time by its name, or ""."""
+    named = [name for name in names if name not in channels and role_by_name(name) == "time"]
+    if len(named) != 1 or not set(channels) <= set(names):
+        return ""
+    return "" if read_channels(path, channels).time is None else named[0]
 
 
 def _check(path: Path, column: str, is_good: Bools, values: Floats, what: str) -> None:

@@ -1,0 +1,433 @@
+"""Columns that are no channels: time, row numbers, and who or what was recorded.
+
+Such a column tells where in the file a step stands, and states come in long runs: learned as a
+sensor it gives away the states of the training stream, and says nothing of another. So a column
+with the name of one is never a channel unless the user names it as one. It is used for what it is
+where that is clear, and refused where it is not. Whatever its name, a column that only rises or
+only falls is refused: nothing tells an odometer from a clock.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Bools, Floats
+from ..errors import InputError
+from .conversion import (
+    GAP_FACTOR,
+    StepError,
+    as_channels,
+    as_recordings,
+    as_time,
+    distinct,
+    stack_columns,
+)
+from .order import breaks_of_index
+
+Role = Literal["time", "recording", "row"]
+
+_TIME = {"time", "timestamp", "timestamps", "t", "ts", "date", "datetime", "elapsed", "epoch"}
+_TIME |= {"seconds", "milliseconds", "millis", "microseconds", "nanoseconds"}
+# Words that may stand beside those of time: "Time (s)", "unix_time", "sensorTimestamp".
+_BESIDE_TIME = {"s", "sec", "secs", "ms", "us", "ns", "utc", "gmt", "unix", "local", "system"}
+_BESIDE_TIME |= {"device", "sensor", "sample", "host", "stamp", "of", "day"}
+_NUMBER = "(id|no|nr|num|number|index|idx|count|counter)"
+_ROW = re.compile(
+    r"index|idx|id|row|rowid|rownum|seq|timestep|unnamed \d+( level \d+)?|index level \d+"
+    rf"|(row|line|record|sample|frame|packet|scan|step) {_NUMBER}"
+)
+_RECORDING = re.compile(
+    r"(person|subject|user|participant|patient|volunteer|recording|rec|session|trial|file)"
+    rf"( ({_NUMBER}|name|code))?|filename"
+)
+_UNNAMED = "the column without a name"  # as pandas writes its index
+
+NAME_CHANNELS = "name the columns of the channels (channels)"
+MEAN_STRETCH = 5  # steps of a recording; below, rows of several recordings are interleaved
+MANY_GAPS = 0.1  # of the steps: such a time is not regular
+FEW_STEPS = 20  # fewer may count up by chance, as a ramp does
+MANY_STEPS = 100  # a slow signal may rise over fewer
+FEW_RISES = 7  # changes of random direction, so many, agree in one case of 64
+STEPS_PER_RESET = 50
+LEAST_STRETCHES = 5  # of whole numbers none of which comes back
+_HEAD = 512  # steps that show of almost every channel that it goes up and down
+
+
+def role_by_name(name: Any) -> Role | None:
+    """What the name of a column says that it is, if not a channel.
+
+    >>> [role_by_name(name) for name in ("Time (s)", "subject_id", "Unnamed: 0", "ax")]
+    ['time', 'recording', 'row', None]
+    """
+    if name == "T":  # a temperature, rather than the time
+        return None
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", str(name)).lower()
+    words = re.findall(r"[^\W\d_]+|\d+", spaced)
+    if not _TIME.isdisjoint(words) and set(words) <= _TIME | _BESIDE_TIME:
+        return "time"
+    phrase = " ".join(words)
+    if _ROW.fullmatch(phrase):
+        return "row"
+    return "recording" if _RECORDING.fullmatch(phrase) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """What the recording and the time of each step are; ``notes`` say which columns they are.
+
+    ``breaks`` (T,) are further steps that do not follow the one before.
+    """
+
+    recordings: Any
+    time: Any
+    notes: tuple[str, ...] = ()
+    breaks: Bools | None = None
+
+    def of_frame(self, frame: Any, n_steps: int) -> Settled:
+        """The same, with the breaks (T,) that the index of a pandas frame shows."""
+        breaks = breaks_of_index(frame, _begins_of(self.recordings, n_steps))
+        if breaks is None:
+            return self
+        note = f"the index of the frame has {int(breaks.sum())} breaks, which no window crosses"
+        return replace(self, breaks=breaks, notes=(*self.notes, note))
+
+
+def settle(
+    columns: Mapping[Any, Callable[[], Any]],
+    roles: Mapping[Any, Role],
+    n_steps: int,
+    *,
+    recordings: Any = None,
+    time: Any = None,
+    strict: bool = True,
+) -> Settled:
+    """Use columns for what their names say, where their entries agree.
+
+    Parameters
+    ----------
+    columns : mapping of names to callables
+        Each gives the entries of a column, shape (T,).
+    roles : mapping of names to roles
+    n_steps : int
+        T.
+    recordings, time : arrays of shape (T,), optional
+        Those that the user gave; then no column is used instead.
+    strict : bool, default=True
+        False ignores columns that are unclear: for channels that are known by name.
+
+    Raises
+    ------
+    InputError
+        If ``strict`` and it is unclear what a column is.
+    """
+    notes: list[str] = []
+    unused: list[Any] = []
+    by_role: dict[Role, dict[Any, Callable[[], Any]]] = {"recording": {}, "time": {}, "row": {}}
+    for name, role in roles.items():
+        by_role[role][name] = columns[name]
+
+    def take(role: Role, look: Any, *, all_of_them: bool) -> dict[Any, Any]:
+        """The columns of a role that are clear, as ``look`` converts them."""
+        found, unclear = {}, []
+        for name, column in by_role[role].items():
+            try:
+                found[name] = look(name, column())
+            except InputError as error:
+                unclear.append((name, error))
+        if unclear and strict and (all_of_them or not found):
+            raise unclear[0][1]
+        unused.extend(name for name, _ in unclear)
+        return found
+
+    if recordings is not None:
+        unused += by_role["recording"]
+    elif parts := take("recording", _as_recordings, all_of_them=True):
+        arrays = list(parts.values())
+        # A recording begins wherever one of several columns changes.
+        many = len(arrays) > 1
+        recordings = np.cumsum(np.any([_begins(a) for a in arrays], axis=0)) if many else arrays[0]
+        notes.append(f"{_taken(parts)} as the recording")
+    begins = _begins_of(recordings, n_steps)
+    if time is not None:
+        unused += by_role["time"]
+    elif clocks := take("time", lambda n, c: _as_clock(n, c, begins), all_of_them=False):
+        if len(clocks) > 1 and strict:
+            one, other = list(clocks)[:2]
+            raise StepError(
+                f"both {_name(one)} and {_name(other)} look like the time; say which one it is "
+                f"(time), or {NAME_CHANNELS}"
+            )
+        (name, time), *_ = clocks.items()
+        notes.append(f"{_taken([name])} as the time")
+    unused += take("row", lambda n, c: _check_counts(n, c, begins), all_of_them=True)
+    if unused and strict:
+        notes.append(_not_used(unused))
+    return Settled(recordings, time, tuple(notes))
+
+
+def nothing_left(roles: Mapping[Any, Role]) -> str:
+    """The message where every column has the name of something else than a channel."""
+    return (
+        f"no column is left for the channels: by the name {_taken(roles)} for none; {NAME_CHANNELS}"
+    )
+
+
+def _name(name: Any) -> str:
+    return f"column {str(name)!r}" if str(name) else _UNNAMED
+
+
+def _taken(names: Any) -> str:
+    *others, last = [_name(name) for name in names]
+    return f"{', '.join(others)} and {last} are taken" if others else f"{last} is taken"
+
+
+def _not_used(names: Any) -> str:
+    return f"{_taken(names)} for no channel, and not used"
+
+
+def _begins(entries: NDArray[Any]) -> Bools:
+    """True at each step whose entry differs from that of the step before."""
+    begins = np.zeros(len(entries), dtype=bool)
+    begins[1:] = entries[1:] != entries[:-1]
+    return begins
+
+
+def _begins_of(recordings: Any, n_steps: int) -> Bools:
+    return np.zeros(n_steps, bool) if recordings is None else _begins(np.asarray(recordings))
+
+
+def _as_recordings(name: Any, column: Any) -> NDArray[Any]:
+    entries = as_recordings(column, len(column))
+    n_stretches = 1 + int(_begins(entries).sum())
+    if n_stretches > max(2, len(entries) // MEAN_STRETCH):
+        raise StepError(
+            f"{_name(name)} has the name of a recording, but changes {n_stretches - 1} times in "
+            f"{len(entries)} steps; sort the steps by it, say that it is the recording "
+            f"(recording), or {NAME_CHANNELS}"
+        )
+    return entries
+
+
+def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
+    """A column as time, if it rises within recordings, and mostly by the same amount."""
+    remedy = f"say that it is the time (time), or {NAME_CHANNELS}"
+    try:
+        time = as_time(column, len(column))
+    except InputError as error:
+        raise StepError(
+            f"{_name(name)} has the name of the time: {error}; or {NAME_CHANNELS}",
+            *getattr(error, "steps", ()),
+        ) from None
+    elapsed = np.diff(time)
+    zero = elapsed.dtype.type(0)
+    back = ~begins[1:] & ~(elapsed > zero)
+    if back.any():
+        step = int(np.argmax(back)) + 1
+        raise StepError(
+            f"{_name(name)} has the name of the time, but does not rise at step {step} "
+            f"({time[step]} after {time[step - 1]}); say which recording each step belongs to "
+            f"(recording), sort the steps, or {NAME_CHANNELS}",
+            step,
+        )
+    inside = elapsed[~begins[1:]]
+    if len(inside) >= FEW_STEPS:
+        gaps = (inside > GAP_FACTOR * np.median(inside)).mean()
+        if gaps > MANY_GAPS:
+            raise StepError(
+                f"{_name(name)} has the name of the time, but is not regular: {gaps:.0%} of its "
+                f"steps are gaps, longer than {GAP_FACTOR} times the median; {remedy}"
+            )
+    return time
+
+
+def _check_counts(name: Any, column: Any, begins: Bools) -> None:
+    entries = np.asarray(column)
+    if entries.dtype.kind in "iuf":
+        elapsed = np.diff(entries)
+        ok = bool((begins[1:] | (elapsed > 0)).all())
+    else:
+        texts = entries.tolist()
+        ok = len(set(texts)) == len(texts)
+    if not ok:
+        raise StepError(
+            f"{_name(name)} has the name of a row number, but does not count the steps; say that "
+            f"it is the recording (recording) or the time (time), or {NAME_CHANNELS}"
+        )
+
+
+def channels_of_frame(
+    frame: Any, channels: Sequence[Any] | None, recordings: Any, time: Any
+) -> tuple[NDArray[np.floating[Any]], tuple[str, ...], Settled]:
+    """The values (T, d) and names of a frame's channels, and what its other columns are.
+
+    ``channels`` are columns of the frame, or new names for all of its columns.
+
+    Raises
+    ------
+    InputError
+        If the frame holds no numbers, or it is unclear whether a column is a channel.
+    """
+    columns = list(frame.columns)
+    if not columns:
+        raise InputError("the frame has no columns")
+    distinct(columns, "columns of the frame")
+    given = [channels] if isinstance(channels, str) else channels
+    if given is not None:
+        chosen = list(given) if set(given) <= set(columns) else columns
+        names = as_channels(given, len(chosen))
+        values = stack_columns([frame[column] for column in chosen], names)
+        return values, names, Settled(recordings, time).of_frame(frame, len(values))
+    roles = {name: role for name in columns if (role := role_by_name(name))}
+    chosen = [name for name in columns if name not in roles]
+    if not chosen:
+        raise StepError(nothing_left(roles))
+    names = as_channels(chosen, len(chosen))
+    values = stack_columns([frame[name] for name in chosen], names)
+    others = {name: partial(frame.__getitem__, name) for name in roles}
+    settled = settle(others, roles, len(values), recordings=recordings, time=time)
+    # A frame is often given whole, with one of its columns as the time.
+    same = [_is_same(column, recordings) or _is_same(column, time) for column in values.T]
+    if any(same) and not all(same):
+        unused = [name for name, is_same in zip(names, same, strict=True) if is_same]
+        names = tuple(name for name in names if name not in unused)
+        values = values[:, ~np.array(same)]
+        settled = replace(settled, notes=(*settled.notes, _not_used(unused)))
+    refuse_counters(values, names, settled.recordings)
+    return values, names, settled.of_frame(frame, len(values))
+
+
+def _is_same(column: NDArray[Any], given: Any) -> bool:
+    entries = None if given is None else np.asarray(given)
+    return entries is not None and entries.dtype.kind in "iuf" and np.array_equal(column, entries)
+
+
+# ------------------------------------------------------------------ by what is in a column
+
+
+def refuse_counters(
+    values: NDArray[np.floating[Any]], names: Sequence[Any], recordings: Any = None
+) -> None:
+    """Refuse values (T, d) of which a column only tells the place in the file.
+
+    Raises
+    ------
+    InputError
+    """
+    if np.isinf(values).any():  # which is refused in other words
+        return
+    begins = _begins_of(recordings, len(values))
+    for name, column in zip(names, values.T, strict=True):
+        with np.errstate(all="ignore"):  # differences of the largest numbers are infinite
+            found = counting(column, begins)
+        if found is None:
+            continue
+        if found == "stretches":
+            raise StepError(
+                f"{_name(name)} keeps a whole number for long stretches and none comes back, as "
+                "the number of a person or a recording does, and would be learned as a sensor; "
+                f"say that it is the recording (recording), or {NAME_CHANNELS}"
+            )
+        raise StepError(
+            f"{_name(name)} only {found}, as a clock or a row number does, and would be learned "
+            f"as a sensor; say that it is the time (time), or {NAME_CHANNELS}, with it if it is "
+            "a sensor"
+        )
+
+
+def warn_of_counters(values: NDArray[np.floating[Any]], *, stacklevel: int = 3) -> None:
+    """Warn of columns of an array, which have no names, that count in equal steps."""
+    begins = np.zeros(len(values), bool)
+    with np.errstate(all="ignore"):
+        found = [str(i) for i, column in enumerate(values.T) if _counts(column, begins)]
+    if found:
+        warnings.warn(
+            f"column {' and column '.join(found)} of the array: equal steps, as of a clock or a "
+            "row number, would be learned as a sensor; leave it out, give it as the time (time), "
+            "or name the channels (channels)",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def counting(
+    column: NDArray[np.floating[Any]], begins: Bools
+) -> Literal["rises", "falls", "stretches"] | None:
+    """How a column tells the place in the file; None if it goes up and down as sensors do.
+
+    Parameters
+    ----------
+    column : array of shape (T,)
+    begins : array of shape (T,)
+        True where a recording begins: a clock may start anew there.
+    """
+    if _goes_up_and_down(column):
+        return None
+    known = ~np.isnan(column)
+    recording = np.cumsum(begins)[known]
+    values = column[known].astype(np.float64)
+    if len(values) < FEW_STEPS:
+        return None
+    change = np.diff(values)
+    if _in_stretches(values, change):
+        return "stretches"
+    inside = recording[1:] == recording[:-1]
+    sign = 1.0 if (change[inside] > 0).sum() >= (change[inside] < 0).sum() else -1.0
+    word: Literal["rises", "falls"] = "rises" if sign > 0 else "falls"
+    if _counts(column, begins):
+        return word
+    if len(values) < MANY_STEPS or int((sign * change[inside] > 0).sum()) < FEW_RISES:
+        return None
+    back = np.flatnonzero(inside & (sign * change < 0))
+    return word if _are_resets(sign * values, recording, back) else None
+
+
+def _goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
+    change = np.diff(column[:_HEAD])
+    return 10 * min(int((change > 0).sum()), int((change < 0).sum())) > len(change)
+
+
+def _counts(column: NDArray[np.floating[Any]], begins: Bools) -> bool:
+    """Whether nine of ten steps, or more, are the same and not 0."""
+    change = np.diff(column.astype(np.float64))[~begins[1:]]
+    if len(change) < FEW_STEPS - 1:
+        return False
+    usual = float(np.nanmedian(change)) if not np.isnan(change).all() else 0.0
+    # Decimals are rounded, those of large numbers more.
+    rounding = 8 * float(np.finfo(column.dtype).eps) * float(np.nanmax(np.abs(column)))
+    same = np.abs(change - usual) <= rounding + 1e-6 * abs(usual)
+    return abs(usual) > 2 * rounding and bool(same.mean() >= 0.9)
+
+
+def _in_stretches(values: Floats, change: Floats) -> bool:
+    moves = change[change != 0]
+    n_stretches = len(moves) + 1
+    if n_stretches < 3 or len(values) < max(MANY_STEPS, 2 * MEAN_STRETCH * n_stretches):
+        return False
+    levels = values[np.concatenate([[True], change != 0])]
+    never_back = len(np.unique(levels)) == n_stretches
+    counted = bool((moves == 1).all())
+    return (
+        never_back
+        and bool((levels == np.floor(levels)).all())
+        and (counted or n_stretches >= LEAST_STRETCHES)
+    )
+
+
+def _are_resets(rising: Floats, recording: NDArray[Any], back: NDArray[Any]) -> bool:
+    """Whether values fall only to start anew: to where the stretch before began, or nearly."""
+    if not len(back):
+        return True
+    if STEPS_PER_RESET * len(back) > len(rising):
+        return False
+    ends = np.flatnonzero(np.diff(recording) != 0)
+    starts = np.sort(np.concatenate([[0], back + 1, ends + 1]))
+    first = rising[starts[np.searchsorted(starts, back, side="right") - 1]]
+    return bool((rising[back + 1] - first <= 0.1 * (rising[back] - first)).all())
