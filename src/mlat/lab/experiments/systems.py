@@ -20,7 +20,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from ...checks import Bools, Floats, Ints
+from ...checks import Floats, Ints
 from ...classifier.classifier import StreamClassifier
 from ...metric.estimators import LMNN, MLAT
 from ...stream.windows import as_windows, flatten
@@ -35,6 +35,7 @@ from .aeon_peer import AeonPeer
 from .aeon_worker import METHODS
 from .experiment import ALL, Experiment, System
 from .people import People
+from .protocol import evenly
 
 # The people that the defaults of ``MLAT`` were chosen on; results are given with and without them.
 DEVELOPMENT: Mapping[str, tuple[str, ...]] = {
@@ -242,14 +243,10 @@ class ThinnedLDMLT(WindowKNN):
         self.max_per_label = max_per_label
 
     def _learn(self, windows: Floats, codes: Ints) -> None:
-        rows = np.sort(np.concatenate([self._evenly(codes == code) for code in np.unique(codes)]))
+        of_labels = [np.flatnonzero(codes == code) for code in np.unique(codes)]
+        rows = np.sort(np.concatenate([evenly(own, self.max_per_label) for own in of_labels]))
         self.components_ = LDMLT().fit(windows[rows], codes[rows]).components_
         self._references = MDTW().fit(transform(windows, self.components_), codes)
-
-    def _evenly(self, mask: Bools) -> Ints:
-        rows = np.flatnonzero(mask)
-        n = min(self.max_per_label, len(rows))
-        return rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)]
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
         distances, nearest = self._references.kneighbors(transform(windows, self.components_), k)
