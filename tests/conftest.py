@@ -24,6 +24,16 @@ def uci():
     return place
 
 
+@pytest.fixture(scope="session")
+def streams_data():
+    """The sets of whole streams: MLAT_STREAMS, or a `shared/streams` folder beside the checkout."""
+    variable = os.environ.get("MLAT_STREAMS")
+    place = Path(variable) if variable else Path(__file__).parents[2] / "shared" / "streams"
+    if not place.exists():
+        pytest.skip("no copy of the sets of streams; set MLAT_STREAMS to one")
+    return place
+
+
 def pytest_sessionfinish(session):
     """With MLAT_NO_SKIPS a skipped test fails the run: there, everything it needs is installed."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

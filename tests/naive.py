@@ -205,3 +205,64 @@ def naive_neighbors(queries, references, k):
         distances.append([d for d, _ in everything[:k]])
         rows.append([i for _, i in everything[:k]])
     return np.array(distances), np.array(rows)
+
+
+# --- The protocol of whole streams -------------------------------------------------------------
+
+
+def naive_stream_split(values, states, recordings, width, given, second=False):
+    """What is given and what is tested, step by step.
+
+    Returns the given steps, the starts of their windows, the test steps, those that count with
+    their states, and the states left out.
+    """
+    n = len(values)
+    number = [0] * n  # of each step's recording
+    for t in range(1, n):
+        number[t] = number[t - 1] + (recordings is not None and recordings[t] != recordings[t - 1])
+    missing = [any(math.isnan(value) for value in row) for row in values]
+
+    def is_window(start, inside):
+        steps = range(start, start + width)
+        return (
+            start >= 0
+            and start + width <= n
+            and all(t in inside and not missing[t] for t in steps)
+            and len({number[t] for t in steps}) == 1
+        )
+
+    left_out = set()
+    while True:
+        kept = sorted({state for state in states if state != ""} - left_out)
+        taken = set()
+        for state in kept:
+            steps = [t for t in range(n) if states[t] == state]
+            if second:
+                taken |= {t for t in steps if number[t] == 0}
+            else:
+                taken |= set(steps[: min(given, int(0.35 * len(steps)))])
+        starts = [
+            t
+            for t in range(n)
+            if is_window(t, taken) and len({states[s] for s in range(t, t + width)}) == 1
+        ]
+        count = {state: sum(states[t] == state for t in starts) for state in kept}
+        if any(c < 4 for c in count.values()):
+            left_out |= {state for state, c in count.items() if c < 4}
+            continue
+        if second:
+            test = {t for t in range(n) if number[t] == 1}
+        else:
+            test = {
+                t
+                for t in range(n)
+                if all(abs(t - s) > width or number[t] != number[s] for s in taken)
+            }
+        counted = [
+            (t, states[t]) for t in sorted(test)
+            if states[t] in kept and is_window(t - width + 1, test)
+        ]  # fmt: skip
+        lost = set(kept) - {state for _, state in counted}
+        if not lost:
+            return taken, starts, sorted(test), counted, left_out
+        left_out |= lost

@@ -1,4 +1,4 @@
-"""``mlat data``: download the UCI sets, or check a copy of them."""
+"""``mlat data``: download the UCI sets, or check a copy of them or of the sets of streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from ..errors import InputError
-from ..lab.datasets.catalog import SETS, get_set
+from ..lab.datasets.catalog import SETS, STREAM_SETS, any_set, get_set
 from ..lab.datasets.check import SetCheck, check
 from ..lab.datasets.fetch import UCI, fetch
 from .one_line import OneLineGroup
@@ -24,6 +24,13 @@ app = typer.Typer(
 
 Sets = Annotated[
     list[str] | None, typer.Argument(metavar="[SET]...", help=f"{', '.join(SETS)}; default all.")
+]
+AnySets = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SET]...",
+        help=f"{', '.join(SETS)} (the default); {', '.join(STREAM_SETS)}.",
+    ),
 ]
 Data = Annotated[
     Path | None,
@@ -38,14 +45,15 @@ def fetch_command(
     base: Annotated[str, typer.Option("--base", help="Where UCI's addresses start.")] = UCI,
 ) -> None:
     """Download sets from UCI and check every file; continue a download that stopped."""
-    for name in _names(sets):
+    # All names are checked before the first long download.
+    for name in [get_set(name).name for name in sets or SETS]:
         typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
 
 
 @app.command("check")
-def check_command(sets: Sets = None, data: Data = None) -> None:
-    """Compare every file of a copy with UCI's checksums; exit status 2 if one is not right."""
-    results = [check(name, data) for name in _names(sets)]
+def check_command(sets: AnySets = None, data: Data = None) -> None:
+    """Compare every file of a copy with known checksums; exit status 2 if one is not right."""
+    results = [check(name, data) for name in [any_set(name).name for name in sets or SETS]]
     Console().print(_table(results))
     problems = [result.problem for result in results if not result.all_right]
     if problems:
@@ -62,11 +70,6 @@ def _fetch_with_bar(name: str, data: Path | None, base: str) -> Path:
             bar.update(task, completed=done, total=total)
 
         return fetch(name, data, base=base, progress=show)
-
-
-def _names(sets: list[str] | None) -> list[str]:
-    # All names are checked before the first long download.
-    return [get_set(name).name for name in sets] if sets else list(SETS)
 
 
 def _table(results: list[SetCheck]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typer.testing import CliRunner
 
 from mlat.cli.data import app
-from mlat.lab.datasets import SETS, load_scma
+from mlat.lab.datasets import SETS, STREAM_SETS, load_scma
 from mlat.lab.datasets.check import check
 from uci_copies import SCMA
 
@@ -44,9 +44,25 @@ def test_check_command(whole):
     assert "no data at" in nothing.stderr
     unknown = run("check", "mnist", "--data", str(whole))
     assert unknown.exit_code == 2
-    assert unknown.stderr == "mlat: unknown data set 'mnist'; there are scma, arem, emg, vicon\n"
+    there = ", ".join([*SETS, *STREAM_SETS])
+    assert unknown.stderr == f"mlat: unknown data set 'mnist'; there are {there}\n"
 
 
 def test_real_copy_checks(uci):
     for name in SETS:
         assert check(name, uci).problem == ""
+
+
+def test_real_streams_check(streams_data):
+    for name in STREAM_SETS:
+        assert check(name, streams_data).problem == ""
+    result = run("check", "room_occupancy", "--data", str(streams_data))
+    assert result.exit_code == 0
+    assert "room" in result.stdout
+
+
+def test_streams_are_checked_and_not_downloaded(tmp_path):
+    missing = run("check", "room_occupancy", "--data", str(tmp_path))
+    assert missing.exit_code == 2
+    assert "put room_occupancy.zip there (UCI 864;" in missing.stderr
+    assert run("fetch", "room_occupancy", "--data", str(tmp_path)).exit_code == 2

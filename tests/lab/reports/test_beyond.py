@@ -13,8 +13,9 @@ from imitations import BEYOND, beyond_experiments, imitate, run_all, table_below
 from mlat.lab.experiments.experiment import ALL, Experiment
 from mlat.lab.experiments.people import People
 from mlat.lab.experiments.systems import AUTO, AUTO_FILTERED, ONE_SECOND, TEN_STEPS
-from mlat.lab.reports.beyond import PLAIN, WITH_FILTER, beyond_report, summarise, text
+from mlat.lab.reports.beyond import beyond_report, summarise, text
 from mlat.lab.reports.page import write_report
+from mlat.lab.reports.standing import PLAIN, WITH_FILTER
 from mlat.lab.reports.statistics import holm
 
 

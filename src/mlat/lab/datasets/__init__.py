@@ -1,19 +1,23 @@
-"""The data sets of the paper, as one `Stream` per person.
+"""Data sets as one `Stream` per person: the four of the paper, and six of whole streams.
 
-Each loader reads UCI's own files from a folder or zip. ``mlat data fetch`` downloads
-them, ``mlat data check`` verifies a copy.
+Each loader reads the set's own files from a folder or zip. ``mlat data fetch`` downloads those of
+the paper, ``mlat data check`` verifies a copy of any.
 """
 
-from .catalog import SETS, UciSet
+from .catalog import SETS, STREAM_SETS, StreamSet, UciSet
 from .loaders import PAPER_ACTIVITIES, load, load_arem, load_emg, load_scma, load_vicon
+from .streams import load_streams
 
 __all__ = [
     "PAPER_ACTIVITIES",
     "SETS",
+    "STREAM_SETS",
+    "StreamSet",
     "UciSet",
     "load",
     "load_arem",
     "load_emg",
     "load_scma",
+    "load_streams",
     "load_vicon",
 ]

@@ -1,52 +1,66 @@
-"""The four UCI data sets: what each is called, who is in it, and where UCI keeps it."""
+"""The data sets: what each is called, who is in it, and where it is from.
+
+``SETS`` are the four of the paper, ``STREAM_SETS`` six further kinds of stream, with every switch
+of states that was recorded.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
 
 from ...errors import InputError
 
 # Some of a set's people: names, bare numbers, one of them alone, or None for everyone.
 People = Iterable[str | int] | str | int | None
 
+S = TypeVar("S", bound="DataSet")
 
-@dataclass(frozen=True)
-class UciSet:
-    """One data set of the UCI repository.
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """One data set.
 
     Attributes
     ----------
+    home : str
+        The folder that sets of this kind are kept in, below a folder of all data.
     name : str
         Its short name in this library.
     title : str
-        UCI's name of the set.
-    number : int
-        UCI's number of the set.
+        The name its authors gave it.
     folder : str
-        The folder that UCI's archive unpacks to.
+        The folder that its archive unpacks to.
     layout : str
         A glob that finds the data files below that folder.
     pattern : str
         A regular expression of their paths.
-    rate : int
+    rate : float
         Steps per second.
     people : tuple of str
-        Everyone in the set; AReM is one group, because UCI does not say who was recorded when.
-    addresses : tuple of str
-        Where UCI serves the archive, relative to its base address; the first that exists counts.
+        Everyone in the set.
     """
 
+    home: ClassVar[str]
     name: str
     title: str
-    number: int
     folder: str
     layout: str
     pattern: str
-    rate: int
+    rate: float
     people: tuple[str, ...]
-    addresses: tuple[str, ...]
+
+    @property
+    def zips(self) -> tuple[str, ...]:
+        """The names that a zip of the set may have, the short one first."""
+        return (f"{self.name}.zip",)
+
+    @property
+    def remedy(self) -> str:
+        """What to do where the set is missing."""
+        raise NotImplementedError
 
     def file_of(self, path: str) -> str | None:
         """The part of a path that is a data file of the set, whatever folders stand before it.
@@ -83,6 +97,68 @@ class UciSet:
                 )
             chosen.append(matches[0])
         return tuple(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UciSet(DataSet):
+    """One of the paper's data sets, of the UCI repository.
+
+    AReM is one group of people, because UCI does not say who was recorded when.
+
+    Attributes
+    ----------
+    number : int
+        UCI's number of the set.
+    addresses : tuple of str
+        Where UCI serves the archive, relative to its base address; the first that exists counts.
+    """
+
+    home = "uci"
+    rate: int
+    number: int
+    addresses: tuple[str, ...]
+
+    @property
+    def zips(self) -> tuple[str, ...]:
+        """The short name, then the names under which a browser saves UCI's archives."""
+        (ours,) = super().zips
+        theirs = [a.rsplit("/", 1)[1].replace("%20", " ") for a in self.addresses]
+        return (ours, *(name for name in theirs if name.endswith(".zip") and name.lower() != ours))
+
+    @property
+    def remedy(self) -> str:
+        return f"run `mlat data fetch {self.name}` to download it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSet(DataSet):
+    """One of the sets of whole streams: a CSV file per person or recording.
+
+    Its columns are the channels, ``recording`` where a file holds several, and ``state``.
+
+    Attributes
+    ----------
+    source, licence : str
+        Where it is from, and under which licence.
+    repeated : mapping of person to files
+        Who was recorded more than once by nature, and the one or two files that hold the first and
+        the second recording.
+    """
+
+    home = "streams"
+    layout: str = "*.csv"
+    source: str
+    licence: str
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def remedy(self) -> str:
+        return f"put {self.name}.zip there ({self.source}; docs/datasets.md has its layout)"
+
+    @property
+    def development(self) -> tuple[str, ...]:
+        """The files that defaults are chosen on: every second one by name, from the first on."""
+        return tuple(sorted(self.people)[::2])
 
 
 SETS = {
@@ -151,9 +227,106 @@ SETS = {
 }
 
 
+_GESTURE_PEOPLE = tuple(
+    f"p{i:02}" for i in (1, 4, 6, 8, 10, 14, 16, 18, 20, 22, 24, 26, 28, 31, 33, 36)
+)
+_WATCH_PEOPLE = tuple(f"s{i:02}" for i in range(1, 24, 2))
+
+STREAM_SETS = {
+    s.name: s
+    for s in (
+        StreamSet(
+            name="emg_gestures",
+            title="EMG data for gestures",
+            folder="emg_gestures",
+            pattern=r"p\d+\.csv",
+            rate=200,
+            people=_GESTURE_PEOPLE,
+            source="UCI 481",
+            licence="CC BY 4.0",
+            repeated={person: (person,) for person in _GESTURE_PEOPLE},
+        ),
+        StreamSet(
+            name="phone_watch",
+            title="Smartphone and smartwatch inertial measurements",
+            folder="phone_watch",
+            pattern=r"s\d+\.csv",
+            rate=50,
+            people=_WATCH_PEOPLE,
+            source="Matey-Sanz et al. 2023, Data in Brief 109809",
+            licence="CC BY 4.0",
+            repeated={person: (person,) for person in _WATCH_PEOPLE},
+        ),
+        StreamSet(
+            name="wisdm_watch",
+            title="WISDM smartphone and smartwatch activity and biometrics",
+            folder="wisdm_watch",
+            pattern=r"p\d+\.csv",
+            rate=20,
+            people=("p1601", "p1606", "p1610", "p1612", "p1620", "p1623"),
+            source="UCI 507",
+            licence="CC BY 4.0",
+        ),
+        StreamSet(
+            name="ecg_rhythm",
+            title="MIT-BIH Arrhythmia Database",
+            folder="ecg_rhythm",
+            pattern=r"r\d+\.csv",
+            rate=120,
+            people=("r104", "r119", "r201", "r203", "r208", "r217", "r222", "r228", "r231"),
+            source="PhysioNet",
+            licence="ODC-By 1.0",
+        ),
+        StreamSet(
+            name="gesture_phase",
+            title="Gesture Phase Segmentation",
+            folder="gesture_phase",
+            pattern=r"person[abc]_story\d\.csv",
+            rate=30,
+            people=(
+                *("persona_story1", "persona_story2", "persona_story3"),
+                *("personb_story1", "personb_story3", "personc_story1", "personc_story3"),
+            ),
+            source="UCI 302",
+            licence="CC BY 4.0",
+            repeated={
+                "persona": ("persona_story1", "persona_story2"),
+                "personb": ("personb_story1", "personb_story3"),
+                "personc": ("personc_story1", "personc_story3"),
+            },
+        ),
+        StreamSet(
+            name="room_occupancy",
+            title="Room Occupancy Estimation",
+            folder="room_occupancy",
+            pattern=r"room\.csv",
+            rate=1 / 30,
+            people=("room",),
+            source="UCI 864",
+            licence="CC BY 4.0",
+        ),
+    )
+}
+
+
 def get_set(name: str) -> UciSet:
-    """The set of this name, in any case."""
+    """The UCI set of this name, in any case."""
+    return _look_up(name, SETS)
+
+
+def get_stream_set(name: str) -> StreamSet:
+    """The set of streams of this name, in any case."""
+    return _look_up(name, STREAM_SETS)
+
+
+def any_set(name: str) -> DataSet:
+    """The set of this name, of either kind."""
+    everything: dict[str, DataSet] = {**SETS, **STREAM_SETS}
+    return _look_up(name, everything)
+
+
+def _look_up(name: str, sets: Mapping[str, S]) -> S:
     try:
-        return SETS[name.lower()]
+        return sets[name.lower()]
     except KeyError:
-        raise InputError(f"unknown data set {name!r}; there are {', '.join(SETS)}") from None
+        raise InputError(f"unknown data set {name!r}; there are {', '.join(sets)}") from None

@@ -1,4 +1,4 @@
-"""Compare a copy of a set with UCI's, file by file."""
+"""Compare a copy of a set with what it should be, file by file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import MlatError
-from .catalog import UciSet, get_set
+from .catalog import DataSet, any_set
 from .files import describe, manifest, open_set
 
 
@@ -59,16 +59,16 @@ def check(name: str, data: str | os.PathLike[str] | None = None) -> SetCheck:
     data : path, optional
         As for the loaders.
     """
-    uci = get_set(name)
+    data_set = any_set(name)
     try:
-        copy = open_set(uci, data)
+        copy = open_set(data_set, data)
     except MlatError as error:
-        return SetCheck(uci.name, None, (), str(error))
+        return SetCheck(data_set.name, None, (), str(error))
     results: dict[str, dict[str, list[str]]] = {
-        person: {"ok": [], "missing": [], "different": []} for person in uci.people
+        person: {"ok": [], "missing": [], "different": []} for person in data_set.people
     }
     with copy:
-        for file, known in manifest(uci).items():
+        for file, known in manifest(data_set).items():
             if file not in copy.files:
                 verdict = "missing"
             else:
@@ -76,15 +76,15 @@ def check(name: str, data: str | os.PathLike[str] | None = None) -> SetCheck:
                     verdict = "ok" if describe(copy.read(file)) == known else "different"
                 except MlatError:  # it is there, and cannot be read
                     verdict = "different"
-            results[uci.person_of(file)][verdict].append(file)
+            results[data_set.person_of(file)][verdict].append(file)
     people = tuple(
         PersonCheck(person, tuple(r["ok"]), tuple(r["missing"]), tuple(r["different"]))
         for person, r in results.items()
     )
-    return SetCheck(uci.name, copy.place, people, _problem(uci, copy.place, people))
+    return SetCheck(data_set.name, copy.place, people, _problem(data_set, copy.place, people))
 
 
-def _problem(uci: UciSet, place: Path, people: tuple[PersonCheck, ...]) -> str:
+def _problem(data_set: DataSet, place: Path, people: tuple[PersonCheck, ...]) -> str:
     missing = [file for person in people for file in person.missing]
     different = [file for person in people for file in person.different]
     parts = [
@@ -94,4 +94,4 @@ def _problem(uci: UciSet, place: Path, people: tuple[PersonCheck, ...]) -> str:
     ]
     if not parts:
         return ""
-    return f"{uci.name} at {place}: {', '.join(parts)}; get a fresh copy"
+    return f"{data_set.name} at {place}: {', '.join(parts)}; get a fresh copy"

@@ -85,7 +85,7 @@ def fetch(
         Without the extra ``data``.
     """
     uci = get_set(name)
-    folder = data_folder(data)
+    folder = data_folder(data, uci)
     if folder.is_file():
         raise InputError(f"{folder} is a file; give `data` a folder to download to")
     there = check(name, folder)

@@ -1,7 +1,8 @@
 """The files of a set: finding a copy, reading rows, and what UCI's files hold.
 
-A copy is a folder or a zip in UCI's layout. Its files are checked against a manifest that is
-shipped with the library: the number of rows and the checksum of every file.
+A copy is a folder or a zip in UCI's layout, or in that of the sets of streams. Its files are
+checked against a manifest that is shipped with the library: the number of rows and the checksum of
+every file.
 """
 
 from __future__ import annotations
@@ -29,20 +30,22 @@ from pyarrow import csv
 
 from ...checks import Floats
 from ...errors import DiskError, InputError
-from .catalog import SETS, People, UciSet
+from .catalog import SETS, STREAM_SETS, DataSet, People, StreamSet, UciSet
 
 DATA_VARIABLE = "MLAT_DATA"
+STREAMS_VARIABLE = "MLAT_STREAMS"
 
 
-def open_set(uci: UciSet, data: str | os.PathLike[str] | None = None) -> SetFiles:
+def open_set(data_set: DataSet, data: str | os.PathLike[str] | None = None) -> SetFiles:
     """Open a copy of a set.
 
     Parameters
     ----------
-    uci : UciSet
+    data_set : DataSet
     data : path, optional
-        A zip of the set, the set's folder, or a folder with either in it. Default: the value of
-        MLAT_DATA, else the cache folder that `fetch` fills.
+        A zip of the set, the set's folder, or a folder with either in it or in its folder ``uci``
+        or ``streams``, by the kind of the set. Default: the value of MLAT_DATA (for sets of streams
+        that of MLAT_STREAMS first), else the cache folder that `fetch` fills.
 
     Raises
     ------
@@ -51,43 +54,42 @@ def open_set(uci: UciSet, data: str | os.PathLike[str] | None = None) -> SetFile
     DiskError
         If the zip cannot be read.
     """
-    place = data_folder(data)
+    place = data_folder(data, data_set)
     if place.is_file():
-        return _open_zip(uci, place)
+        return _open_zip(data_set, place)
     if not place.is_dir():
-        other = "" if data is not None else f" (set {DATA_VARIABLE} for another place)"
-        raise InputError(
-            f"no data at {place}{other}; run `mlat data fetch {uci.name}` to download it"
-        )
-    zips = [place / name for name in _zip_names(uci)]
-    # `fetch` writes the short name, so a fetched set comes before an unpacked one.
-    if zips[0].is_file():
-        return _open_zip(uci, zips[0])
-    for folder in (place / uci.folder, place):
-        if files := _folder_files(uci, folder):
-            return SetFiles(uci, folder, files, None)
-    for path in zips[1:]:
-        if path.is_file():
-            return _open_zip(uci, path)
+        other = "" if data is not None else f" (set {variables(data_set)[0]} for another place)"
+        raise InputError(f"no data at {place}{other}; {data_set.remedy}")
+    for folder in (place, place / data_set.home):
+        if (copy := _open_in(data_set, folder)) is not None:
+            return copy
     raise InputError(
-        f"{place} holds neither {zips[0].name} nor the files of {uci.folder!r}; "
-        f"run `mlat data fetch {uci.name}` to download it"
+        f"{place} holds neither {data_set.zips[0]} nor the files of {data_set.folder!r}; "
+        f"{data_set.remedy}"
     )
 
 
-def _zip_names(uci: UciSet) -> list[str]:
-    """The short name, then the names under which a browser saves UCI's archives."""
-    ours = f"{uci.name}.zip"
-    theirs = [a.rsplit("/", 1)[1].replace("%20", " ") for a in uci.addresses]
-    return [ours, *(name for name in theirs if name.endswith(".zip") and name.lower() != ours)]
+def _open_in(data_set: DataSet, place: Path) -> SetFiles | None:
+    """A copy of the set in this folder, if it has one."""
+    zips = [place / name for name in data_set.zips]
+    # `fetch` writes the short name, so a fetched set comes before an unpacked one.
+    if zips[0].is_file():
+        return _open_zip(data_set, zips[0])
+    for folder in (place / data_set.folder, place):
+        if files := _folder_files(data_set, folder):
+            return SetFiles(data_set, folder, files, None)
+    for path in zips[1:]:
+        if path.is_file():
+            return _open_zip(data_set, path)
+    return None
 
 
-def _folder_files(uci: UciSet, folder: Path) -> dict[str, str]:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(uci.layout))
-    return {name: name for name in names if uci.file_of(name) == name}
+def _folder_files(data_set: DataSet, folder: Path) -> dict[str, str]:
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.glob(data_set.layout))
+    return {name: name for name in names if data_set.file_of(name) == name}
 
 
-def _open_zip(uci: UciSet, path: Path) -> SetFiles:
+def _open_zip(data_set: DataSet, path: Path) -> SetFiles:
     try:
         zip_file = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -95,13 +97,13 @@ def _open_zip(uci: UciSet, path: Path) -> SetFiles:
     except OSError as error:
         raise DiskError(f"{path} cannot be read ({error})") from None
     names = zip_file.namelist()
-    files = {file: name for name in names if (file := uci.file_of(name)) is not None}
+    files = {file: name for name in names if (file := data_set.file_of(name)) is not None}
     if not files:
         zip_file.close()
         rars = [name for name in names if name.lower().endswith(".rar")]
-        inside = f"only {rars[0]!r}: unpack that" if rars else f"no files of {uci.folder!r}"
-        raise InputError(f"{path} holds {inside}; or run `mlat data fetch {uci.name}`")
-    return SetFiles(uci, path, files, zip_file)
+        inside = f"only {rars[0]!r}: unpack that" if rars else f"no files of {data_set.folder!r}"
+        raise InputError(f"{path} holds {inside}; or {data_set.remedy}")
+    return SetFiles(data_set, path, files, zip_file)
 
 
 class SetFiles:
@@ -116,9 +118,13 @@ class SetFiles:
     """
 
     def __init__(
-        self, uci: UciSet, place: Path, files: Mapping[str, str], zip_file: zipfile.ZipFile | None
+        self,
+        data_set: DataSet,
+        place: Path,
+        files: Mapping[str, str],
+        zip_file: zipfile.ZipFile | None,
     ) -> None:
-        self.uci = uci
+        self.data_set = data_set
         self.place = place
         self.files = files
         self._zip = zip_file
@@ -152,63 +158,71 @@ class SetFiles:
             raise DiskError(f"{self.where(file)} cannot be read ({error})") from None
 
 
-def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
-    """Where the data are: the argument, else MLAT_DATA, else the user's cache folder."""
+def variables(data_set: DataSet) -> tuple[str, ...]:
+    """The environment variables that say where a set is; the first that is set counts."""
+    more = (STREAMS_VARIABLE,) if isinstance(data_set, StreamSet) else ()
+    return (*more, DATA_VARIABLE)
+
+
+def data_folder(data: str | os.PathLike[str] | None, data_set: DataSet) -> Path:
+    """Where a set is: the argument, else what the environment says, else the user's cache."""
     if data is not None:
         return Path(data).expanduser()
-    variable = os.environ.get(DATA_VARIABLE)
-    return Path(variable).expanduser() if variable else cache_folder()
+    for variable in variables(data_set):
+        if value := os.environ.get(variable):
+            return Path(value).expanduser()
+    return cache_folder(data_set.home)
 
 
-def cache_folder() -> Path:
-    """Where `fetch` puts the sets without an argument and without MLAT_DATA."""
+def cache_folder(home: str = UciSet.home) -> Path:
+    """Where the sets are without an argument and without a word of the environment."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "mlat" / "uci"
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "mlat" / home
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "mlat" / "uci"
+    return (Path(base) if base else Path.home() / ".cache") / "mlat" / home
 
 
 @contextmanager
 def open_people(
-    uci: UciSet, data: str | os.PathLike[str] | None, people: People, *, complete: bool
+    data_set: DataSet, data: str | os.PathLike[str] | None, people: People, *, complete: bool
 ) -> Iterator[tuple[SetFiles, dict[str, list[str]]]]:
     """A copy of a set, and the data files in it of each requested person.
 
     Parameters
     ----------
-    uci : UciSet
+    data_set : DataSet
     data : path, optional
     people : iterable of str or int, optional
         Default everyone; of an incomplete copy, everyone who is in it.
     complete : bool
         Whether a file that UCI has and the copy lacks is an error.
     """
-    wanted = uci.select(people)
-    with open_set(uci, data) as copy:
+    wanted = data_set.select(people)
+    with open_set(data_set, data) as copy:
         yield copy, _files_by_person(copy, wanted, everyone=people is None, complete=complete)
 
 
 def _files_by_person(
     copy: SetFiles, wanted: tuple[str, ...], *, everyone: bool, complete: bool
 ) -> dict[str, list[str]]:
-    uci = copy.uci
-    held: dict[str, list[str]] = {person: [] for person in uci.people}
+    data_set = copy.data_set
+    held: dict[str, list[str]] = {person: [] for person in data_set.people}
     for file in sorted(copy.files):
-        held.setdefault(uci.person_of(file), []).append(file)
+        held.setdefault(data_set.person_of(file), []).append(file)
     if everyone and not complete:
         wanted = tuple(person for person in wanted if held[person])
     for person in wanted:
         if not held[person]:
             raise InputError(
-                f"{copy.place} has no files of {uci.name} person {person}; "
-                f"run `mlat data check {uci.name}` to see what is there"
+                f"{copy.place} has no files of {data_set.name} person {person}; "
+                f"run `mlat data check {data_set.name}` to see what is there"
             )
     if complete:
-        for file in manifest(uci):
-            if uci.person_of(file) in wanted and file not in copy.files:
+        for file in manifest(data_set):
+            if data_set.person_of(file) in wanted and file not in copy.files:
                 raise InputError(
-                    f"{copy.place} lacks {file} of {uci.folder!r}; get a fresh copy, or load "
+                    f"{copy.place} lacks {file} of {data_set.folder!r}; get a fresh copy, or load "
                     "with complete=False"
                 )
     return {person: held[person] for person in wanted}
@@ -222,7 +236,7 @@ def read_recording(copy: SetFiles, file: str, n_columns: int, *, complete: bool)
     """
     where = copy.where(file)
     values = parse_rows(copy.read(file), n_columns, where)
-    known = manifest(copy.uci).get(file)
+    known = manifest(copy.data_set).get(file)
     if complete and known is not None and len(values) != known.rows:
         what = "cut short" if len(values) < known.rows else "not UCI's"
         raise InputError(
@@ -323,7 +337,7 @@ def _first_bad_line(data: bytes, n_columns: int, where: str, reason: str) -> Inp
     return InputError(f"{where} cannot be read ({reason}); get a fresh copy of the file")
 
 
-# The manifest: the rows and the checksum of every file of UCI.
+# The manifest: the rows and the checksum of every file of UCI, and of the sets of streams.
 #
 # The checksums are of the content and not of archives, because the same files come in UCI's zips
 # and rars, in re-packed zips and in plain folders.
@@ -354,21 +368,21 @@ def _shipped() -> dict[str, dict[str, FileRecord]]:
     }
 
 
-def manifest(uci: UciSet) -> dict[str, FileRecord]:
+def manifest(data_set: DataSet) -> dict[str, FileRecord]:
     """The data files of a set by their path below its folder, in the order they are listed."""
-    return _shipped()[uci.name]
+    return _shipped()[data_set.name]
 
 
 def _build(data: str) -> str:
-    """The manifest of a complete copy of all four sets, as JSON with one file a line."""
+    """The manifest of a complete copy of all sets, as JSON with one file a line."""
     sets = []
-    for uci in SETS.values():
-        with open_set(uci, data) as copy:
+    for data_set in (*SETS.values(), *STREAM_SETS.values()):
+        with open_set(data_set, data) as copy:
             lines = []
             for file in sorted(copy.files):
                 record = describe(copy.read(file))
                 lines.append(f"  {json.dumps(file)}: {json.dumps([record.rows, record.sha256])}")
-        sets.append(f"{json.dumps(uci.name)}: {{\n" + ",\n".join(lines) + "\n}")
+        sets.append(f"{json.dumps(data_set.name)}: {{\n" + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(sets) + "\n}\n"
 
 

@@ -109,17 +109,17 @@ def split(
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}; there are {', '.join(PROTOCOLS)}")
     rng = np.random.default_rng(seed)
-    windows = _all_windows(stream, width)
-    recording = _recordings(stream)
+    windows = all_windows(stream, width)
+    recording = recording_numbers(stream)
     needed = n_few if protocol == "holdout" else int(np.ceil(n_few / WITHIN_SHARE))
     drawn, left_out = _draw_given(stream, recording, windows, given, needed, rng)
     inside = _cover(drawn, len(stream))
     # Of one state and one recording: a window that begins and ends inside lies inside.
     of_given = inside[windows.start] & inside[windows.start + width - 1]
-    near = _widened(inside, recording, width)
+    near = widened(inside, recording, width)
     if protocol == "holdout":
         train = np.flatnonzero(of_given)
-        far = ~_any_inside(near, windows.start, width)
+        far = ~any_inside(near, windows.start, width)
         test = _sample(windows.y, np.flatnonzero(far), n_test, rng)
     else:
         train, test = _split_at_random(windows.y, np.flatnonzero(of_given), rng)
@@ -133,7 +133,7 @@ def split(
     train = train[np.isin(windows.y[train], list(drawn))]
     test = test[np.isin(windows.y[test], list(drawn))]
     few = _sample(windows.y, train, n_few, rng)
-    mean, scale = _scaling(stream.values, windows.start[train], width)
+    mean, scale = scaling(stream.values, windows.start[train], width)
     scaled = (stream.values - mean) / scale
     everything = Windows(scaled, width, windows.start, windows.run, windows.y)
     return Split(
@@ -191,14 +191,14 @@ def as_streams(split: Split) -> SplitStreams:
     )
 
 
-def _all_windows(stream: Stream, width: int) -> Windows:
+def all_windows(stream: Stream, width: int) -> Windows:
     with warnings.catch_warnings():
         # That a state has no window is part of what a split reports.
         warnings.simplefilter("ignore", UserWarning)
         return sliding_windows(stream, width)
 
 
-def _recordings(stream: Stream) -> Ints:
+def recording_numbers(stream: Stream) -> Ints:
     """The number of each step's recording, counted by where one begins."""
     if stream.recordings is None:
         return np.zeros(len(stream), dtype=np.int64)
@@ -256,7 +256,7 @@ def _cover(given: dict[Any, tuple[int, int]], n_steps: int) -> Bools:
     return inside
 
 
-def _widened(inside: Bools, recording: Ints, width: int) -> Bools:
+def widened(inside: Bools, recording: Ints, width: int) -> Bools:
     """The steps inside, and those of the same recording at most ``width`` away from one."""
     near = inside.copy()
     for shift in range(1, width + 1):
@@ -266,7 +266,7 @@ def _widened(inside: Bools, recording: Ints, width: int) -> Bools:
     return near
 
 
-def _any_inside(mask: Bools, start: Ints, width: int) -> Bools:
+def any_inside(mask: Bools, start: Ints, width: int) -> Bools:
     before = np.concatenate([[0], np.cumsum(mask)])
     overlap: Bools = before[start + width] > before[start]
     return overlap
@@ -294,7 +294,12 @@ def _sample(labels: NDArray[Any], rows: Ints, n: int, rng: np.random.Generator) 
     return np.sort(np.concatenate(parts))
 
 
-def _scaling(values: NDArray[Any], start: Ints, width: int) -> tuple[Floats, Floats]:
+def evenly(rows: Ints, n: int) -> Ints:
+    """At most ``n`` of the rows, evenly spaced, the first and the last among them."""
+    return rows[np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(np.int64)]
+
+
+def scaling(values: NDArray[Any], start: Ints, width: int) -> tuple[Floats, Floats]:
     """Mean and deviation of every step that a training window covers."""
     seen = np.zeros(len(values), dtype=bool)
     for t in range(width):

@@ -20,7 +20,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from ...checks import Bools, Floats, Ints
+from ...checks import Floats, Ints
 from ...classifier.classifier import StreamClassifier
 from ...metric.estimators import LMNN, MLAT
 from ...stream.windows import as_windows, flatten
@@ -35,6 +35,7 @@ from .aeon_peer import AeonPeer
 from .aeon_worker import METHODS
 from .experiment import ALL, Experiment, System
 from .people import People
+from .protocol import evenly
 
 # The people that the defaults of ``MLAT`` were chosen on; results are given with and without them.
 DEVELOPMENT: Mapping[str, tuple[str, ...]] = {
@@ -56,12 +57,18 @@ NEED_TORCH = ("DECADE", "LSTM")
 
 # ``StreamClassifier`` with its defaults, and the same with the causal filter over its states.
 AUTO, AUTO_FILTERED = "MLAT-auto", "MLAT-auto-filtered"
+# The Euclidean distance with the same filter, so that the filter alone is no merit.
+ED_FILTERED = "ED-filtered"
 
 TEN_STEPS, ONE_SECOND = "ten steps", "one second"  # the widths of the table beyond
 
 # Beyond these a single fit takes hours: dynamic time warping grows with the square of the steps,
 # a full matrix over windows with the cube of its side. One second of EMG is 1000 steps.
 MOST_STEPS, MOST_VALUES = 52, 600
+
+# Steps of each state that are judged in whole streams, evenly spaced: half an hour of ECG has
+# 200,000, for which the features of some rivals would not fit into memory.
+MOST_JUDGED = 1000
 
 # From the name of a data set and a size to a fresh estimator. None is a local function: they are
 # sent to worker processes.
@@ -175,6 +182,10 @@ def _auto(data_set: str, size: str) -> StreamClassifier:
     return StreamClassifier()
 
 
+def _euclidean_stream(data_set: str, size: str) -> StreamClassifier:
+    return StreamClassifier(metric="euclidean")
+
+
 def beyond_systems(python: str | None = None) -> dict[str, System]:
     """Everyone in the table beyond the paper's, on all windows.
 
@@ -216,6 +227,25 @@ def beyond_experiments(
     return {TEN_STEPS: ten, ONE_SECOND: Experiment(seconds, systems)}
 
 
+def streams_systems(python: str | None = None) -> dict[str, System]:
+    """Everyone in the table of whole streams: those of the table beyond, and ED with the filter."""
+    systems = beyond_systems(python)
+    filtered = System(ED_FILTERED, _euclidean_stream, (ALL,), on_streams=True, filtered=True)
+    ours = {name: systems.pop(name) for name in (AUTO, AUTO_FILTERED)}
+    return {**systems, ED_FILTERED: filtered, **ours}
+
+
+def streams_experiments(
+    people: Mapping[str, Mapping[str, People]], python: str | None = None
+) -> dict[str, Experiment]:
+    """The experiment of each protocol of whole streams, from its people by data set."""
+    systems = streams_systems(python)
+    return {
+        protocol: Experiment(of_sets, systems, n_test=MOST_JUDGED)
+        for protocol, of_sets in people.items()
+    }
+
+
 # Wrappers. Fingerprints hold the names of these classes and of their parameters.
 
 
@@ -242,14 +272,10 @@ class ThinnedLDMLT(WindowKNN):
         self.max_per_label = max_per_label
 
     def _learn(self, windows: Floats, codes: Ints) -> None:
-        rows = np.sort(np.concatenate([self._evenly(codes == code) for code in np.unique(codes)]))
+        of_labels = [np.flatnonzero(codes == code) for code in np.unique(codes)]
+        rows = np.sort(np.concatenate([evenly(own, self.max_per_label) for own in of_labels]))
         self.components_ = LDMLT().fit(windows[rows], codes[rows]).components_
         self._references = MDTW().fit(transform(windows, self.components_), codes)
-
-    def _evenly(self, mask: Bools) -> Ints:
-        rows = np.flatnonzero(mask)
-        n = min(self.max_per_label, len(rows))
-        return rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)]
 
     def _search(self, windows: Floats, k: int) -> tuple[Floats, Ints]:
         distances, nearest = self._references.kneighbors(transform(windows, self.components_), k)

@@ -6,11 +6,9 @@ Its journals need not be complete. A system that lacks somebody is shown, but ha
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ... import __version__
 from ...classifier.selection import longest_reach
@@ -30,67 +28,38 @@ from .page import (
     Links,
     Picture,
     Report,
-    interval_cell,
     left_out_lines,
-    mean_cell,
-    p_cell,
     picture_lines,
-    signed,
     table,
-    wins_cell,
     without_development_lines,
 )
 from .paper import set_title, system_title
-from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
-from .statistics import (
-    EVERYONE,
-    Footing,
-    Group,
-    Scores,
-    Section,
-    common_runs,
-    left_out,
-    median_seconds,
-    sections_of,
+from .plots import draw_critical_differences, draw_dots
+from .standing import (
+    HARM_POINTS,
+    PLAIN,
+    RANK_TITLES,
+    WITH_FILTER,
+    Standing,
+    accuracy_table,
+    full_table,
+    harm_lines,
+    in_short_lines,
+    incomplete_lines,
+    interval_table,
+    lacking_lines,
+    seconds_cell,
+    stand,
+    test_lines,
 )
+from .statistics import Group, common_runs, left_out, median_seconds, sections_of
 
 PROTOCOL = "holdout"
 
-# The filter looks at more than a window, so there are ranks with it and ranks without it.
-PLAIN, WITH_FILTER = "without the filter", "with the filter"
-RANK_TITLES = {PLAIN: "all but the filter", WITH_FILTER: "all"}
-OURS = {PLAIN: AUTO, WITH_FILTER: AUTO_FILTERED}
-
-# Points below the Euclidean distance from which choosing a metric counts as harm.
-HARM_POINTS = 2.0
-
-# Below this a difference counts as real, after Holm's correction.
-SIGNIFICANT = 0.05
-
-PARTLY = "†"
 HEADINGS = {TEN_STEPS: "Windows of ten steps", ONE_SECOND: "Windows of one second"}
 
 
 # Figures.
-
-
-@dataclass(frozen=True)
-class Harm:
-    """How MLAT-auto compares with the Euclidean distance, over the people who have both."""
-
-    by_set: Mapping[str, float]  # points ahead, the mean over people
-    n_groups: int
-    below: tuple[tuple[str, str, float], ...]  # set, person and points; the worst first
-
-
-@dataclass(frozen=True)
-class BeyondSection(Section):
-    """The figures over some people; footings are PLAIN and WITH_FILTER."""
-
-    people: ByPerson  # accuracy, the mean over runs
-    accuracy: BySet  # over those people of the set who have results of the system
-    lacking: Mapping[str, tuple[Group, ...]]  # who lacks results; such a system has no rank
-    harm: Harm | None
 
 
 @dataclass(frozen=True)
@@ -103,8 +72,8 @@ class Width:
     steps: Mapping[str, int]  # per window, by data set
     reach: Mapping[str, int]  # how much further back MLAT-auto may look
     every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
-    everyone: BeyondSection
-    without_development: BeyondSection | None
+    everyone: Standing
+    without_development: Standing | None
     not_run: tuple[str, ...]  # systems without any result
     nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
     sizes: Mapping[str, int]  # how many people of each set the experiment has
@@ -148,7 +117,7 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
     results, n_runs = common_runs(found)
     seconds = {name: by_set for (name, _), by_set in median_seconds(results).items()}
     systems = [name for name in experiment.systems if name in seconds]
-    everyone, others = sections_of(results, PROTOCOL, lambda scores: _section(scores, systems))
+    everyone, others = sections_of(results, PROTOCOL, lambda scores: stand(scores, systems))
     steps = {name: experiment.width_of(name) for name in everyone.data_sets}
     every: dict[str, dict[str, int]] = {}
     for name in systems:
@@ -178,53 +147,6 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
     )
 
 
-def _section(scores: Scores, systems: Sequence[str]) -> BeyondSection:
-    people = {
-        name: {
-            one: by for one in scores.data_sets if (by := scores.by_person((name, ALL), one))
-        }
-        for name in systems
-    }  # fmt: skip
-    lacking = {name: tuple(scores.lacking((name, ALL))) for name in systems}
-    whole = [(name, ALL) for name in systems if not lacking[name]]
-    plain = [one for one in whole if one[0] != AUTO_FILTERED]
-    footings = {}
-    if len(plain) > 1:
-        footings[PLAIN] = scores.footing(plain, (AUTO, ALL))
-    if len(whole) > max(1, len(plain)):
-        footings[WITH_FILTER] = scores.footing(whole, (AUTO_FILTERED, ALL))
-    return BeyondSection(
-        tuple(scores.groups),
-        footings,
-        people,
-        {name: {one: scores.figure((name, ALL), one) for one in by} for name, by in people.items()},
-        {name: groups for name, groups in lacking.items() if groups},
-        _harm(people),
-    )
-
-
-def _harm(people: ByPerson) -> Harm | None:
-    ours, theirs = people.get(AUTO, {}), people.get("ED", {})
-    ahead = {
-        # Two points are two points of test windows counted, however sums were rounded.
-        (data_set, person): round(mean - theirs[data_set][person], 9)
-        for data_set, by in ours.items()
-        for person, mean in by.items()
-        if person in theirs.get(data_set, {})
-    }
-    if not ahead:
-        return None
-    by_set: dict[str, list[float]] = defaultdict(list)
-    for (data_set, _), points in ahead.items():
-        by_set[data_set].append(points)
-    below = sorted((points, group) for group, points in ahead.items() if points < -HARM_POINTS)
-    return Harm(
-        {data_set: float(np.mean(points)) for data_set, points in by_set.items()},
-        len(ahead),
-        tuple((*group, points) for points, group in below),
-    )
-
-
 # The report.
 
 
@@ -246,7 +168,7 @@ def beyond_report(
         section = figures.widths[TEN_STEPS].everyone
         footing = section.footings.get(WITH_FILTER) or section.footings.get(PLAIN)
         ranks = {} if footing is None else {"mean rank": footing}
-        headline = [*_accuracy_table(section, ranks), *_lacking_lines(section)]
+        headline = [*accuracy_table(section, ranks), *lacking_lines(section)]
     return Report(
         [{**result, "windows": name} for name, found in results.items() for result in found],
         figures,
@@ -334,68 +256,31 @@ def _opening(figures: BeyondFigures) -> list[str]:
 
 
 def _in_short_lines(figures: BeyondFigures) -> list[str]:
-    """Where ours stands among the others, and whom it is surely ahead of or behind."""
-    lines = []
-    for title, width in figures.widths.items():
-        for ours, footing in _tested(width.everyone):
-            rank = footing.ranks[ours]
-            place = 1 + sum(other < rank for other in footing.ranks.values())
-            line = (
-                f"- {HEADINGS[title]}: {system_title(ours)} has the mean rank {rank:.2f}, number "
-                f"{place} of {len(footing.ranks)}."
-            )
-            sure = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
-            for word, sign in (("ahead of", 1), ("behind", -1)):
-                others = [
-                    f"{system_title(test.other[0])} ({signed(test.difference)})"
-                    for test in sure
-                    if sign * test.difference > 0
-                ]
-                line += f" Significantly {word} {'; '.join(others) or 'nobody'}."
-            lines.append(line)
-    if not lines:
-        return []
-    rule = "Significant is what has p < 0.05 after Holm's correction; points are in brackets."
-    return ["## In short", "", rule, "", *lines, ""]
-
-
-def _tested(section: BeyondSection) -> Iterator[tuple[str, Footing]]:
-    """Our system and the footing it is tested on, where there is one."""
-    for name, footing in section.footings.items():
-        if footing.tests:
-            yield OURS[name], footing
+    sections = {HEADINGS[title]: width.everyone for title, width in figures.widths.items()}
+    return in_short_lines(sections)
 
 
 def _width_lines(title: str, width: Width, links: Links) -> list[str]:
     section = width.everyone
-    lines = [f"## {HEADINGS[title]}", "", *_full_table(section), *_lacking_lines(section)]
-    if section.lacking:
-        lines += [
-            f"Who lacks results of somebody has no rank and no test; a figure with {PARTLY} is "
-            "over some of the people of the set and stands beside nobody's.",
-            "",
-        ]
-    if width.not_run:
-        lines += [f"Not run: {'; '.join(map(system_title, width.not_run))}.", ""]
-    if width.nobody:
-        lines += [f"No system was run on {_people_list(width.nobody, width.sizes)}.", ""]
+    lines = [f"## {HEADINGS[title]}", "", *full_table(section), *lacking_lines(section)]
+    lines += incomplete_lines(section, width.not_run, width.nobody, width.sizes)
     if width.n_more:
         lines += [
             f"{width.n_more} results are not in these figures: they are of further runs, which not "
             "everyone has.",
             "",
         ]
-    lines += _interval_table(section)
+    lines += interval_table(section)
     lines += picture_lines(links)
-    lines += _test_lines(section, "###")
+    lines += test_lines(section, "###")
     if section.harm is not None:
-        lines += ["### No harm?", "", *_harm_lines(section.harm)]
+        lines += ["### No harm?", "", *harm_lines(section.harm)]
     if width.without_development is not None:
         others = width.without_development
-        lines += [*without_development_lines(len(others.groups)), *_full_table(others)]
-        lines += _test_lines(others, "####")
+        lines += [*without_development_lines(len(others.groups)), *full_table(others)]
+        lines += test_lines(others, "####")
         if others.harm is not None:
-            lines += _harm_lines(others.harm)
+            lines += harm_lines(others.harm)
     lines += ["### Time", "", "The median over people and runs, on one thread.", ""]
     lines += _seconds_table(width)
     if width.chosen:
@@ -408,130 +293,15 @@ def _width_lines(title: str, width: Width, links: Links) -> list[str]:
     return lines
 
 
-def _full_table(section: BeyondSection) -> list[str]:
-    footings = section.footings.items()
-    return _accuracy_table(section, {f"rank, {name}": footing for name, footing in footings})
-
-
-def _accuracy_table(section: BeyondSection, footings: Mapping[str, Footing]) -> list[str]:
-    """Accuracy by system and set, with mean ranks; what is not of everyone is marked."""
-    sizes = Counter(data_set for data_set, _ in section.groups)
-    best: dict[str, float] = {}
-    for by in section.accuracy.values():
-        for one, figure in by.items():
-            if figure.n_people == sizes[one]:  # else it is of other people, and no match
-                best[one] = max(best.get(one, 0.0), round(figure.mean, 1))
-    rows = []
-    for name, by in section.accuracy.items():
-        row = [_title(name, section)]
-        for one in section.data_sets:
-            if one not in by:
-                row.append(NONE)
-            elif by[one].n_people < sizes[one]:
-                row.append(f"{mean_cell(by[one], np.nan)} {PARTLY}")
-            else:
-                row.append(mean_cell(by[one], best[one]))
-        row += [_rank_cell(f.ranks.get(name), f.ranks.values()) for f in footings.values()]
-        rows.append(row)
-    return table(["", *map(set_title, section.data_sets), *footings], rows)
-
-
-def _rank_cell(rank: float | None, ranks: Iterable[float]) -> str:
-    if rank is None:
-        return NONE
-    cell = f"{rank:.2f}"
-    return f"**{cell}**" if cell == f"{min(ranks):.2f}" else cell
-
-
-def _interval_table(section: BeyondSection) -> list[str]:
-    """The bootstrap intervals, for the sets of more than one person."""
-    sets = [
-        one
-        for one in section.data_sets
-        if any(by[one].low is not None for by in section.accuracy.values() if one in by)
-    ]
-    if not sets:
-        return []
-    rows = [
-        [_title(name, section), *(interval_cell(by[one]) if one in by else NONE for one in sets)]
-        for name, by in section.accuracy.items()
-    ]
-    return table(["95 % interval", *map(set_title, sets)], rows)
-
-
-def _title(name: str, section: BeyondSection) -> str:
-    return system_title(name) + (f" {PARTLY}" if name in section.lacking else "")
-
-
-def _lacking_lines(section: BeyondSection) -> list[str]:
-    """Which systems have no rank, and of whom they have no results."""
-    sizes = Counter(data_set for data_set, _ in section.groups)
-    lines = [
-        f"- {PARTLY} {system_title(name)} not run on {_people_list(groups, sizes)}."
-        for name, groups in section.lacking.items()
-    ]
-    return [*lines, ""] if lines else []
-
-
-def _people_list(groups: Sequence[Group], sizes: Mapping[str, int]) -> str:
-    """People by set; only the set where it is all of them."""
-    parts = []
-    for one in dict.fromkeys(data_set for data_set, _ in groups):
-        people = [person for data_set, person in groups if data_set == one]
-        names = "" if len(people) == sizes[one] else f" {', '.join(people)}"
-        parts.append(f"{set_title(one)}{names}")
-    return "; ".join(parts)
-
-
-def _test_lines(section: BeyondSection, level: str) -> list[str]:
-    """Ours against each other system, over everyone."""
-    lines = []
-    for ours, footing in _tested(section):
-        rows = [
-            [
-                system_title(test.other[0]),
-                signed(test.difference),
-                wins_cell(test),
-                *([p_cell(test.p), p_cell(test.p_holm)] if test.n_people > 1 else [NONE, NONE]),
-            ]
-            for test in footing.tests[EVERYONE]
-        ]
-        heading = f"{system_title(ours)} against the others, over {len(section.groups)} groups"
-        lines += [f"{level} {heading}", ""]
-        lines += table(["against", "points ahead", "wins/losses/ties", "p", "p, Holm"], rows)
-    if lines:
-        lines += ["p is of a two-sided Wilcoxon signed-rank test over people.", ""]
-    return lines
-
-
-def _harm_lines(harm: Harm) -> list[str]:
-    """MLAT-auto minus ED by set, and everyone for whom it is much below."""
-    rows = [[f"{system_title(AUTO)} minus ED", *map(signed, harm.by_set.values())]]
-    names = [f"- {set_title(one)} {person}: {signed(by)} points" for one, person, by in harm.below]
-    groups = f"{len(names)} of {harm.n_groups} groups"
-    return [
-        *table(["points", *map(set_title, harm.by_set)], rows),
-        f"For {groups} it is below ED by more than {HARM_POINTS:g} points{':' if names else '.'}",
-        "",
-        *([*names, ""] if names else []),
-    ]
-
-
 def _seconds_table(width: Width) -> list[str]:
     """The median seconds of a fit."""
     sets = width.everyone.data_sets
     rows = [
-        [system_title(name), *(_seconds_cell(by[one]) if one in by else NONE for one in sets)]
+        [system_title(name), *(seconds_cell(by[one]) if one in by else NONE for one in sets)]
         for name, by in width.seconds.items()
         if name != AUTO_FILTERED or AUTO not in width.seconds  # it is the same fit
     ]
     return table(["seconds per fit", *map(set_title, sets)], rows)
-
-
-def _seconds_cell(seconds: float) -> str:
-    if seconds < 0.1:
-        return "< 0.1"
-    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}"
 
 
 def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -> list[str]:

@@ -45,11 +45,23 @@ TABLE_3: Mapping[str, Mapping[str, float]] = {
 }
 
 # How people and papers write the sets and the systems.
-SET_TITLES: Mapping[str, str] = {"scma": "SCMA", "arem": "AReM", "emg": "EMG", "vicon": "Vicon"}
+SET_TITLES: Mapping[str, str] = {
+    "scma": "SCMA",
+    "arem": "AReM",
+    "emg": "EMG",
+    "vicon": "Vicon",
+    "emg_gestures": "EMG gestures",
+    "phone_watch": "phone, watch",
+    "wisdm_watch": "WISDM watch",
+    "ecg_rhythm": "ECG rhythm",
+    "gesture_phase": "gesture phase",
+    "room_occupancy": "room",
+}
 SYSTEM_TITLES: Mapping[str, str] = {
     "MLAT-paper": "MLAT, paper",
     "MLAT": "MLAT, ours",
     "LSTM": "siamese LSTM",
+    "ED-filtered": "ED + filter",
     "MLAT-auto": "MLAT, auto",
     "MLAT-auto-filtered": "MLAT, auto + filter",
 }

@@ -1,0 +1,290 @@
+"""How systems stand with each other over some people, whoever has results.
+
+The journals need not be complete: a system that lacks somebody is shown, but has no rank. The
+tables ``beyond`` and ``streams`` are made of these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..experiments.experiment import ALL
+from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED
+from .page import NONE, interval_cell, mean_cell, p_cell, signed, table, wins_cell
+from .paper import set_title, system_title
+from .plots import ByPerson, BySet
+from .statistics import EVERYONE, Footing, Group, Scores, Section
+
+# The filter looks at more than a window, so there are ranks with it and ranks without it.
+PLAIN, WITH_FILTER = "without the filter", "with the filter"
+RANK_TITLES = {PLAIN: "all but the filter", WITH_FILTER: "all"}
+OURS = {PLAIN: AUTO, WITH_FILTER: AUTO_FILTERED}
+
+# Points below the Euclidean distance from which choosing a metric counts as harm.
+HARM_POINTS = 2.0
+
+# Below this a difference counts as real, after Holm's correction.
+SIGNIFICANT = 0.05
+
+PARTLY = "†"
+FILTERED = (AUTO_FILTERED, ED_FILTERED)
+
+
+# Figures.
+
+
+@dataclass(frozen=True)
+class Harm:
+    """How MLAT-auto compares with the Euclidean distance, over the people who have both."""
+
+    by_set: Mapping[str, float]  # points ahead, the mean over people
+    n_groups: int
+    below: tuple[tuple[str, str, float], ...]  # set, person and points; the worst first
+
+
+@dataclass(frozen=True)
+class Standing(Section):
+    """The figures over some people; footings are PLAIN and WITH_FILTER."""
+
+    people: ByPerson  # accuracy, the mean over runs
+    accuracy: BySet  # over those people of the set who have results of the system
+    lacking: Mapping[str, tuple[Group, ...]]  # who lacks results; such a system has no rank
+    harm: Harm | None
+
+
+def stand(scores: Scores, systems: Sequence[str]) -> Standing:
+    people = {
+        name: {
+            one: by for one in scores.data_sets if (by := scores.by_person((name, ALL), one))
+        }
+        for name in systems
+    }  # fmt: skip
+    lacking = {name: tuple(scores.lacking((name, ALL))) for name in systems}
+    whole = [(name, ALL) for name in systems if not lacking[name]]
+    plain = [one for one in whole if one[0] not in FILTERED]
+    footings = {}
+    if len(plain) > 1:
+        footings[PLAIN] = scores.footing(plain, (AUTO, ALL))
+    if len(whole) > max(1, len(plain)):
+        footings[WITH_FILTER] = scores.footing(whole, (AUTO_FILTERED, ALL))
+    return Standing(
+        tuple(scores.groups),
+        footings,
+        people,
+        {name: {one: scores.figure((name, ALL), one) for one in by} for name, by in people.items()},
+        {name: groups for name, groups in lacking.items() if groups},
+        _harm(people),
+    )
+
+
+def _harm(people: ByPerson) -> Harm | None:
+    ours, theirs = people.get(AUTO, {}), people.get("ED", {})
+    ahead = {
+        # Two points are two points of test windows counted, however sums were rounded.
+        (data_set, person): round(mean - theirs[data_set][person], 9)
+        for data_set, by in ours.items()
+        for person, mean in by.items()
+        if person in theirs.get(data_set, {})
+    }
+    if not ahead:
+        return None
+    by_set: dict[str, list[float]] = defaultdict(list)
+    for (data_set, _), points in ahead.items():
+        by_set[data_set].append(points)
+    below = sorted((points, group) for group, points in ahead.items() if points < -HARM_POINTS)
+    return Harm(
+        {data_set: float(np.mean(points)) for data_set, points in by_set.items()},
+        len(ahead),
+        tuple((*group, points) for points, group in below),
+    )
+
+
+# Markdown.
+
+
+def in_short_lines(sections: Mapping[str, Standing]) -> list[str]:
+    """Where ours stands among the others, and whom it is surely ahead of or behind.
+
+    Parameters
+    ----------
+    sections : mapping of title to Standing
+    """
+    lines = []
+    for title, section in sections.items():
+        for ours, footing in _tested(section):
+            rank = footing.ranks[ours]
+            place = 1 + sum(other < rank for other in footing.ranks.values())
+            line = (
+                f"- {title}: {system_title(ours)} has the mean rank {rank:.2f}, number "
+                f"{place} of {len(footing.ranks)}."
+            )
+            sure = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
+            for word, sign in (("ahead of", 1), ("behind", -1)):
+                others = [
+                    f"{system_title(test.other[0])} ({signed(test.difference)})"
+                    for test in sure
+                    if sign * test.difference > 0
+                ]
+                line += f" Significantly {word} {'; '.join(others) or 'nobody'}."
+            lines.append(line)
+    if not lines:
+        return []
+    rule = "Significant is what has p < 0.05 after Holm's correction; points are in brackets."
+    return ["## In short", "", rule, "", *lines, ""]
+
+
+def incomplete_lines(
+    section: Standing,
+    not_run: Sequence[str],
+    nobody: Sequence[Group],
+    sizes: Mapping[str, int],
+) -> list[str]:
+    """What was not run, and what that means for ranks.
+
+    Parameters
+    ----------
+    not_run : sequence of str
+        Systems without any result.
+    nobody : sequence of Group
+        Of whom no system has results.
+    sizes : mapping of data set to int
+        How many people there are.
+    """
+    lines = []
+    if section.lacking:
+        lines += [
+            f"Who lacks results of somebody has no rank and no test; a figure with {PARTLY} is "
+            "over some of the people of the set and stands beside nobody's.",
+            "",
+        ]
+    if not_run:
+        lines += [f"Not run: {'; '.join(map(system_title, not_run))}.", ""]
+    if nobody:
+        lines += [f"No system was run on {_people_list(nobody, sizes)}.", ""]
+    return lines
+
+
+def _tested(section: Standing) -> Iterator[tuple[str, Footing]]:
+    """Our system and the footing it is tested on, where there is one."""
+    for name, footing in section.footings.items():
+        if footing.tests:
+            yield OURS[name], footing
+
+
+def full_table(section: Standing) -> list[str]:
+    footings = section.footings.items()
+    return accuracy_table(section, {f"rank, {name}": footing for name, footing in footings})
+
+
+def accuracy_table(section: Standing, footings: Mapping[str, Footing]) -> list[str]:
+    """Accuracy by system and set, with mean ranks; what is not of everyone is marked."""
+    sizes = Counter(data_set for data_set, _ in section.groups)
+    best: dict[str, float] = {}
+    for by in section.accuracy.values():
+        for one, figure in by.items():
+            if figure.n_people == sizes[one]:  # else it is of other people, and no match
+                best[one] = max(best.get(one, 0.0), round(figure.mean, 1))
+    rows = []
+    for name, by in section.accuracy.items():
+        row = [_title(name, section)]
+        for one in section.data_sets:
+            if one not in by:
+                row.append(NONE)
+            elif by[one].n_people < sizes[one]:
+                row.append(f"{mean_cell(by[one], np.nan)} {PARTLY}")
+            else:
+                row.append(mean_cell(by[one], best[one]))
+        row += [_rank_cell(f.ranks.get(name), f.ranks.values()) for f in footings.values()]
+        rows.append(row)
+    return table(["", *map(set_title, section.data_sets), *footings], rows)
+
+
+def _rank_cell(rank: float | None, ranks: Iterable[float]) -> str:
+    if rank is None:
+        return NONE
+    cell = f"{rank:.2f}"
+    return f"**{cell}**" if cell == f"{min(ranks):.2f}" else cell
+
+
+def interval_table(section: Standing) -> list[str]:
+    """The bootstrap intervals, for the sets of more than one person."""
+    sets = [
+        one
+        for one in section.data_sets
+        if any(by[one].low is not None for by in section.accuracy.values() if one in by)
+    ]
+    if not sets:
+        return []
+    rows = [
+        [_title(name, section), *(interval_cell(by[one]) if one in by else NONE for one in sets)]
+        for name, by in section.accuracy.items()
+    ]
+    return table(["95 % interval", *map(set_title, sets)], rows)
+
+
+def _title(name: str, section: Standing) -> str:
+    return system_title(name) + (f" {PARTLY}" if name in section.lacking else "")
+
+
+def lacking_lines(section: Standing) -> list[str]:
+    """Which systems have no rank, and of whom they have no results."""
+    sizes = Counter(data_set for data_set, _ in section.groups)
+    lines = [
+        f"- {PARTLY} {system_title(name)} not run on {_people_list(groups, sizes)}."
+        for name, groups in section.lacking.items()
+    ]
+    return [*lines, ""] if lines else []
+
+
+def _people_list(groups: Sequence[Group], sizes: Mapping[str, int]) -> str:
+    """People by set; only the set where it is all of them."""
+    parts = []
+    for one in dict.fromkeys(data_set for data_set, _ in groups):
+        people = [person for data_set, person in groups if data_set == one]
+        names = "" if len(people) == sizes[one] else f" {', '.join(people)}"
+        parts.append(f"{set_title(one)}{names}")
+    return "; ".join(parts)
+
+
+def test_lines(section: Standing, level: str) -> list[str]:
+    """Ours against each other system, over everyone."""
+    lines = []
+    for ours, footing in _tested(section):
+        rows = [
+            [
+                system_title(test.other[0]),
+                signed(test.difference),
+                wins_cell(test),
+                *([p_cell(test.p), p_cell(test.p_holm)] if test.n_people > 1 else [NONE, NONE]),
+            ]
+            for test in footing.tests[EVERYONE]
+        ]
+        heading = f"{system_title(ours)} against the others, over {len(section.groups)} groups"
+        lines += [f"{level} {heading}", ""]
+        lines += table(["against", "points ahead", "wins/losses/ties", "p", "p, Holm"], rows)
+    if lines:
+        lines += ["p is of a two-sided Wilcoxon signed-rank test over people.", ""]
+    return lines
+
+
+def harm_lines(harm: Harm) -> list[str]:
+    """MLAT-auto minus ED by set, and everyone for whom it is much below."""
+    rows = [[f"{system_title(AUTO)} minus ED", *map(signed, harm.by_set.values())]]
+    names = [f"- {set_title(one)} {person}: {signed(by)} points" for one, person, by in harm.below]
+    groups = f"{len(names)} of {harm.n_groups} groups"
+    return [
+        *table(["points", *map(set_title, harm.by_set)], rows),
+        f"For {groups} it is below ED by more than {HARM_POINTS:g} points{':' if names else '.'}",
+        "",
+        *([*names, ""] if names else []),
+    ]
+
+
+def seconds_cell(seconds: float) -> str:
+    if seconds < 0.1:
+        return "< 0.1"
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}"
