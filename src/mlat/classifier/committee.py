@@ -61,7 +61,7 @@ MOST_HELD_OUT = 500  # the same, where an expert learns from one side to be judg
 MOST_JUDGED = 3000  # windows that are judged, evenly spaced
 
 NARROW = 10  # the width of experts over running features, which look back further by themselves
-MOST_TAPS_VALUES = 400  # taps times channels of a filter: more parameters than this are not learned
+MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its lags
 
 # How strongly weights are drawn together. Weights that are fitted on few runs follow chance.
 RIDGE = 3.0
@@ -70,6 +70,7 @@ LEAST_WEIGHT = 0.02  # an expert with less of the whole is left out
 PRIOR_RUNS = 2.0
 MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
 
+LEVELS = ("identity", "low_pass", "running_deviation", "difference")
 ENERGIES = ("running_magnitude", "running_deviation", "running_difference")
 
 
@@ -143,6 +144,11 @@ class Committee:
     why: str = ""
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        """The names of those that decide with their weights, the largest first."""
+        named = sorted(self.deciding, key=lambda member: -member.weight)
+        return ", ".join(f"{member.name} {member.weight:.0%}" for member in named)
+
     @property
     def deciding(self) -> tuple[Member, ...]:
         return tuple(member for member in self.members if member.weight > 0)
@@ -190,12 +196,20 @@ def _combine(nearest, weights, typical, result):  # type: ignore[no-untyped-def]
 
 
 def default_experts(stream: Stream, width: int) -> list[Design]:
-    """The experts of ``metric="auto"``."""
+    """The experts of ``metric="auto"``.
+
+    MLAT over the channels sees the order of steps, and MLAT of one tap over the channels with their
+    running mean, deviation and difference sees levels without their noise; energies see how much a
+    channel moves, whatever its level. Found on the development people and sets: of ten candidates
+    these three were the best three together; a fourth added nothing (docs/committee.md).
+    """
     narrow = min(NARROW, width)
-    n_taps = max(1, min(width, MOST_TAPS_VALUES // stream.n_channels))
+    # A wide window has more values than MLAT over the channels could learn from.
+    channels = width if width * stream.n_channels <= MOST_VALUES else narrow
     return [
-        Design("MLAT over the channels", ("identity",), width, metric=MLAT(n_taps=n_taps)),
-        Design("energies, whitened", ENERGIES, narrow, whiten=True),
+        Design("MLAT over channels", ("identity",), channels, metric=MLAT()),
+        Design("MLAT over levels", LEVELS, narrow, whiten=True, metric=MLAT(n_taps=1, shrinkage=1)),
+        Design("energies", ENERGIES, narrow, whiten=True),
     ]
 
 
@@ -540,10 +554,15 @@ def ridge_for(stream: Stream, width: int) -> float:
 # Reach
 
 
+def longest_reach(width: int) -> int:
+    """100 steps, or two widths where that is more."""
+    return max(REACH, 2 * width)
+
+
 def default_reach(stream: Stream, width: int) -> int:
-    """100 steps or two widths, but no more than a fifth of the median run, or than the width."""
-    longest = max(REACH, 2 * width)
-    return max(1, min(longest, max(width, int(REACH_OF_RUN * run_length(stream)))))
+    """The longest, but no more than a fifth of the median run, or the width if that is more."""
+    of_run = max(width, int(REACH_OF_RUN * run_length(stream)))
+    return max(1, min(longest_reach(width), of_run))
 
 
 def run_length(stream: Stream) -> float:

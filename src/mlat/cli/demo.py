@@ -146,8 +146,8 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
     beyond = 1 - learned.lag_fractions(blocks)[0]
     strongest = 1 + int(np.argmax(learned.lag_norms(blocks)[1:]))
     apart = "1 step" if strongest == 1 else f"{strongest} steps"
-    selection = outcomes["auto"].classifier.selection_
-    chosen = "" if selection is None else f" Left to itself it chose: {selection.chosen}."
+    committee = outcomes["auto"].classifier.committee_
+    chosen = f" The committee: {committee}."
     return (
         f"One step on its own is right {outcomes['one step'].found.accuracy:.0%} of the time, and "
         f"guessing {1 / n_states:.0%}. MLAT learned to compare how a step relates to those before "

@@ -28,7 +28,7 @@ from .screen import (
     percent,
     print_accuracy,
     print_features,
-    print_selection,
+    print_committee,
     size_of,
     working,
 )
@@ -164,14 +164,14 @@ def fit(
     with working("learning", budget=classifier.budget):
         classifier.fit(labelled)
     seconds = clock.perf_counter() - begin
-    if classifier.selection_ is not None:
-        seconds -= classifier.selection_.seconds
+    if classifier.committee_ is not None:
+        seconds -= classifier.committee_.seconds
     classifier.save(out)
     with working("judging"):
         found = _judge(classifier, labelled)
     screen = console()
     _print_stream(screen, labelled, classifier, found)
-    print_selection(screen, classifier)
+    print_committee(screen, classifier)
     if not is_plain(classifier):
         print_features(screen, classifier)
     _print_metric(screen, classifier, seconds)

@@ -21,7 +21,7 @@ from ..metric.estimators import MLAT
 from ..metric.matrix import unmix_blocks
 from .columns import ModelFile
 from .output import make_folder
-from .screen import console, is_plain, print_features, print_selection, size_of, working
+from .screen import console, is_plain, print_features, print_committee, size_of, working
 
 MAX_LAGS = 24  # rows of the table by lag; wider windows are shown in groups of lags
 MAX_FEATURES = 20
@@ -43,7 +43,7 @@ def inspect_model(
     screen = console()
     _print_model(screen, classifier, model)
     print_features(screen, classifier)
-    print_selection(screen, classifier)
+    print_committee(screen, classifier)
     metric, mixing = classifier.metric_, classifier.features_.mixing
     if metric is None and is_plain(classifier):
         screen.print("Distance: Euclidean. Nothing was learned, so there is nothing to draw.")

@@ -23,7 +23,6 @@ from rich.progress import (
 from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
-from ..classifier.selection import Selection
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 from ..progress import Report, listen
 
@@ -102,37 +101,20 @@ def size_of(n_bytes: int) -> str:
     return f"{n_bytes} bytes"
 
 
-def print_selection(screen: Console, classifier: StreamClassifier) -> None:
-    """What the automatic choice tried, what it chose and why."""
-    selection = classifier.selection_
-    if selection is None:
+def print_committee(screen: Console, classifier: StreamClassifier) -> None:
+    """Who is in the committee, with which weight, how good each is and why."""
+    committee = classifier.committee_
+    if committee is None:
         return
-    if selection.trials:
-        screen.print(_selection_table(selection))
-    chosen = f"Chosen: {selection.chosen}"
-    if classifier.n_neighbors_ != selection.choice.n_neighbors:
-        chosen += f"; {classifier.n_neighbors_} neighbours vote, as given"
-    screen.print(f"{chosen}.", soft_wrap=True)
-    screen.print(f"Why: {selection.why}. It took {selection.seconds:.1f} s.", soft_wrap=True)
-
-
-def _selection_table(selection: Selection) -> Table:
-    table = Table("choice", title="What was tried, in this order", title_justify="left")
-    for name in ("score", "balanced\naccuracy", "error", "seconds"):
+    table = Table("expert", title="The committee", title_justify="left")
+    for name in ("weight", "balanced accuracy, held out"):
         table.add_column(name, justify="right")
-    table.add_column("")
-    for number, trial in enumerate(selection.trials):
-        is_chosen = trial.choice == selection.choice
-        table.add_row(
-            str(trial.choice),
-            f"{trial.score:.3f}",
-            f"{trial.balanced_accuracy:.1%}",
-            f"{trial.error:.3f}" if number else "",  # the first is compared with none
-            f"{trial.seconds:.1f}",
-            "chosen" if is_chosen else "kept" if trial.kept else "",
-            style="bold" if is_chosen else None,
-        )
-    return table
+    for member in committee.members:
+        weight = f"{member.weight:.0%}" if member.weight > 0 else "left out"
+        table.add_row(member.name, weight, percent(member.accuracy))
+    table.add_row("all together", "", percent(committee.accuracy), style="bold")
+    screen.print(table)
+    screen.print(f"{committee.why}.", soft_wrap=True)
 
 
 def print_features(screen: Console, classifier: StreamClassifier) -> None:

@@ -153,8 +153,8 @@ class Worker:
         filtered = self.experiment.systems[job.system].filtered
         predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
         took = time.perf_counter() - began
-        chosen = getattr(getattr(classifier, "selection_", None), "chosen", None)
-        return Outcome(predicted, seconds, took, None if chosen is None else str(chosen))
+        committee = getattr(classifier, "committee_", None)
+        return Outcome(predicted, seconds, took, None if committee is None else str(committee))
 
     def _fit_on_stream(self, job: Job, train: Stream) -> tuple[Any, float]:
         """The fitted classifier and how long that took; with and without the filter it is one."""

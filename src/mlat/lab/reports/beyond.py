@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import __version__
-from ...classifier.selection import longest_reach
+from ...classifier.committee import longest_reach
 from ..experiments.experiment import ALL, Experiment, describe
 from ..experiments.journal import Result
 from ..experiments.systems import (
