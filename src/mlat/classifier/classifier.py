@@ -28,7 +28,7 @@ from ..stream.conversion import as_matrix, as_states, is_frame, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
-from .committee import Committee, designs_of, learn_committee, learn_experts
+from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
 from .confidence import learn_confidence
 from .held_out import BOTH, EARLY, LATE, cut, far_sides
 from .setup import Setup, check_states, set_up
@@ -188,9 +188,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             unknown_rate=self.unknown_rate,
             budget=self.budget,
         )
-        committee = None
+        committee = held_out = None
         if setup.designs:
-            designs, committee = learn_committee(
+            designs, committee, held_out = learn_committee(
                 stream,
                 setup.designs,
                 setup.reach,
@@ -199,9 +199,16 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
                 classes=np.unique(sliding_windows(stream, setup.width).y),
             )
             setup = replace(setup, designs=tuple(designs))
-        return self._learn(stream, setup, committee, self.step)
+        return self._learn(stream, setup, self.step, committee, held_out)
 
-    def _learn(self, stream: Stream, setup: Setup, committee: Committee | None, step: int) -> Self:
+    def _learn(
+        self,
+        stream: Stream,
+        setup: Setup,
+        step: int,
+        committee: Committee | None,
+        held_out: HeldOut | None = None,
+    ) -> Self:
         """Fit, once settings and weights are known; every ``step``-th window is a reference."""
         windows = sliding_windows(stream, setup.width, step=step)
         if setup.designs:
@@ -215,6 +222,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             self.experts_,
             stream,
             committee=committee,
+            held_out=held_out,
             overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
@@ -418,7 +426,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
                 channels=part.channels,
             )
             check_states(labelled, self.width_)
-            learner = clone(self)._learn(labelled, setup, committee, step)
+            learner = clone(self)._learn(labelled, setup, step, committee)
             judged = (side == judging) & np.isin(part.states, learner.classes_)
             states[judged] = learner.predict(part)[judged]
             complete |= judged & self.ends_window(part)

@@ -41,10 +41,9 @@ from ..features.lifts import Lift
 from ..features.whitening import whitening
 from ..metric.estimators import MLAT
 from ..neighbours.references import References, steps_inside
-from ..neighbours.search import ClassDistances
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
-from .held_out import Fold, cut, far_folds, far_sides
+from .held_out import Fold, far_folds, n_episodes
 
 # Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
 SOFT = 0.3
@@ -58,16 +57,19 @@ REACH_OF_RUN = 1 / 5
 # time are near-copies, and learning grows with the square of their number.
 MOST_IN_FIT = 1500
 MOST_HELD_OUT = 500  # the same, where an expert learns from one side to be judged by the other
-MOST_JUDGED = 3000  # windows that are judged, evenly spaced
+MOST_JUDGED = 2000  # steps of a side that are judged, the first of each run
+MOST_SIDES = 3  # that judge each other, where states have as many runs
 
 NARROW = 10  # the width of experts over running features, which look back further by themselves
 MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its lags
 
-# How strongly weights are drawn together. Weights that are fitted on few runs follow chance.
-RIDGE = 3.0
+# How strongly weights are drawn together. A metric that learned from one run of each state does not
+# know how runs differ: what held-out runs say of it is not true of one that learns from several.
+# So they count only where each side leaves more than one run to learn from.
+RIDGE, STRONG_RIDGE = 0.03, 30.0
 LEAST_WEIGHT = 0.02  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.
-PRIOR_RUNS = 2.0
+PRIOR_RUNS = 0.2
 MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
 
 LEVELS = ("identity", "low_pass", "running_deviation", "difference")
@@ -230,21 +232,26 @@ class SharedFeatures(NamedTuple):
         columns = tuple(np.concatenate([place[name] for name in one.maps]) for one in designs)
         return cls(lifted, columns)
 
-    def view(self, design: int, features: Features, whiten: bool, steps: Bools) -> View:
-        """What an expert sees, with whitening learned from the steps of a mask (T,)."""
+    def view(self, design: int, features: Features, whiten: bool) -> View:
+        """What an expert sees; the whitening is learned."""
         columns = self.columns[design]
         if not whiten:
             return View(columns)
-        inside = steps & (self.lifted.codes >= 0)
+        inside = self.lifted.codes >= 0
         codes = np.unique(self.lifted.codes[inside], return_inverse=True)[1]
         scaled = features.lifted(self.lifted.values[inside])
         return View(columns, whitening(scaled[:, columns], codes))
 
 
 def learn_experts(
-    stream: Stream, windows: Windows, designs: Sequence[Design], reach: int, scale: bool
+    stream: Stream,
+    windows: Windows,
+    designs: Sequence[Design],
+    reach: int,
+    scale: bool,
+    most: int = MOST_IN_FIT,
 ) -> list[References]:
-    """Learn the experts from a labelled stream.
+    """Learn the experts from a labelled stream, their metrics from at most ``most`` windows.
 
     All have the same references: an expert that is narrower than the windows sees their last steps.
     """
@@ -254,9 +261,9 @@ def learn_experts(
     plain[~steps_inside(windows, between=True)] = np.nan
     experts = []
     for number, design in enumerate(designs):
-        view = shared.view(number, features, design.whiten, np.ones(len(stream), bool))
+        view = shared.view(number, features, design.whiten)
         own = last_steps(windows, design.width)
-        metric = learn_metric(design, replace(own, values=view(plain)), MOST_IN_FIT)
+        metric = learn_metric(design, replace(own, values=view(plain)), most)
         experts.append(References(own, features, metric, plain, view))
         progress.report("experts", number + 1, len(designs), {})
     return experts
@@ -269,11 +276,12 @@ def designs_of(
     maps = np.array(list(experts[0].features.lift.maps))
     found = []
     for expert, member in zip(experts, committee.deciding, strict=True):
-        metric = expert.metric
+        metric, columns = expert.metric, expert.view.columns
+        assert columns is not None
         found.append(
             Design(
                 member.name,
-                tuple(maps[np.unique(expert.view.columns // n_channels)].tolist()),
+                tuple(maps[np.unique(columns // n_channels)].tolist()),
                 expert.windows.width,
                 expert.view.mixing is not None,
                 None if metric is None else MLAT(**metric.get_params()),
@@ -330,89 +338,89 @@ def fair_rows(labels: NDArray[Any], most: int) -> Ints:
 
 
 class Judged(NamedTuple):
-    """Held-out windows and what each expert says of them.
+    """Held-out steps and what each expert says of them.
 
     Attributes
     ----------
     nearest : array of shape (M, n, S)
         The distance to the nearest reference of each state; infinite where there is none.
     codes, run : arrays of shape (n,)
-        The state of each window, and its piece of evidence.
+        The state of each step, and its run, which is its piece of evidence.
+    starts : array of shape (n,)
+        Where a segment begins: the others follow the step before them.
     """
 
     nearest: Floats
     codes: Ints
     run: Ints
+    starts: Bools
+
+
+class HeldOut(NamedTuple):
+    """What the committee says of held-out steps: distances (n, S), states and starts (n,)."""
+
+    nearest: Floats
+    codes: Ints
+    starts: Bools
 
 
 def judge_experts(
-    stream: Stream, designs: Sequence[Design], reach: int, scale: bool, classes: NDArray[Any]
+    stream: Stream,
+    designs: Sequence[Design],
+    reach: int,
+    *,
+    scale: bool,
+    budget: float,
+    classes: NDArray[Any],
 ) -> Judged | None:
-    """Let two sides of the stream judge each other; None where there is too little of it."""
-    narrow = min(min(design.width for design in designs), NARROW)
-    sides, apart = far_sides(stream, narrow)
-    widest = max(design.width for design in designs)
-    if widest > apart // 2:  # the windows of two sides would nearly touch
+    """Let parts of the stream judge what was learned from others; None if there is too little."""
+    began = time.monotonic()
+    width = max(design.width for design in designs)
+    n_sides = MOST_SIDES if n_episodes(stream, width) >= MOST_SIDES else 2
+    parts: list[Judged] = []
+    n_runs = 0
+    for fold in far_folds(stream, width, n_sides, MOST_JUDGED):
+        if time.monotonic() - began > budget:
+            return None
+        judged = _judge(fold, designs, reach, scale, classes)
+        if judged is not None:
+            parts.append(judged._replace(run=judged.run + n_runs))
+            n_runs += len(fold.judged.runs.start)
+    if not parts:
         return None
-    part, on_side = cut(stream, sides)
-    if not len(part):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        windows = sliding_windows(part, widest)
-    windows = windows.take(evenly(len(windows), MOST_JUDGED))
-    codes = np.searchsorted(classes, windows.y)
-    folds = far_folds(windows, codes, on_side)
-    if not folds:
-        return None
-    shared = SharedFeatures.of(part, designs, reach, scale)
-    n_classes = len(classes)
-    nearest = np.stack(
-        [
-            np.concatenate(
-                [
-                    _judge(shared, number, design, windows, codes, n_classes, fold, scale)
-                    for fold in folds
-                ]
-            )
-            for number, design in enumerate(designs)
-        ]
-    )
     return Judged(
-        nearest,
-        np.concatenate([codes[fold.judge] for fold in folds]),
-        np.concatenate([windows.run[fold.judge] + i * len(part) for i, fold in enumerate(folds)]),
+        np.concatenate([part.nearest for part in parts], axis=1),
+        np.concatenate([part.codes for part in parts]),
+        np.concatenate([part.run for part in parts]),
+        np.concatenate([part.starts for part in parts]),
     )
 
 
 def _judge(
-    shared: SharedFeatures,
-    number: int,
-    design: Design,
-    windows: Windows,
-    codes: Ints,
-    n_classes: int,
-    fold: Fold,
-    scale: bool,
-) -> Floats:
-    """The distances of one fold's judged windows, (n, S)."""
-    own = last_steps(windows, design.width)
-    steps = steps_inside(own.take(fold.train), between=False)
-    features = shared.lifted.features(steps, scale=scale)
-    view = shared.view(number, features, design.whiten, steps)
-    own = replace(own, values=view(features.lifted(shared.lifted.values)))
-    learned = own.take(fold.train)
-    references = References(
-        learned,
-        Features.none(own.values.shape[1]),
-        learn_metric(design, learned, MOST_HELD_OUT),
-        own.values,
-    )
-    points = references.embedded()
-    search = ClassDistances(points, codes[fold.train], n_classes)
-    queries = [Z for _, Z in references.embed_steps(own.values, own.start[fold.judge])]
-    progress.report("judging", number + 1, 0, {})
-    return search.query(np.concatenate(queries))
+    fold: Fold, designs: Sequence[Design], reach: int, scale: bool, classes: NDArray[Any]
+) -> Judged | None:
+    """What experts that learn from one part say of another; None where it has too few windows."""
+    width = max(design.width for design in designs)
+    lengths, codes = fold.train.runs.length, fold.train.runs.code
+    if len(np.unique(codes[lengths >= width])) < 2:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a state has no window
+        windows = sliding_windows(fold.train, width)
+        ends = sliding_windows(fold.judged, width, labelled=False).start + width - 1
+    experts = learn_experts(fold.train, windows, designs, reach, scale, most=MOST_HELD_OUT)
+    known = experts[0].classes
+    run = np.repeat(np.arange(len(fold.judged.runs.start)), fold.judged.runs.length)
+    ends = ends[np.isin(fold.judged.states[ends], known)]
+    if not len(ends):
+        return None
+    features = experts[0].features(fold.judged)
+    nearest = np.full((len(designs), len(ends), len(classes)), np.inf)
+    for number, expert in enumerate(experts):
+        distances = expert.class_distances(fold.judged, features)[ends]
+        nearest[number][:, np.searchsorted(classes, known)] = distances
+    starts = np.append(True, np.diff(ends) > 1)
+    return Judged(nearest, np.searchsorted(classes, fold.judged.states[ends]), run[ends], starts)
 
 
 # Weights
@@ -426,7 +434,7 @@ def learn_committee(
     scale: bool,
     budget: float,
     classes: NDArray[Any],
-) -> tuple[list[Design], Committee]:
+) -> tuple[list[Design], Committee, HeldOut | None]:
     """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless.
 
     Returns
@@ -435,26 +443,26 @@ def learn_committee(
         Of the experts that decide.
     committee : Committee
         Its typical distances are those of the held-out windows.
+    held_out : HeldOut or None
+        What it says of these; None where nothing could be held out.
     """
     began = time.monotonic()
-    judged = None
+    several = n_episodes(stream, max(design.width for design in designs)) >= MOST_SIDES
+    judged = judge_experts(stream, designs, reach, scale=scale, budget=budget, classes=classes)
     why = "fewer than two states have runs far enough apart to learn from some and judge by others"
-    if budget > 0:
-        judged = judge_experts(stream, designs, reach, scale, classes)
-    else:
-        why = "the budget leaves no time to judge the experts"
+    if time.monotonic() - began > budget:
+        why = f"the budget of {budget:g} s ended before the experts were judged"
     if judged is None:
         equal = 1.0 / len(designs)
         members = tuple(Member(design.name, equal, np.nan, np.nan) for design in designs)
         committee = Committee(members, np.nan, why=f"all weigh the same: {why}")
-        return list(designs), replace(committee, seconds=time.monotonic() - began)
+        return list(designs), replace(committee, seconds=time.monotonic() - began), None
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    ridge = ridge_for(stream, min(design.width for design in designs))
-    beta = fit_weights(judged, typical, ridge)
+    beta = fit_weights(judged, typical, RIDGE if several else STRONG_RIDGE)
     weight = beta / beta.sum()
     kept = weight >= LEAST_WEIGHT
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
-    members = [
+    found = [
         Member(
             design.name,
             float(weight[m]),
@@ -464,7 +472,7 @@ def learn_committee(
         for m, design in enumerate(designs)
     ]
     committee = Committee(
-        tuple(sorted(members, key=lambda member: member.weight == 0)),
+        tuple(sorted(found, key=lambda member: member.weight == 0)),
         float(beta[kept].sum()),
         n_runs=len(np.unique(judged.run)),
         why="",
@@ -475,7 +483,8 @@ def learn_committee(
         accuracy=balanced_accuracy(together, judged.codes),
         seconds=time.monotonic() - began,
     )
-    return [design for m, design in enumerate(designs) if kept[m]], committee
+    held_out = HeldOut(together, judged.codes, judged.starts)
+    return [design for m, design in enumerate(designs) if kept[m]], committee, held_out
 
 
 def typical_distance(nearest: Floats) -> float:
@@ -502,7 +511,7 @@ def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:
     every state the same. To it is added ``ridge · Σ (β_m - mean β)²``.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
-    there = np.isfinite(logits).all(axis=0)
+    there: Bools = np.isfinite(logits).all(axis=0)
     own = there[np.arange(len(judged.codes)), judged.codes]
     logits, there = np.where(there, logits, 0.0)[:, own], there[own]
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
@@ -546,11 +555,6 @@ def _evidence(run: Ints, codes: Ints) -> Floats:
     return of_run / (totals[codes] * share)
 
 
-def ridge_for(stream: Stream, width: int) -> float:
-    """How strongly the weights are drawn together."""
-    return RIDGE
-
-
 # Reach
 
 
@@ -572,8 +576,3 @@ def run_length(stream: Stream) -> float:
     lengths = np.diff(np.append(begins, len(stream)))
     labelled = stream.codes[begins] >= 0
     return float(np.median(lengths[labelled])) if labelled.any() else 0.0
-
-
-def evenly(n: int, most: int) -> Ints:
-    """At most ``most`` of n rows, evenly spaced."""
-    return np.arange(0, n, -(-n // most) if n > most else 1)

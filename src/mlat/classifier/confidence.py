@@ -36,9 +36,9 @@ from ..errors import InputError
 from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
-from .committee import SOFT, Committee, typical_distance
+from .committee import SOFT, Committee, HeldOut, typical_distance
 from .held_out import held_out_gap, rows_nearby, time_blocks
-from .state_filter import StateFilter, filter_proba, learn_state_filter
+from .state_filter import StateFilter, filter_proba, helpful_filter, learn_state_filter
 
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
 # Platt's correction: as if there were this many more blocks, with the states equally frequent.
@@ -118,6 +118,7 @@ def learn_confidence(
     stream: Stream,
     *,
     committee: Committee | None = None,
+    held_out: HeldOut | None = None,
     overlap: int,
     unknown_rate: float,
 ) -> tuple[Confidence, Committee | None]:
@@ -132,6 +133,8 @@ def learn_confidence(
     committee : Committee, optional
         How several experts are weighted. Where it was not judged, it gets its typical distances
         and its power from the references.
+    held_out : HeldOut, optional
+        What the committee says of held-out steps, where it was judged.
     overlap : int
         How many steps a prediction depends on.
     unknown_rate : float
@@ -155,14 +158,15 @@ def learn_confidence(
             committee = replace(committee, beta=calibration.beta)
     distance = least_distance(nearest)
     distance = distance[np.isfinite(distance)]
+    state_filter = learn_state_filter(
+        _codes_of_steps(stream, widest), _segment_starts(stream), len(widest.classes), overlap
+    )
+    if held_out is not None:
+        proba = calibration.proba(held_out.nearest)
+        state_filter = helpful_filter(state_filter, overlap, proba, held_out.codes, held_out.starts)
     confidence = Confidence(
         calibration,
-        learn_state_filter(
-            _codes_of_steps(stream, widest),
-            _segment_starts(stream),
-            len(widest.classes),
-            overlap,
-        ),
+        state_filter,
         fit_threshold(nearest, unknown_rate, blocks),
         float(distance.max()) if len(distance) else np.nan,
     )

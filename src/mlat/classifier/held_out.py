@@ -19,7 +19,6 @@ from ..checks import Ints
 from ..errors import InputError
 from ..metric.targets import EPISODE_WIDTHS, episodes
 from ..stream.stream import Stream
-from ..stream.windows import Windows
 
 # How many widths away a window of the same segment must be. Chosen on the development people: with
 # nearer ones the probabilities are too high on held-out observations.
@@ -27,11 +26,8 @@ GAP_WIDTHS = 10
 # Of a single run, the fraction at each end that is learned from or judged. The middle is not used,
 # so that the ends are as far apart as the run allows: nearer ends would be too similar.
 END_FRACTION = 1 / 3
-# At most so many blocks per state and fold, for the error of a score. None is shorter than a
-# window: blocks that share steps would make the error too small.
-BLOCKS = 3
 
-NEITHER, EARLY, LATE, BOTH = 0, 1, 2, 3
+BOTH, NEITHER, EARLY, LATE = -1, 0, 1, 2
 
 
 # Around each window
@@ -122,30 +118,100 @@ def _segments(start: Ints, codes: Ints) -> Ints:
 
 
 class Fold(NamedTuple):
-    """Rows of windows to learn from, rows that are judged, and the block of each judged row."""
+    """A stream to learn from, and one to be judged on, of the same recordings."""
 
-    train: Ints
-    judge: Ints
-    block: Ints
+    train: Stream
+    judged: Stream
 
 
-def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
-    """Divide the labelled steps into two sides that judge each other.
+def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) -> list[Fold]:
+    """Each side of a stream in turn is judged, and the others are learned from.
+
+    What is judged has the switches of the stream: where its runs follow each other, so do those of
+    a side, in the order of time. Right after a switch a window and its features still look back
+    into the state before, and whoever looks back far is late.
+
+    Parameters
+    ----------
+    stream : Stream
+    width, n_sides : int
+        As for :func:`far_sides`.
+    most : int
+        At most about so many steps of a side are judged: the first of each run.
+
+    Returns
+    -------
+    folds : list of Fold
+        Empty where fewer than two states can be judged.
+    """
+    sides, _ = far_sides(stream, width, n_sides)
+    part, side = cut(stream, sides)
+    folds = []
+    for judging in range(EARLY, EARLY + n_sides):
+        learned = (side != judging) & (side != NEITHER)
+        known = np.intersect1d(part.states[learned], part.states[side == judging])
+        judged = np.flatnonzero((side == judging) & np.isin(part.states, known))
+        if len(known) < 2:
+            continue
+        since = _since_switch(part.codes[judged])
+        judged = judged[since < -(-most // int((since == 0).sum()))]
+        train = Stream(
+            part.values,
+            np.where(learned, part.states, part.no_state),
+            recordings=part.recordings,
+            channels=part.channels,
+        )
+        one = Stream(
+            part.values[judged],
+            part.states[judged],
+            recordings=None if has_switches(stream) else _number(part)[judged],
+            channels=part.channels,
+        )
+        folds.append(Fold(train, one))
+    return folds
+
+
+def _since_switch(codes: Ints) -> Ints:
+    """How many steps ago the state changed, shape (T,)."""
+    at = np.arange(len(codes))
+    begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)
+    return at - np.repeat(begins, np.diff(np.append(begins, len(codes))))
+
+
+def _number(stream: Stream) -> Ints:
+    """The number of each step's segment, shape (T,)."""
+    begins = np.zeros(len(stream), np.int64)
+    begins[stream.segments.start] = 1
+    return np.cumsum(begins)
+
+
+def has_switches(stream: Stream) -> bool:
+    """Whether a state follows another without a gap."""
+    codes = stream.codes
+    follows = (codes[1:] != codes[:-1]) & (codes[1:] >= 0) & (codes[:-1] >= 0)
+    return bool((follows & ~stream.gap_before[1:]).any())
+
+
+def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
+    """Divide the labelled steps into sides, each of which is judged by the others.
 
     Never by random windows: they would overlap. Where a state has several runs far apart, whole
-    runs go to one side or the other; of a single run the two ends do.
+    runs go to one side or another; of a single run the two ends do.
 
     Parameters
     ----------
     stream : Stream
     width : int
         Steps of the narrowest window that is tried.
+    n_sides : int
+        A state with fewer runs is on some of the sides only.
 
     Returns
     -------
     sides : array of shape (T,)
-        ``EARLY`` or ``LATE``; ``NEITHER`` between them and without a state; ``BOTH`` for a state
-        too short to be cut, which is learned from on both sides and judged on none.
+        ``EARLY``, ``LATE`` and further sides; ``NEITHER`` between them and without a state;
+        ``BOTH`` for a state too short to be cut, which is learned from on every side and judged on
+        none.
     apart : int
         The fewest steps between two sides of a run.
     """
@@ -160,7 +226,7 @@ def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
         number = np.repeat(np.arange(len(mine)), [b - a for a, b in mine])
         episode = np.unique(episodes(steps, number, EPISODE_WIDTHS * width), return_inverse=True)[1]
         if episode.max() > 0:
-            sides[steps] = _alternate(episode)
+            sides[steps] = _alternate(episode, n_sides)
             continue
         third = int(END_FRACTION * len(steps))
         if third < 2 * width:
@@ -172,15 +238,28 @@ def far_sides(stream: Stream, width: int) -> tuple[Ints, int]:
     return sides, apart
 
 
-def _alternate(episode: Ints) -> Ints:
-    """A side for each step: the longest episode first, each to the side with fewer steps."""
+def _alternate(episode: Ints, n_sides: int) -> Ints:
+    """A side for each step: the longest episode first, each to the side with the fewest steps."""
     counts = np.bincount(episode)
-    side, totals = np.empty(len(counts), np.int64), [0, 0]
+    side, totals = np.empty(len(counts), np.int64), np.zeros(n_sides, np.int64)
     for i in np.argsort(-counts, kind="stable"):
-        less = int(totals[1] < totals[0])
-        totals[less] += int(counts[i])
-        side[i] = (EARLY, LATE)[less]
+        least = int(totals.argmin())
+        totals[least] += counts[i]
+        side[i] = EARLY + least
     return side[episode]
+
+
+def n_episodes(stream: Stream, width: int) -> float:
+    """How many runs far apart a state has, in the median over states."""
+    numbers = []
+    runs = stream.runs
+    for code in np.unique(runs.code):
+        mine = [(a, b) for a, b, c in runs if c == code and b - a >= width]
+        if mine:
+            steps = np.concatenate([np.arange(a, b) for a, b in mine])
+            number = np.repeat(np.arange(len(mine)), [b - a for a, b in mine])
+            numbers.append(len(np.unique(episodes(steps, number, EPISODE_WIDTHS * width))))
+    return float(np.median(numbers)) if numbers else 0.0
 
 
 def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
@@ -202,34 +281,3 @@ def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
         channels=stream.channels,
     )
     return part, sides[kept]
-
-
-def far_folds(windows: Windows, codes: Ints, sides: Ints) -> list[Fold]:
-    """Two folds; empty where fewer than two states can be judged in each."""
-    side = sides[windows.start]
-    folds = []
-    for judging, learning in ((EARLY, LATE), (LATE, EARLY)):
-        judge = np.flatnonzero(side == judging)
-        train = np.flatnonzero((side == learning) | (side == BOTH))
-        judged = np.intersect1d(codes[judge], codes[train])
-        if len(judged) < 2:
-            return []
-        judge = judge[np.isin(codes[judge], judged)]
-        folds.append(Fold(train, judge, _blocks(codes[judge], _windows_per_width(windows))))
-    return folds
-
-
-def _windows_per_width(windows: Windows) -> int:
-    """How many successive windows begin within one width."""
-    stride = int(np.diff(windows.start).min(initial=windows.width))
-    return max(1, windows.width // max(1, stride))
-
-
-def _blocks(codes: Ints, shortest: int) -> Ints:
-    """The block of each window: a few per state, none of fewer than ``shortest`` windows."""
-    block = np.empty(len(codes), np.int64)
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        n_blocks = max(1, min(BLOCKS, len(rows) // shortest))
-        block[rows] = code * BLOCKS + np.arange(len(rows)) * n_blocks // len(rows)
-    return block

@@ -68,12 +68,6 @@ class Features(ShortRepr):
     lifted: Scaling
     mixing: Floats | None
 
-    @classmethod
-    def none(cls, n_channels: int) -> Features:
-        """That changes nothing."""
-        scaling = Scaling.none(n_channels)
-        return cls(scaling, Lift(), scaling, None)
-
     @property
     def n_features(self) -> int:
         return len(self.lifted.mean)

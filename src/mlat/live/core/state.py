@@ -408,8 +408,8 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
     codes, belief = state.taught.codes, state.belief.proba
     counts = [state.held.missing_for, state.still.steps]
-    if state.incremental is not None:
-        counts.append(state.incremental.count)
+    sums = state.incremental or ()
+    counts += [of_expert.count for of_expert in sums]
     problems = {
         "steps wait that should not": len(keys) > options.reorder or own != keys,
         "steps are out of order": len(begun) == 1
@@ -422,8 +422,8 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "the belief is no probability": (belief < 0).any() or abs(belief.sum() - 1) > 1e-6,
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
-        "the search is of other steps": state.incremental is not None
-        and length not in (0, int(state.incremental.count[0])),
+        "the search is of other steps": length > 0
+        and any(int(of_expert.count[0]) != length for of_expert in sums),
     }
     return next((what for what, is_so in problems.items() if is_so), "")
 

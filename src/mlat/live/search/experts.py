@@ -141,7 +141,7 @@ class ExpertSearches:
         exact[known] = self.in_doubt(
             [D[known] for D in nearest], [result.bound[known] for result in results]
         )
-        for i in np.flatnonzero(exact):
+        for i in np.flatnonzero(exact).tolist():
             for m, (search, state) in enumerate(zip(self.searches, states, strict=True)):
                 nearest[m][i], rows[m][i] = search.by_state(_window(state, owner, i))
         combined = self._committee.combine(nearest)
