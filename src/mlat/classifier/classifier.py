@@ -245,8 +245,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         self.experts_, self.committee_ = tuple(experts), committee
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors
-        self.windows_, self.width_ = widest.windows, widest.windows.width
-        self.features_ = widest.features
+        self.windows_: Windows = widest.windows
+        self.width_: int = widest.windows.width
+        self.features_: Features = widest.features
         self.classes_, self.unknown_ = widest.classes, no_state(widest.classes)
         self.n_channels_ = len(channels)
         self.feature_names_ = self.features_.lift.names(channels)

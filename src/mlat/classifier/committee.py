@@ -511,7 +511,7 @@ def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:
     every state the same. To it is added ``ridge · Σ (β_m - mean β)²``.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
-    there: Bools = np.isfinite(logits).all(axis=0)
+    there = np.asarray(np.isfinite(logits).all(axis=0))
     own = there[np.arange(len(judged.codes)), judged.codes]
     logits, there = np.where(there, logits, 0.0)[:, own], there[own]
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]

@@ -255,9 +255,9 @@ class StepClassifier:
             clf.features_.lift.maps, list | tuple
         )
         self.exact = ExactSearch(clf)
-        self.limit = _limit(clf, options.far)
+        self.limit: float = _limit(clf, options.far)
         self._incremental = _incremental_searches(clf, options, self.limit)
-        self.search = "exact" if self._incremental is None else "incremental"
+        self.search: str = "exact" if self._incremental is None else "incremental"
 
     def begin(self, why: str) -> Segment:
         """A segment without a step; ``why`` says what came before it."""
