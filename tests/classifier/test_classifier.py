@@ -1,10 +1,20 @@
+import warnings
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import KFold, ShuffleSplit, cross_val_score
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import mlat
 from mlat import InputError, Stream, StreamClassifier
+from mlat.explain import explain
 from mlat.synthetic import rotating_states
 from naive import naive_neighbors
 from state_streams import energy_states
@@ -153,18 +163,60 @@ def test_score_counts_labelled_steps_with_a_full_window(classifier, test):
 
 
 def test_any_transformer_can_be_the_metric(train, test):
-    clf = StreamClassifier(width=8, metric=_FlatPCA(n_components=4)).fit(train)
+    expected = StreamClassifier(width=8, metric=_WindowPCA(n_components=4)).fit(train)
+    clf = StreamClassifier(width=8, metric=PCA(n_components=4)).fit(train)
+    assert clf.metric_.components_.shape == (4, 8 * train.n_channels)
     assert clf.score(test) > 0.3
+    np.testing.assert_array_equal(clf.predict(test), expected.predict(test))
+    np.testing.assert_allclose(clf.class_distances(test), expected.class_distances(test))
     with pytest.raises(InputError, match="cannot be saved; only MLAT, LMNN"):
         clf.save("never.mlat")
 
 
-class _FlatPCA(PCA):
+class _WindowPCA(PCA):
+    """Takes windows (n, w, d)."""
+
     def fit(self, X, y=None):
+        assert X.ndim == 3
         return super().fit(X.reshape(len(X), -1))
 
     def transform(self, X):
+        assert X.ndim == 3
         return super().transform(X.reshape(len(X), -1))
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        PCA(n_components=4),
+        PCA(n_components=4, whiten=True),
+        LinearDiscriminantAnalysis(),
+        NeighborhoodComponentsAnalysis(n_components=2, max_iter=5, random_state=0),
+        make_pipeline(StandardScaler(), PCA(n_components=4)),
+        make_pipeline(mlat.MLAT(max_iter=3), PCA(n_components=4)),
+        FunctionTransformer(),
+    ],
+    ids=["PCA", "PCA whiten", "LDA", "NCA", "pipeline", "MLAT in a pipeline", "nothing"],
+)
+def test_transformers_of_scikit_learn(train, test, metric):
+    clf = StreamClassifier(width=8, metric=metric, whiten=True, n_neighbors=1).fit(train)
+    predicted = clf.predict(test)
+    assert np.isfinite(clf.predict_proba(test)[7:]).all()
+    live = clf.live()
+    told = [prediction.state for row in test.values[:60] for prediction in live.push(row)]
+    assert told == predicted[:60].tolist()
+    M = clf.metric_matrix()
+    features = clf.features(test)
+    window = features[7:15].ravel() - clf.reference_features_[:8].ravel()
+    distances, rows = clf.kneighbors(test, len(clf.windows_))
+    at = distances[14][list(rows[14]).index(0)]
+    assert window @ M @ window == pytest.approx(at**2)
+    assert explain(clf, test, 30).own.distances[0] >= 0
+
+
+def test_a_transformer_that_fails_says_why(train):
+    with pytest.raises(ValueError, match="n_components"):
+        StreamClassifier(width=8, metric=PCA(n_components=10**4)).fit(train)
 
 
 def test_it_can_be_cloned_and_its_parameters_set(classifier):
@@ -283,3 +335,79 @@ def test_what_is_fitted_has_a_short_text(train, classifier):
     assert repr(classifier.windows_) == (
         "Windows(344 of 8 steps, 3 channels, states: backwards, fast, forwards, still)"
     )
+
+
+def as_frame(stream, **columns):
+    return pd.DataFrame({**columns, **dict(zip(stream.channels, stream.values.T, strict=True))})
+
+
+@pytest.mark.parametrize("make", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+def test_a_frame_with_time_and_persons(train, test, make):
+    who = np.arange(len(train)) // 240
+    clock = np.arange(len(train)) % 240 * 0.02
+    frame = make(as_frame(train, Unnamed=0.0, time=clock, person=who).drop(columns="Unnamed"))
+    clf = StreamClassifier(8, metric="euclidean").fit(frame, train.states)
+    assert clf.channels_ == train.channels
+    expected = StreamClassifier(8, metric="euclidean").fit(
+        Stream(train.values, train.states, channels=train.channels, recordings=who, time=clock)
+    )
+    np.testing.assert_array_equal(clf.windows_.start, expected.windows_.start)
+    # The frame that it learned from is taken, by the names of its channels in any order.
+    turned = frame[list(frame.columns)[::-1]]
+    within = Stream(train.values, channels=train.channels, recordings=who)
+    for given in (frame, turned):
+        np.testing.assert_array_equal(clf.predict(given), expected.predict(within))
+    assert clf.score(frame, train.states) == pytest.approx(
+        expected.score(Stream(within.values, train.states, recordings=who))
+    )
+    later = make(as_frame(test, k=np.arange(len(test))))  # a counter is no danger here
+    np.testing.assert_array_equal(clf.predict(later), expected.predict(test))
+    with pytest.raises(InputError, match="'k' only rises"):
+        StreamClassifier(8, metric="euclidean").fit(later, test.states)
+    named = ["k", *test.channels]
+    fitted = StreamClassifier(8, metric="euclidean").fit(later, test.states, channels=named)
+    assert fitted.channels_ == tuple(named)
+
+
+def test_a_counter_in_an_array_is_warned_of_once(train):
+    values = np.column_stack([np.arange(len(train)), train.values])
+    with pytest.warns(UserWarning, match="column 0 of the array: equal steps"):
+        clf = StreamClassifier(8, metric="euclidean").fit(values, train.states)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict(values)
+        clf.score(values, train.states)
+
+
+def test_labels_of_plus_and_minus_one(train):
+    states = np.where(train.states == train.classes[0], 1, -1)
+    with pytest.raises(InputError, match=r"is -1, which stands for no state.*name them"):
+        StreamClassifier(8, metric="euclidean").fit(train.values, states)
+    some = np.where(train.states == train.classes[0], 0, states + 3)
+    some[:40] = -1
+    with pytest.warns(UserWarning, match="the state of 40 of .* steps is -1"):
+        StreamClassifier(8, metric="euclidean").fit(train.values, some)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = StreamClassifier(8, metric="euclidean").fit(train.values, some, unlabelled=-1)
+        assert clf.classes_.tolist() == [0, 2]
+        clf.score(train.values, some)  # whose -1 cannot be a state of the model
+
+
+def test_rows_in_random_order(train):
+    clf = StreamClassifier(2, metric="euclidean")
+    frame = as_frame(train)
+    with pytest.raises(ValueError, match="the index of the frame leaves rows out"):
+        cross_val_score(
+            clf, frame, train.states, cv=KFold(5, shuffle=True, random_state=0), error_score="raise"
+        )
+    blocks = cross_val_score(clf, frame, train.states, cv=KFold(2), error_score="raise")
+    assert np.isfinite(blocks).all()
+    rows, _ = next(ShuffleSplit(1, random_state=0).split(train.values))
+    with pytest.warns(UserWarning, match="the steps seem to be in random order"):
+        clf.fit(train.values[rows], train.states[rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.fit(train)
+        noise = np.random.default_rng(0).normal(size=train.values.shape)
+        clf.fit(noise, train.states)

@@ -55,3 +55,71 @@ def test_predict_refuses_numbers_for_names(folder, tmp_path):
     )
     line = refused("predict", folder / "walk.mlat", file, "--label", "state")
     assert "the model's states are names: backwards, fast" in line
+
+
+def fitted(file, *options):
+    """The channels that mlat fit used, what it said on stderr, and its model."""
+    model = file.with_suffix(".mlat")
+    out, error = run(
+        "fit", file, "--label", "state", "--metric", "euclidean", "-o", model, *options
+    )
+    return re.search("channels: (.*)", out)[1].split(", "), error, model
+
+
+def test_a_time_is_no_channel(tmp_path):
+    stream = rotating_states(**SENSORS)
+    clock = np.arange(len(stream)) * 0.02
+    clock[300:] += 1
+    file = write_csv(tmp_path / "walk.csv", stream, time=clock)
+    channels, said, model = fitted(file)
+    assert channels == list(stream.channels)
+    assert said == "mlat: walk.csv: column 'time' is taken as the time\n"
+    learned = mlat.load(model)
+    channels, said, model = fitted(file, "--time", "time")
+    assert channels == list(stream.channels)
+    assert said == ""
+    np.testing.assert_array_equal(learned.windows_.start, mlat.load(model).windows_.start)
+    # The commands take the file that the model was learned from, its gap included.
+    with_time = run("predict", model, file, "--time", "time")[0]
+    out, said = run("predict", model, file)
+    assert out == with_time
+    assert said == "mlat: walk.csv: column 'time' is taken as the time\n"
+    assert "Accuracy" in run("evaluate", model, file, "--label", "state", "--no-pictures")[0]
+    assert fitted(file, "--channels", f"time,{stream.channels[0]}")[0] == ["time", "sensor 1"]
+
+
+def test_a_counter_is_refused_in_one_line(tmp_path):
+    rng = np.random.default_rng(0)
+    noise = mlat.Stream(
+        rng.normal(size=(800, 3)), np.repeat(list("abcd"), 200), channels=["x", "y", "z"]
+    )
+    file = write_csv(tmp_path / "noise.csv", noise, k=np.arange(800))
+    line = refused("fit", file, "--label", "state", "-o", tmp_path / "m.mlat")
+    assert "column 'k' only rises, as a clock or a row number does" in line
+    assert "--" not in line
+    assert fitted(file, "--channels", "x,y,z")[0] == ["x", "y", "z"]
+    channels, _, model = fitted(file, "--channels", "k,x,y,z")
+    assert channels == ["k", "x", "y", "z"]
+    assert "predicted" in run("predict", model, file)[0]  # which needs no option
+
+
+def test_persons_are_recordings(tmp_path):
+    stream = rotating_states(**SENSORS)
+    who = np.repeat(["anna", "bert"], len(stream) // 2)
+    file = write_csv(tmp_path / "walk.csv", stream, id=np.arange(len(stream)), subject=who)
+    channels, said, model = fitted(file)
+    assert channels == list(stream.channels)
+    assert "column 'subject' is taken as the recording" in said
+    assert "column 'id' is taken for no channel" in said
+    assert "anna" in run("predict", model, file)[0]
+
+
+def test_minus_one_is_refused_or_said(tmp_path):
+    stream = rotating_states(**SENSORS)
+    signs = mlat.Stream(stream.values, np.where(stream.codes % 2, 1, 2), channels=stream.channels)
+    file = write_csv(tmp_path / "s.csv", signs)
+    file.write_text(re.sub(",2$", ",-1", file.read_text().replace("\r", ""), flags=re.M))
+    line = refused("fit", file, "--label", "state", "-o", tmp_path / "m.mlat")
+    assert "is -1, which stands for no state" in line
+    line = refused("fit", file, "--label", "state", "-o", tmp_path / "m.mlat", "--unlabelled", "-1")
+    assert "one state only" in line

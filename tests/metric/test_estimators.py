@@ -1,4 +1,5 @@
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -223,3 +224,46 @@ def test_a_long_window_never_forms_the_full_matrix():
     tracemalloc.stop()
     assert metric.blocks_.shape == (width, d, d)
     assert peak < 0.3 * np.dtype(float).itemsize * (width * d) ** 2
+
+
+@pytest.mark.parametrize("metric", [mlat.MLAT(max_iter=2), mlat.LMNN(max_iter=2)])
+@pytest.mark.parametrize("target_gap", ["run", 5])
+def test_windows_in_random_order_need_start_and_run(metric, target_gap):
+    windows = mlat.sliding_windows(rotating_states(n_channels=3), width=6)
+    mixed = windows.take(np.random.default_rng(0).permutation(len(windows)))
+    metric = clone(metric).set_params(target_gap=target_gap)
+    when = {"start": mixed.start, "run": mixed.run}
+    for given in ({}, {"start": mixed.start}, {"run": mixed.run}):
+        with pytest.warns(UserWarning, match="seem to be in random order.*give start and run"):
+            metric.fit(mixed.X, mixed.y, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.fit(mixed.X, mixed.y, **when)
+        metric.fit(windows.X, windows.y)
+        metric.set_params(target_gap=0).fit(mixed.X, mixed.y)
+
+
+@pytest.mark.parametrize("metric", [mlat.MLAT(max_iter=2), mlat.LMNN(max_iter=2)])
+def test_windows_that_are_folded_wrongly_give_a_warning(metric):
+    windows = mlat.sliding_windows(rotating_states(n_channels=3), width=6)
+    flat = windows.X.reshape(len(windows), -1)
+    with pytest.warns(UserWarning, match=r"X has shape \(\d+, 3, 6\) and seems to be transposed"):
+        clone(metric).fit(windows.X.transpose(0, 2, 1), windows.y)
+    with pytest.warns(UserWarning, match="6 steps of 3 channels, and are folded into 18 of 1"):
+        clone(metric).fit(flat, windows.y)
+    with pytest.warns(UserWarning, match="6 steps of 3 channels, and are folded into 9 of 2"):
+        clone(metric).set_params(width=9).fit(flat, windows.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(metric).fit(windows.X, windows.y)
+        clone(metric).set_params(width=6).fit(flat, windows.y)
+
+
+def test_windows_without_a_state_are_refused():
+    windows = mlat.sliding_windows(
+        mlat.Stream(np.random.default_rng(0).normal(size=90), ["a"] * 40 + [""] * 10 + ["b"] * 40),
+        width=6,
+        labelled=False,
+    )
+    with pytest.raises(InputError, match="10 of 85 windows have no state; leave them out"):
+        mlat.MLAT().fit(windows.X, windows.y)

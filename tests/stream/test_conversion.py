@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime
 
 import numpy as np
@@ -264,3 +265,48 @@ def test_names_that_no_file_can_hold_are_refused(as_object):
         Stream([[0.0], [1.0]], channels=[half])
     with pytest.raises(InputError, match=r"recording.*step 0.*cannot be written as UTF-8"):
         Stream([[0.0], [1.0]], recordings=np.array([half, half], states.dtype))
+
+
+AS_NUMBERS = {
+    "ints": np.array,
+    "floats": lambda states: np.array(states, float),
+    "list": list,
+    "objects": lambda states: np.array([*states[:-1], None], dtype=object),
+    "pandas": pd.Series,
+    "polars": pl.Series,
+}
+
+
+@pytest.mark.parametrize("make", AS_NUMBERS.values(), ids=AS_NUMBERS)
+def test_minus_one_is_not_dropped_in_silence(make):
+    values = np.zeros(6)
+    for states in ([-1, -1, 1, 1, -1, 1], [-2, -1, 0, 1, 2, 2]):
+        with pytest.raises(InputError, match=r"is -1, which stands for no state.*unlabelled=-1"):
+            Stream(values, make(states))
+        assert not Stream(values, make(states), unlabelled=-1).labelled[1]
+    with pytest.warns(UserWarning, match="the state of 2 of 6 steps is -1, and they are taken as"):
+        stream = Stream(values, make([0, 1, -1, -1, 0, 1]))
+    assert stream.states.tolist()[:5] == [0, 1, -1, -1, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = Stream(values, make([0, 1, -1, -1, 0, 1]), unlabelled=[-1])
+        assert said.states.tolist() == stream.states.tolist()
+        assert not Stream(values, make([-1] * 6)).labelled.any()
+    # Another entry means "no state", so -1 must be one.
+    with pytest.raises(InputError, match="number the states from 0, or name them$"):
+        Stream(values, make([-1, -1, 0, 0, 2, 2]), unlabelled=0)
+
+
+@pytest.mark.parametrize("make", AS_NUMBERS.values(), ids=AS_NUMBERS)
+def test_entries_that_mean_no_state(make):
+    stream = Stream(np.zeros(5), make([0, 9, 9, 3, 3]), unlabelled=[0, 9])
+    assert stream.labelled.tolist()[:4] == [False, False, False, True]
+    named = Stream(np.zeros(3), ["?", "rest", "-1"], unlabelled="?")
+    assert named.states.tolist() == ["", "rest", "-1"]
+    assert Stream(
+        np.zeros(3), np.array(["?", "a", "b"]), unlabelled=["?", "b"]
+    ).states.tolist() == [
+        "",
+        "a",
+        "",
+    ]

@@ -197,3 +197,13 @@ def test_bad_parquet(folder):
 def test_bad_frames_and_arrays(source, arguments, message):
     with pytest.raises(InputError, match=message):
         read_stream(source, **arguments)
+
+
+@pytest.mark.parametrize("as_parquet", [False, True])
+def test_minus_one_in_a_file(folder, as_parquet):
+    frame = pl.DataFrame({"a": [1.0, 3.0, 2.0, 5.0], "s": [-1, 1, 1, -1]})
+    path = parquet(frame) if as_parquet else write("walk.csv", frame.write_csv())
+    with pytest.raises(InputError, match=r"walk.*the state of 2 of 4 steps is -1.*unlabelled=-1"):
+        read_stream(path, label="s")
+    assert read_stream(path, label="s", unlabelled=-1).states.tolist() == [-1, 1, 1, -1]
+    assert read_stream(path, label="s", unlabelled="-1").labelled.tolist()[1:3] == [True, True]

@@ -12,7 +12,7 @@ import mlat.stream.windows
 from doc_examples import DOCS, run_examples
 from mlat.errors import InputError
 from mlat.stream.stream import Stream
-from mlat.stream.windows import sliding_windows
+from mlat.stream.windows import fold, sliding_windows, warn_if_misfolded
 from naive import naive_windows
 from stream_strategies import stream_parts, unhurried
 
@@ -186,3 +186,62 @@ def test_a_stream_too_short_has_no_window_of_any_state_and_no_error():
     assert len(windows) == 0
     assert windows.X.shape == windows.view.shape == (0, 3, 2)
     assert windows.y.shape == (0,)
+
+
+def smooth(n_steps, n_channels, seed=0):
+    """Channels that change slowly, each around 0 with a variance of 1."""
+    rng = np.random.default_rng(seed)
+    values = np.zeros((n_steps, n_channels))
+    for step in range(1, n_steps):
+        values[step] = 0.97 * values[step - 1] + 0.25 * rng.normal(size=n_channels)
+    return values
+
+
+def said(X, width=None):
+    """The warning about how an array is folded, or ""."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_misfolded(X, fold(X, width))
+    return str(caught[0].message) if caught else ""
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("offsets", [0.0, 5.0])
+@pytest.mark.parametrize("n_channels", [2, 3, 5])
+def test_a_wrong_fold_gives_a_warning(in_order, offsets, n_channels):
+    values = smooth(2000, n_channels) + offsets * np.array([0, 3, 1, 4, 2])[:n_channels]
+    X = sliding_windows(Stream(values, ["a"] * 2000), 12).X
+    if not in_order:
+        X = X[np.random.default_rng(0).permutation(len(X))]
+    flat = X.reshape(len(X), -1)
+    assert said(X) == said(flat, 12) == ""
+    turned = np.ascontiguousarray(X.transpose(0, 2, 1))
+    assert "X.transpose(0, 2, 1)" in said(turned)
+    assert f"12 steps of {n_channels} channels" in said(flat)
+    assert "give width=12" in said(flat)
+    if in_order:  # the windows themselves show it
+        assert "give width=12" in said(flat, 6)
+        assert f"{n_channels} channels one after the other" in said(turned.reshape(len(X), -1), 12)
+
+
+STEPS = np.arange(2000)
+PLAIN = {
+    "noise": np.random.default_rng(0).normal(size=(2000, 3)),
+    "noise at different levels": np.random.default_rng(0).normal([9, 0, -9], size=(2000, 3)),
+    "one channel": smooth(2000, 1),
+    **{f"period {p}": np.sin(2 * np.pi * STEPS / p)[:, None] for p in (2.1, 3, 4, 6, 12, 24)},
+    "oscillations": np.sin(2 * np.pi * STEPS[:, None] / [3, 4, 6]),
+    "constant": np.ones((2000, 2)),
+}
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("values", PLAIN.values(), ids=PLAIN)
+def test_a_right_fold_gives_none(in_order, values):
+    X = sliding_windows(Stream(values, ["a"] * 2000), 12).X
+    if not in_order:
+        X = X[np.random.default_rng(0).permutation(len(X))]
+    flat = X.reshape(len(X), -1)
+    assert said(X) == said(flat, 12) == ""
+    if values.shape[1] == 1:
+        assert said(flat) == ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mlat import InputError
 from mlat.live.sources import Arrival, Notice, open_source
-from mlat.live.sources.replay import Pace, split_rate
+from mlat.live.sources.replay import Pace, read_recording, split_rate
 
 CHANNELS = ("ax", "ay")
 
@@ -243,3 +243,15 @@ def test_closing_ends_the_wait_for_the_next_step(recording):
         return seen
 
     assert len([e for e in asyncio.run(run()) if isinstance(e, Arrival)]) == 1
+
+
+def test_time_by_another_name_is_recognised(tmp_path):
+    path = tmp_path / "walk.csv"
+    lines = [f"{1000 + i},{i * 0.5},{i % 7},{i % 3},rest" for i in range(40)]
+    path.write_text("id,Timestamp (s),ax,az,state\n" + "\n".join(lines))
+    found = read_recording(path, ("ax", "az"))
+    assert found.time.tolist() == [i * 0.5 for i in range(40)]
+    assert found.values[:, 1].tolist() == [i % 3 for i in range(40)]
+    anew = path.read_text().replace("\n1039,19.5", "\n1039,1.5")
+    path.write_text(anew)
+    assert read_recording(path, ("ax", "az")).time is None
