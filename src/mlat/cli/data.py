@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..lab.datasets.catalog import SETS, get_set
 from ..lab.datasets.check import SetCheck, check
 from ..lab.datasets.fetch import UCI, fetch
-from .one_line import OneLineGroup
+from .one_line import OneLineCommand, OneLineGroup
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 Sets = Annotated[
-    list[str] | None, typer.Argument(metavar="[SET]...", help=f"{', '.join(SETS)}; default all.")
+    list[str] | None, typer.Argument(metavar="SET", help=f"{', '.join(SETS)}; default all.")
 ]
 Data = Annotated[
     Path | None,
@@ -31,7 +31,7 @@ Data = Annotated[
 ]
 
 
-@app.command("fetch")
+@app.command("fetch", cls=OneLineCommand)
 def fetch_command(
     sets: Sets = None,
     data: Data = None,
@@ -42,7 +42,7 @@ def fetch_command(
         typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
 
 
-@app.command("check")
+@app.command("check", cls=OneLineCommand)
 def check_command(sets: Sets = None, data: Data = None) -> None:
     """Compare every file of a copy with UCI's checksums; exit status 2 if one is not right."""
     results = [check(name, data) for name in _names(sets)]
@@ -72,7 +72,7 @@ def _names(sets: list[str] | None) -> list[str]:
 def _table(results: list[SetCheck]) -> Table:
     table = Table("set", "person")
     for column in ("ok", "missing", "different"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for result in results:
         if result.place is None:
             table.add_row(result.name, "not found", "", "", "")
