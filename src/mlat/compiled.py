@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
 NO_CACHE = (
     "compiled code cannot be kept, for neither mlat's folder nor the user's cache folder can be "
@@ -41,6 +44,30 @@ def jit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], 
         return njit(nogil=True, fastmath=fastmath)(function)
 
     return compile_later
+
+
+@contextmanager
+def say_compiling(say: Callable[[str], None]) -> Iterator[None]:
+    """Say it before and after, if something in the block has to be compiled, not just loaded."""
+    listener = _FirstCompilation(say)
+    with event.install_listener("numba:compile", listener):
+        yield
+    if listener.began is not None:
+        say(f"compiled in {time.monotonic() - listener.began:.0f} s")
+
+
+class _FirstCompilation(event.Listener):  # type: ignore[misc]
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self.began: float | None = None
+
+    def on_start(self, event: Any) -> None:
+        if self.began is None:
+            self.began = time.monotonic()
+            self._say("compiling, once; this takes up to half a minute")
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
 def _warn_once() -> None:

@@ -11,6 +11,7 @@ from imitations import BEYOND, beyond_experiments, table_below, thin
 from mlat import InputError
 from mlat.cli import app
 from mlat.cli.reproduce import QUICK_PEOPLE
+from mlat.cli.tables import aligned
 from mlat.lab.experiments.experiment import ALL, System
 from mlat.lab.experiments.journal import read_results
 from mlat.lab.experiments.systems import AUTO
@@ -53,7 +54,7 @@ def test_the_command(imitated, tmp_path):
     assert "one second: 24 jobs, 0 of them done before" in result.stderr
     assert systems_in(out, "ten-steps") == dict.fromkeys(BEYOND, 8)
     assert systems_in(out, "one-second") == dict.fromkeys(BEYOND, 4)
-    assert (out / "headline.md").read_text(encoding="utf-8") in result.stdout
+    assert aligned((out / "headline.md").read_text(encoding="utf-8")) in result.stdout
     assert report.read_text(encoding="utf-8").startswith("# Beyond the paper's tables")
     again = call("--out", out, "--runs", 2)
     assert "ten steps: 48 jobs, 48 of them done before" in again.stderr

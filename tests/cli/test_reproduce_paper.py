@@ -1,5 +1,7 @@
 """``mlat reproduce`` for the paper's tables, on small imitations of people."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -32,6 +34,15 @@ def test_the_command(imitated, tmp_path):
     assert "40 jobs, 0 of them done before" in result.output
     assert "40/40" in result.output
     assert report.read_text(encoding="utf-8").startswith("# The paper's tables, run again")
+    # The figures themselves, not only the names of the files that have them.
+    shown = [line for line in result.stdout.splitlines() if line.startswith("|")]
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    for protocol, section in summary["protocols"].items():
+        for footing in section["footings"].values():
+            for by_system in footing["accuracy"].values():
+                for figure in by_system.values():
+                    assert any(f"{figure['mean']:.1f}" in line for line in shown), protocol
+    assert len({line.count("|") for line in shown}) == 1
     again = call("--out", out, "--runs", 1, "--jobs", 1)
     assert "40 jobs, 40 of them done before" in again.output
 

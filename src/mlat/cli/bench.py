@@ -8,9 +8,10 @@ from typing import Any
 import typer
 
 from ..errors import MissingPackageError
-from .one_line import INTERRUPTED
+from .one_line import INTERRUPTED, OneLineCommand, OneLineGroup
 
 app = typer.Typer(
+    cls=OneLineGroup,
     help="Speed and memory against the peers that are installed, as ratios in one run.",
     no_args_is_help=True,
 )
@@ -61,7 +62,7 @@ def _run(name: str, context: typer.Context) -> None:
             f"the benchmark {name} lacks {lacks}; install it and try again"
         ) from None
     benchmark = typer.Typer(add_completion=False)
-    benchmark.command()(main)
+    benchmark.command(cls=OneLineCommand)(main)
     status = benchmark(context.args, prog_name=context.command_path, standalone_mode=False)
     if status == INTERRUPTED:  # typer makes a status of Ctrl-C, which would be lost here
         raise KeyboardInterrupt

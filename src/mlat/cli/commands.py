@@ -14,7 +14,7 @@ from .explain import explain_step
 from .fit import fit
 from .inspect import inspect_model
 from .live import live
-from .one_line import OneLineGroup
+from .one_line import OneLineCommand, OneLineGroup
 from .predict import predict
 from .reproduce import reproduce
 
@@ -26,15 +26,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo)
-app.command("fit")(fit)
-app.command("predict")(predict)
-app.command("evaluate")(evaluate)
-app.command("explain")(explain_step)
-app.command("inspect")(inspect_model)
-app.command("live")(live)
+app.command("demo", cls=OneLineCommand)(demo)
+app.command("fit", cls=OneLineCommand)(fit)
+app.command("predict", cls=OneLineCommand)(predict)
+app.command("evaluate", cls=OneLineCommand)(evaluate)
+app.command("explain", cls=OneLineCommand)(explain_step)
+app.command("inspect", cls=OneLineCommand)(inspect_model)
+app.command("live", cls=OneLineCommand)(live)
 app.add_typer(data.app, name="data")
-app.command("reproduce")(reproduce)
+app.command("reproduce", cls=OneLineCommand)(reproduce)
 app.add_typer(bench.app, name="bench")
 
 

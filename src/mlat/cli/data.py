@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..lab.datasets.catalog import SETS, STREAM_SETS, any_set, get_set
 from ..lab.datasets.check import SetCheck, check
 from ..lab.datasets.fetch import UCI, fetch
-from .one_line import OneLineGroup
+from .one_line import OneLineCommand, OneLineGroup
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -23,12 +23,12 @@ app = typer.Typer(
 )
 
 Sets = Annotated[
-    list[str] | None, typer.Argument(metavar="[SET]...", help=f"{', '.join(SETS)}; default all.")
+    list[str] | None, typer.Argument(metavar="SET", help=f"{', '.join(SETS)}; default all.")
 ]
 AnySets = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SET]...",
+        metavar="SET",
         help=f"{', '.join(SETS)} (the default); {', '.join(STREAM_SETS)}.",
     ),
 ]
@@ -38,7 +38,7 @@ Data = Annotated[
 ]
 
 
-@app.command("fetch")
+@app.command("fetch", cls=OneLineCommand)
 def fetch_command(
     sets: Sets = None,
     data: Data = None,
@@ -50,7 +50,7 @@ def fetch_command(
         typer.echo(f"{name}: {_fetch_with_bar(name, data, base)}")
 
 
-@app.command("check")
+@app.command("check", cls=OneLineCommand)
 def check_command(sets: AnySets = None, data: Data = None) -> None:
     """Compare every file of a copy with known checksums; exit status 2 if one is not right."""
     results = [check(name, data) for name in [any_set(name).name for name in sets or SETS]]
@@ -75,7 +75,7 @@ def _fetch_with_bar(name: str, data: Path | None, base: str) -> Path:
 def _table(results: list[SetCheck]) -> Table:
     table = Table("set", "person")
     for column in ("ok", "missing", "different"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for result in results:
         if result.place is None:
             table.add_row(result.name, "not found", "", "", "")

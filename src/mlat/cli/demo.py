@@ -121,7 +121,7 @@ def _table(outcomes: dict[str, Outcome]) -> Table:
     one_step = outcomes[SYSTEMS[0].short].found
     table = Table("distance")
     for name in ("accuracy", "balanced", *(f"{s!s}" for s in one_step.states), "learned in"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for system in (*SYSTEMS, AUTO):
         outcome = outcomes[system.short]
         found = outcome.found

@@ -166,7 +166,7 @@ def _table(found: Explanation, what: str, names: list[str], most: int) -> Table:
     digits = max(0, 2 - int(np.floor(np.log10(largest))))
     table = Table(what, title=f"Squared distance by {what}", title_justify="left")
     for text in (f"to {found.own.state}", f"to {found.other.state}", "difference"):
-        table.add_column(text, justify="right")
+        table.add_column(text, justify="right", no_wrap=True)
 
     def add(name: str, own: float, other: float, style: str | None = None) -> None:
         parts = (f"{own:.{digits}f}", f"{other:.{digits}f}", f"{other - own:+.{digits}f}")

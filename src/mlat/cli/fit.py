@@ -300,7 +300,7 @@ def _print_stream(
     )
     table = Table("state")
     for name in ("runs", "steps", "windows", "recall, held out"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     recall = {} if found is None else dict(zip(found.states, found.recall, strict=True))
     for code, state in enumerate(stream.classes):
         mine = stream.runs.code == code

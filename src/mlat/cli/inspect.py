@@ -98,7 +98,7 @@ def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> N
         soft_wrap=True,
     )
     table = Table("state")
-    table.add_column("references", justify="right")
+    table.add_column("references", justify="right", no_wrap=True)
     for state in classifier.classes_:
         table.add_row(str(state), str(int((classifier.windows_.y == state).sum())))
     screen.print(table)
@@ -142,7 +142,7 @@ def _lag_table(blocks: NDArray[np.float64]) -> Table:
     groups = np.array_split(np.arange(len(norms)), min(len(norms), MAX_LAGS))
     sizes = [float(np.sqrt((norms[group] ** 2).mean())) for group in groups]
     table = Table("lag", title="By lag: size of the block", title_justify="left")
-    table.add_column("size", justify="right")
+    table.add_column("size", justify="right", no_wrap=True)
     table.add_column("against the largest")
     for group, size in zip(groups, sizes, strict=True):
         name = str(group[0]) if len(group) == 1 else f"{group[0]}–{group[-1]}"
@@ -169,7 +169,7 @@ def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table
     if len(order) > MAX_FEATURES:
         title += f" (the {MAX_FEATURES} largest of {len(order)})"
     table = Table("feature", title=title, title_justify="left")
-    table.add_column("fraction", justify="right")
+    table.add_column("fraction", justify="right", no_wrap=True)
     table.add_column("against the largest")
     for feature in order[:MAX_FEATURES]:
         fraction = float(fractions[feature])

@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..classifier.classifier import StreamClassifier
+from ..compiled import say_compiling
 from ..live.core.session import LiveSession
 from ..live.journal.journal import Identity, Journal
 from ..live.journal.writer import JournalWriter
-from ..live.run.output import Lines, Notices
+from ..live.run.output import Lines, Notices, log_lines
 from ..live.run.runner import Runner
 from ..live.sources.source import Source
 from .one_line import INTERRUPTED
@@ -59,9 +60,13 @@ class Program:
 
     def run(self) -> int:
         """Run until the source ends or a signal comes; return the exit status."""
+        with say_compiling(self._notices.say):
+            # Before the source is opened: whoever sends steps need not wait for a compiler.
+            self._session.warm_up()
         journal = self._open_journal()
         try:
-            asyncio.run(self._run(journal))
+            with log_lines(self._notices):
+                asyncio.run(self._run(journal))
         finally:
             if journal is not None:
                 journal.close()

@@ -7,11 +7,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ..errors import MlatError
 
@@ -32,15 +32,28 @@ _REMEDIES = {
 def run_in_one_line(program: Callable[[], None]) -> None:
     """Run a program from its imports on: warnings in one line each, and no traceback for Ctrl-C."""
     try:
+        _open_closed_streams()
         with _warnings_in_one_line():
             program()
     except KeyboardInterrupt:
-        print("mlat: interrupted", file=sys.stderr)
+        _say("interrupted")
         sys.exit(INTERRUPTED)
+
+
+class OneLineCommand(TyperCommand):
+    """A command whose help says nothing of the type of a flag, which takes no value."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_types_of_flags(self, ctx)
+        super().format_help(ctx, formatter)
 
 
 class OneLineGroup(TyperGroup):
     """The commands, with every error printed as one line on stderr."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_types_of_flags(self, ctx)
+        super().format_help(ctx, formatter)
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
@@ -48,16 +61,17 @@ class OneLineGroup(TyperGroup):
             with _warnings_in_one_line():
                 status = super().main(*args, **{**extra, "standalone_mode": False})
                 sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader closed the pipe. Python flushes once more at exit; let it succeed.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # the reader has seen enough
+            _let_the_last_flush_succeed()
             status = PIPE_CLOSED
         except Exception as error:
             line = line_for(error)
+            if isinstance(error, OSError) and error.errno == errno.EBADF:
+                _let_the_last_flush_succeed()
             if line is None:
                 raise
             if line:
-                print(f"mlat: {line}", file=sys.stderr)
+                _say(line)
             status = BAD_INPUT
         if standalone_mode:
             sys.exit(status if isinstance(status, int) else 0)
@@ -67,8 +81,13 @@ class OneLineGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # here, for typer versions differ in what they make of it
-            print("mlat: interrupted", file=sys.stderr)
+            _say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _say(line: str) -> None:
+    with suppress(OSError, ValueError):  # nobody can read it: the status still tells
+        print(f"mlat: {line}", file=sys.stderr, flush=True)
 
 
 def line_for(error: Exception) -> str | None:
@@ -82,6 +101,8 @@ def line_for(error: Exception) -> str | None:
             "--width or a larger --step"
         )
     if isinstance(error, OSError):
+        if error.errno == errno.EBADF and error.filename is None:
+            return f"standard output is closed; send it to a file, or to {os.devnull}"
         where = f"{error.filename}: " if error.filename is not None else ""
         said = error.strerror or (str(error).splitlines() or [type(error).__name__])[0]
         remedy = _REMEDIES.get(error.errno or 0)
@@ -98,10 +119,36 @@ def line_for(error: Exception) -> str | None:
     return None
 
 
+def _hide_types_of_flags(command: Any, ctx: Any) -> None:
+    for option in command.get_params(ctx):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+
+
+def _open_closed_streams() -> None:
+    """Put something in the place of a standard stream that whoever started us has closed.
+
+    Else a file that is opened later would take its place, and be written to by mistake. What goes
+    to a closed standard output is an error; messages are dropped as was wished.
+    """
+    for name, mode, flags in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),  # not for writing, so that writing fails
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, flags), mode))  # noqa: SIM115
+
+
+def _let_the_last_flush_succeed() -> None:
+    """Python flushes standard output once more at exit, which would fail, too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"mlat: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        _say(f"warning: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -187,7 +187,7 @@ def _count_of(n: int, what: str) -> str:
 def _state_table(found: Confusions) -> Table:
     table = Table("state", title="By state", title_justify="left")
     for name in ("steps", "recall", "precision"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("most often taken for")
     for row, state in enumerate(found.states):
         total = int(found.n_steps[row])
@@ -212,10 +212,10 @@ def percent(fraction: float) -> str:
 def _confusion_table(found: Confusions) -> Table:
     table = Table("true ↓, predicted →", title="Confusions, in steps", title_justify="left")
     for state in found.states:
-        table.add_column(str(state), justify="right")
+        table.add_column(str(state), justify="right", no_wrap=True)
     counts = found.counts
     if found.unknown.any():
-        table.add_column("unknown", justify="right")
+        table.add_column("unknown", justify="right", no_wrap=True)
         counts = np.column_stack([counts, found.unknown])
     for state, row in zip(found.states, counts, strict=True):
         table.add_row(str(state), *(str(count) if count else "·" for count in row))

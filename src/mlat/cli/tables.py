@@ -85,7 +85,24 @@ class Run:
             typer.echo(f"wrote {path}")
         for path in written:
             if path.name == HEADLINE:
-                typer.echo("\n" + path.read_text(encoding="utf-8"))
+                typer.echo("\n" + aligned(path.read_text(encoding="utf-8")))
+
+
+def aligned(text: str) -> str:
+    """The tables of a Markdown text with columns that stand below each other."""
+    lines = text.splitlines()
+    begin = 0
+    while begin < len(lines):
+        end = begin
+        while end < len(lines) and lines[end].startswith("|"):
+            end += 1
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[begin:end]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for i, row in enumerate(rows, begin):
+            cells = zip(row, widths, strict=True)
+            lines[i] = f"| {' | '.join(cell.ljust(width) for cell, width in cells)} |"
+        begin = end + 1
+    return "\n".join(lines)
 
 
 # Reports are imported after the results are there: a long run should not fail for what only its

@@ -28,7 +28,7 @@ from ...errors import InputError
 from ..rivals.knn import MDTW
 from ..rivals.ldmlt import LDMLT
 from . import dtw_peers
-from .output import table, write_json
+from .output import bench_console, table, write_json
 
 WIDTH = 10
 # Channels and training windows: the sizes of the paper's single accelerometer and of its motion
@@ -206,7 +206,7 @@ def main(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write JSON here.")] = None,
 ) -> None:
     """Nearest neighbours under DTW: CPU seconds and ratios, against the peers that are there."""
-    console = Console()
+    console = bench_console()
     python = None if peer_python is None else str(peer_python)
     peers = tuple(dtw_peers.PEERS) if peer is None else tuple(peer)
     rows = []

@@ -28,7 +28,7 @@ from ...stream.stream import Stream
 from ...stream.windows import Windows, sliding_windows
 from ...synthetic import rotating_states
 from . import fit_worker
-from .output import table, write_json
+from .output import bench_console, table, write_json
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def show(rows: list[Fit], console: Console) -> None:
     base: dict[str, float] = {r.problem: r.seconds for r in rows if r.system == "LMNN"}
     cells = [
         (
-            r.problem,
+            r.problem.rpartition(",")[0],  # without the number of states: a line of the terminal
             r.system,
             f"{r.seconds:.2f}",
             "" if r.to_peer is None else f"{r.to_peer:.2f}",
@@ -232,7 +232,7 @@ def show(rows: list[Fit], console: Console) -> None:
         )
         for r in rows
     ]
-    headings = ("problem", "system", "CPU s", "to peer's loss", "x LMNN", "loss", "it.", "MB")
+    headings = ("problem", "system", "CPU s", "to peer", "x LMNN", "loss", "it.", "MB")
     console.print(table("Learning a metric: CPU seconds on one thread", headings, cells, left=2))
     for problem in dict.fromkeys(r.problem for r in rows):
         of = {r.system: r for r in rows if r.problem == problem}
@@ -254,7 +254,7 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Learning: CPU time, objective and memory, against metric-learn in one run."""
-    console = Console()
+    console = bench_console()
     rows = compare(peer_python, console)
     show(rows, console)
     if long:

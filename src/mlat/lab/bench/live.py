@@ -28,7 +28,7 @@ from ...live.search.many import Many
 from ...metric.estimators import MLAT
 from ...stream.stream import Stream
 from ...synthetic import rotating_states
-from .output import table, write_json
+from .output import bench_console, table, write_json
 
 N_STATES = 5
 PER_STATE = 501  # windows; 2,505 references in all
@@ -393,7 +393,7 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Live: a step against scikit-learn and against longer windows, and many streams at once."""
-    console = Console()
+    console = bench_console()
     figures: dict[str, object] = {}
     with threadpool_limits(1):
         if soak_steps:

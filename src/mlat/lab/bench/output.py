@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from ...disk import atomic_write
+
+WIDTH = 100  # columns where no terminal says how many it has; every table fits in so many
+
+
+def bench_console() -> Console:
+    """Where the tables go."""
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_known else WIDTH)
 
 
 def table(

@@ -28,7 +28,7 @@ from ...live.core.model import LiveModel
 from ...live.core.steps import Steps
 from ...metric.estimators import MLAT
 from ...synthetic import rotating_states
-from .output import table, write_json
+from .output import bench_console, table, write_json
 
 STORES = {
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -184,18 +184,22 @@ def _cpu(spark: Any) -> Any:
 
 def show(rows: list[Query], console: Console, title: str) -> None:
     headings = (
-        *("state store", "search", "keys", "rows/key", "s/batch", "rows/s", "alone"),
-        *("python ms", "jvm ms", "state B", "held B", "written B"),
+        *("store", "keys", "rows", "s", "rows/s", "alone", "python ms", "jvm ms"),
+        *("state B", "held B", "written B"),
     )
-    cells = [
-        (
-            *(r.store, r.search, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate:,.0f}"),
-            *(f"{r.pushed:,.0f}", f"{r.python:.2f}", f"{r.jvm:.2f}", f"{r.state:,}"),
-            *(f"{r.held:,.0f}", f"{r.written:,.0f}"),
+    for search in dict.fromkeys(r.search for r in rows):
+        cells = [
+            (
+                *(r.store, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate:,.0f}"),
+                *(f"{r.pushed:,.0f}", f"{r.python:.2f}", f"{r.jvm:.2f}", f"{r.state:,}"),
+                *(f"{r.held:,.0f}", f"{r.written:,.0f}"),
+            )
+            for r in rows
+            if r.search == search
+        ]
+        console.print(
+            table(f"{title}, {search} search; rows of a key, s of a batch", headings, cells)
         )
-        for r in rows
-    ]
-    console.print(table(title, headings, cells, left=2))
 
 
 def main(
@@ -211,7 +215,7 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Many keyed streams on Spark in local mode."""
-    console = Console(width=max(Console().width, 110))  # eleven columns, or none can be read
+    console = bench_console()
     for one in store or []:
         if one not in STORES:
             raise InputError(f"no state store {one!r}; there are {', '.join(STORES)}")

@@ -265,7 +265,32 @@ def paper_report(
         yield from comparison_pictures(figures)
         yield from learned_pictures(experiment)
 
-    return Report(results, figures, draw, lambda links: _text(results, figures, links))
+    return Report(
+        results,
+        figures,
+        draw,
+        lambda links: _text(results, figures, links),
+        headline_lines(figures),
+    )
+
+
+def headline_lines(figures: PaperFigures) -> list[str]:
+    """The accuracies alone, a row for each system: what a terminal has room for."""
+    lines = []
+    for protocol, section in figures.protocols.items():
+        for name, footing in section.footings.items():
+            sets = footing.accuracy
+            best = {one: max(round(f.mean, 1) for f in by.values()) for one, by in sets.items()}
+            rows = [
+                [
+                    system_title(system),
+                    *(mean_cell(by[system], best[one]) for one, by in sets.items()),
+                ]
+                for system, _ in footing.trained
+            ]
+            lines += [f"Accuracy in per cent, `{protocol}`, {FOOTINGS[name]}:", ""]
+            lines += table(["", *map(set_title, sets)], rows)
+    return lines
 
 
 def comparison_pictures(figures: PaperFigures) -> Iterator[Picture]:

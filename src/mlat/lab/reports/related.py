@@ -16,6 +16,7 @@ from .paper_tables import (
     TABLE_2,
     PaperFigures,
     comparison_pictures,
+    headline_lines,
     in_short_lines,
     people_counts,
     protocol_lines,
@@ -55,6 +56,7 @@ def related_report(
         {name: asdict(part) for name, part in ((TABLE_2, table_2), (ON_ALL, everyone)) if part},
         draw,
         lambda links: _text(results, table_2, everyone, links),
+        [line for part in (table_2, everyone) if part for line in headline_lines(part)],
     )
 
 

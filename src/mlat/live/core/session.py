@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
 from .model import LiveModel
 from .state import LiveState
-from .steps import Prediction
+from .steps import Prediction, Steps
 
 RECENT = 256  # predictions that `recent` keeps
 
@@ -63,6 +65,18 @@ class LiveSession:
         predictions = self.model.advance(self.state, self.model.check(chunk, seq, time))
         self._recent.extend(predictions)
         return predictions
+
+    def warm_up(self) -> None:
+        """Load or compile what a step needs, on a state that is thrown away."""
+        clf, options = self.model.clf, self.model.options
+        first = int(clf.windows_.start[0])
+        rows = np.append(np.arange(clf.width_), clf.width_ - 1) + first
+        values = clf.windows_.values[rows].astype(np.float64)
+        apart = 1 / options.rate if options.rate else (options.max_gap or 1.0)
+        number = np.arange(len(rows))
+        state = self.model.start()
+        for part in Steps(values, number, (apart * number).astype(np.float64)).pieces(clf.width_):
+            self.model.advance(state, part)
 
     def flush(self) -> list[Prediction]:
         """Release the steps that wait for an earlier one, as at the end of a stream."""

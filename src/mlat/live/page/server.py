@@ -100,6 +100,7 @@ async def serve(
         Routes(hub, clf, teach, max_clients).app(local=is_loopback(host), token=token, port=port),
         lifespan="off",
         http="h11",
+        log_config=None,  # its messages go where the program's own go
         log_level="error",
         access_log=False,  # it would hold tokens
         server_header=False,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
 import os
 import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from ..core.steps import Prediction
@@ -149,3 +150,33 @@ class Notices:
             return False
         self._free_at[kind] = free_at + self._every
         return True
+
+
+@contextmanager
+def log_lines(notices: Notices) -> Iterator[None]:
+    """Print what libraries log, such as a connection that broke off, as a line without traceback.
+
+    A program that has set up logging of its own keeps it.
+    """
+    root = logging.getLogger()
+    if root.handlers:
+        yield
+        return
+    handler = _LogHandler(notices)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _LogHandler(logging.Handler):
+    def __init__(self, notices: Notices) -> None:
+        super().__init__(logging.WARNING)
+        self._notices = notices
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = (record.getMessage().strip().splitlines() or ["no reason given"])[0]
+        error = record.exc_info[1] if record.exc_info else None
+        why = f" ({type(error).__name__}: {error})" if error is not None else ""
+        self._notices.notice(record.name, f"{record.name}: {said}{why}")

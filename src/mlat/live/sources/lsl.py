@@ -89,7 +89,7 @@ class LslSource:
                 if inlet is None:
                     return
                 self._tries.connected()
-                yield Notice("connected", f"{self.name}, {inlet.about}")
+                yield self._notice("connected", f"connected, {inlet.about}")
                 if inlet.note:
                     yield self._notice("note", inlet.note)
                 since = clock()
@@ -123,7 +123,7 @@ class LslSource:
                 return None
             found = resolver.results()
         if not found:
-            raise UnfitError(f"no outlet with this {self._property} within {RESOLVE:g} s")
+            raise UnfitError(f"still waiting for an outlet with this {self._property}")
         inlet = Inlet(self._pylsl, found[0], self._channels)
         for call in (inlet.describe, inlet.subscribe, inlet.set_clock):
             await self._in_thread(call)

@@ -299,10 +299,10 @@ class MqttSource:
 
     def _greeting(self, session_present: bool) -> str:
         if not self._address.client or session_present or not self._resumed:
-            return self.name
+            return f"{self.name}: connected and subscribed"
         return (
-            f"{self.name}, which had not kept the session of {self._address.client!r}: "
-            "what was published meanwhile is lost"
+            f"{self.name}: connected to a broker which had not kept the session of "
+            f"{self._address.client!r}: what was published meanwhile is lost"
         )
 
     def _receive(self, message: Any) -> None:
