@@ -176,6 +176,7 @@ MODEL = record(
         "channels": listed(TEXT, 1, different=True),
         "classes": either(listed(whole(), 2, different=True), listed(NAME, 2, different=True)),
         "unknown_rate": number(0, np.nextafter(1, 0)),
+        "usual_step": optional(number(SMALLEST)),
         "selection": optional(_SELECTION),
         "experts": listed(_EXPERT, 1, 1),
     }
@@ -208,6 +209,7 @@ def to_bytes(classifier: StreamClassifier) -> bytes:
         "channels": list(classifier.channels_),
         "classes": classifier.classes_.tolist(),
         "unknown_rate": float(classifier.unknown_rate),
+        "usual_step": classifier.usual_step_,
         "selection": None if classifier.selection_ is None else asdict(classifier.selection_),
         "experts": [expert],
     }
@@ -292,7 +294,7 @@ def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], A
     if isinstance(expert.get("confidence"), dict):
         expert["confidence"] = {"farthest": None, **expert["confidence"]}
     renamed = {f"0.{name}": array for name, array in arrays.items()}
-    return new | {"version": VERSION, "experts": [expert]}, renamed
+    return new | {"version": VERSION, "usual_step": None, "experts": [expert]}, renamed
 
 
 def _checksum(arrays: Arrays) -> str:
@@ -513,6 +515,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         expert["n_neighbors"],
         _rebuild_selection(header["selection"]),
     )
+    classifier.usual_step_ = header["usual_step"]
     told = expert["confidence"]
     classifier.confidence_ = Confidence(
         Calibration(told["beta"], told["typical"]),
