@@ -33,6 +33,7 @@ def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
     header, arrays, _ = unseal(model.read_bytes(), "no model")
     tensors = {name.removeprefix("0."): np.ascontiguousarray(a) for name, a in arrays.items()}
     header |= header.pop("experts")[0] | {"version": 2}
+    header.pop("usual_step")  # it did not know of time
     change(header, tensors)
     digest = hashlib.sha256()
     for name in sorted(tensors):

@@ -108,6 +108,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     confidence_ : Confidence
         From distances to probabilities and to the unknown state; the state filter.
     channels_ : tuple of str
+    usual_step_ : float or None
+        The median time between steps of the training stream, in seconds where its time is; None
+        where it has no time.
 
     Examples
     --------
@@ -226,6 +229,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
+        self.usual_step_ = stream.usual_step
         return self
 
     def _set_fitted(

@@ -144,6 +144,7 @@ MODEL = record(
         "channels": listed(TEXT, 1, different=True),
         "classes": either(listed(whole(), 2, different=True), listed(NAME, 2, different=True)),
         "unknown_rate": number(0, np.nextafter(1, 0)),
+        "usual_step": optional(number(SMALLEST)),
         "width": SIZE,
         "step": SIZE,
         "n_neighbors": SIZE,
@@ -280,7 +281,8 @@ def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], A
     }
     of_metric = ("taps", "components", "blocks")
     renamed = {f"0.{name}" if name in of_metric else name: a for name, a in arrays.items()}
-    return new | {"version": VERSION, "experts": [expert], "committee": None}, renamed
+    new |= {"version": VERSION, "usual_step": None, "experts": [expert], "committee": None}
+    return new, renamed
 
 
 def _checksum(arrays: Arrays) -> str:
@@ -453,6 +455,7 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "channels": list(classifier.channels_),
         "classes": classifier.classes_.tolist(),
         "unknown_rate": float(classifier.unknown_rate),
+        "usual_step": classifier.usual_step_,
         "width": int(windows.width),
         "step": int(classifier.step),
         "n_neighbors": int(classifier.n_neighbors_),
@@ -571,6 +574,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         tuple(header["channels"]),
         header["n_neighbors"],
     )
+    classifier.usual_step_ = header["usual_step"]
     told = header["confidence"]
     classifier.confidence_ = Confidence(
         Calibration(told["beta"], told["typical"], told["soft"]),

@@ -36,6 +36,10 @@ def _kind(what: str, test: Callable[[Any], bool]) -> Kind:
     return check
 
 
+def ANYTHING(value: Any, where: str) -> None:  # noqa: N802
+    """Any value at all; for what is checked elsewhere."""
+
+
 def whole(low: int = -LARGEST, high: int = LARGEST) -> Kind:
     """A whole number from ``low`` to ``high``."""
     return _kind(

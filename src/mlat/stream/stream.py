@@ -252,6 +252,17 @@ class Stream:
             notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         )
 
+    @cached_property
+    def usual_step(self) -> float | None:
+        """The median time between steps inside recordings; in seconds where time is datetimes.
+
+        None without time, and where no recording has two steps.
+        """
+        if self.time is None:
+            return None
+        inside = ~_changes(self.recordings, len(self))[1:]
+        return _median(_in_seconds(np.diff(self.time))[inside])
+
     @property
     def n_channels(self) -> int:
         return int(self.values.shape[1])
@@ -341,10 +352,15 @@ def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tu
             step,
         )
     if max_gap is None:
-        max_gap = GAP_FACTOR * float(np.median(elapsed[inside])) if inside.any() else np.inf
+        usual = _median(elapsed[inside])
+        max_gap = np.inf if usual is None else GAP_FACTOR * usual
     gap_before = np.zeros(len(time), dtype=bool)
     gap_before[1:] = elapsed > max_gap
     return gap_before, max_gap
+
+
+def _median(elapsed: Floats) -> float | None:
+    return float(np.median(elapsed)) if len(elapsed) else None
 
 
 def _in_seconds(elapsed: NDArray[Any]) -> Floats:

@@ -1,16 +1,18 @@
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_models import STREAM, fitted, names, sizes, two_channels
+from live_models import ENERGY, STREAM, fitted, names, sizes, two_channels
 from live_oracles import (
     assert_as_batch,
     comparable,
     push_all,
     recordings,
 )
-from mlat import InputError, Stream
+from mlat import InputError, Stream, StreamClassifier
 
 EXACT = {"search": "exact", "far": None}
 
@@ -42,6 +44,87 @@ def test_a_jump_in_time_is_a_gap(sizes, ticks, options):
     stream = Stream(values, time=time, max_gap=most)
     assert_as_batch(clf, push_all(live, values, sizes, time=time), stream)
     assert live.counters["gaps"] == len(stream.segments) - 1
+
+
+@functools.cache
+def timed(step=0.01):
+    """A classifier that was learned from steps at this distance in time, with gaps between."""
+    ticks = np.full(len(ENERGY), step)
+    ticks[::50] = 7.0
+    stream = Stream(ENERGY.values, ENERGY.states, time=np.cumsum(ticks))
+    return StreamClassifier(4, metric="euclidean").fit(stream)
+
+
+gaps_at = st.sets(st.integers(1, 119), max_size=8)
+
+
+@given(sizes, gaps_at, st.floats(0.012, 50.0), st.sampled_from([1.0, 0.8, 1.4]), st.booleans())
+def test_a_replay_of_a_recording_with_gaps_is_as_predict(sizes, places, gap, pace, filtered):
+    """No rate is given: the usual step is that of the model."""
+    clf = timed()
+    assert clf.usual_step_ == pytest.approx(0.01)
+    ticks = np.full(120, 0.01 * pace)
+    ticks[list(places)] += gap
+    stream = Stream(np.random.default_rng(1).normal(size=(120, 2)), time=5 + np.cumsum(ticks))
+    live = clf.live(**EXACT, filtered=filtered)
+    told = push_all(live, stream.values, sizes, time=stream.time)
+    if pace == 1.0:  # the same steps are gaps by the model's usual step and by the recording's own
+        assert live.counters["gaps"] == len(stream.segments) - 1
+        assert_as_batch(clf, told, stream, filtered=filtered)
+    assert comparable(told) == comparable(
+        clf.live(**EXACT, filtered=filtered).push(stream.values, time=stream.time)
+    )
+    assert live.warnings == []
+
+
+@pytest.mark.parametrize("step", [0.001, 0.0049, 0.02, 0.3, 10.0])
+@given(sizes, gaps_at)
+def test_a_stream_at_another_rate_than_the_models_is_said_once(step, sizes, places):
+    clf = timed()
+    ticks = np.full(120, step)
+    ticks[list(places)] += 20 * step
+    stream = Stream(np.random.default_rng(1).normal(size=(120, 2)), time=np.cumsum(ticks))
+    live = clf.live(**EXACT)
+    told = push_all(live, stream.values, sizes, time=stream.time)
+    (warning,) = live.warnings
+    assert f"{step:g} s apart, those that the model was learned from were 0.01 s" in warning
+    assert ("it looks like milliseconds" in warning) == (step == 10.0)
+    assert live.counters["wrong_unit"] == (step == 10.0)
+    # After the first steps its own rate counts, as in predict: the same from the next window on.
+    expected = clf.predict(stream).tolist()
+    whole = 21 + 4
+    assert [p.state for p in told][whole:] == expected[whole:]
+    assert comparable(told) == comparable(clf.live(**EXACT).push(stream.values, time=stream.time))
+    # A rate or a longest step that is given is used, and the warning is still given.
+    for options in ({"rate": 1 / step}, {"max_gap": 1.5 * step}):
+        live = clf.live(**EXACT, **options)
+        told = push_all(live, stream.values, sizes, time=stream.time)
+        assert_as_batch(clf, told, stream)
+        assert len(live.warnings) == 1
+
+
+def test_a_session_is_restored_between_its_first_steps():
+    clf = timed()
+    time = np.cumsum(np.full(60, 0.03))
+    values = np.random.default_rng(1).normal(size=(60, 2))
+    expected = clf.live(**EXACT).push(values, time=time)
+    live = clf.live(**EXACT)
+    told = []
+    for i in range(60):
+        told += live.push(values[i], time=time[i])
+        again = clf.live(**EXACT)
+        again.restore(live.snapshot())
+        live = again
+    assert comparable(told) == comparable(expected)
+    assert len(live.warnings) == 1
+
+
+def test_a_model_without_time_knows_no_gaps_in_time():
+    assert two_channels("plain").usual_step_ is None
+    live = two_channels("plain").live(**EXACT)
+    live.push(np.zeros((30, 2)), time=np.arange(30) ** 2)
+    assert live.counters["gaps"] == 0
+    assert live.warnings == []
 
 
 def test_a_clock_that_is_set_back_is_a_gap():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import json
 import math
 import os
 import subprocess
@@ -256,6 +257,121 @@ def test_the_end_of_an_older_segment_is_no_torn_end(tmp_path):
     older.write_bytes(older.read_bytes()[:-1])
     with pytest.raises(InputError, match=rf"{older.name} is damaged at byte"):
         payloads_in(tmp_path)
+
+
+def cut_off(segment):
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+
+def add_to(segment):
+    segment.write_bytes(segment.read_bytes() + b"\0")
+
+
+def empty(segment):
+    segment.write_bytes(b"")
+
+
+def damage_head(segment):
+    content = bytearray(segment.read_bytes())
+    content[30] ^= 1
+    segment.write_bytes(content)
+
+
+def lose_last_record(segment):
+    content = segment.read_bytes()
+    *_, before, _ = [found.stop for found in decode_frames(content, "", last=True)]
+    segment.write_bytes(content[:before])
+
+
+def take_from_another_journal(segment):
+    other = segment.parent / "other"
+    filled(other, 6, segment_size=900)
+    segment.write_bytes((other / segment.name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (Path.unlink, r"lacks the records 2 to 3, which come before .*; put the missing segment"),
+        (cut_off, "is damaged at byte"),
+        (add_to, "is damaged at byte"),
+        (empty, "is damaged at byte 0"),
+        (damage_head, "is damaged at byte 0"),
+        (lose_last_record, "lacks the records 3 to 3"),
+        (take_from_another_journal, "is of another journal"),
+    ],
+)
+def test_older_segments_are_checked_though_no_record_of_them_is_needed(tmp_path, damage, message):
+    """As where a snapshot covers them: opening alone says what is wrong."""
+    filled(tmp_path, 6, segment_size=900)
+    names = [f"steps-{first:016d}.journal" for first in (0, 2, 4)]
+    assert sorted(path.name for path in tmp_path.glob("*.journal")) == names
+    Journal(tmp_path, WALK).close()
+    damage(tmp_path / names[1])
+    with pytest.raises(InputError, match=message):
+        Journal(tmp_path, WALK)
+
+
+def test_long_records_and_heads_are_found_at_the_ends(tmp_path):
+    identity = Identity("model-1", tuple(f"channel {i}" for i in range(20_000)), {})
+    for _ in range(3):
+        with Journal(tmp_path, identity, segment_size=1) as journal:
+            journal.append(Batch([Arrival(Steps(np.ones((40_000, 3))))]))
+    with Journal(tmp_path, identity) as journal:
+        assert len(journal.segments()) == journal.end == 3
+
+
+HEAD_CHANGES = [
+    ("format", "other"),
+    ("version", "1"),
+    ("version", None),
+    ("journal", 3),
+    ("model", ["model-1"]),
+    ("channels", "xy"),
+    ("channels", [1, 2]),
+    ("options", []),
+    ("options", {"hold": "long"}),
+    ("options", {"hold": [5]}),
+    ("more", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), HEAD_CHANGES)
+def test_a_head_with_a_wrong_field_and_a_right_checksum_is_refused(tmp_path, name, value):
+    filled(tmp_path, 1)
+    (segment,) = tmp_path.glob("*.journal")
+    content = segment.read_bytes()
+    head = decode_frame(content)
+    fields = json.loads(head.payload)
+    for change in ({name: value}, None):
+        changed = {k: v for k, v in fields.items() if k != name} | (change or {})
+        if changed == fields:
+            continue
+        payload = json.dumps(changed).encode()
+        segment.write_bytes(encode_frame(head.kind, 0, payload) + content[head.stop :])
+        with pytest.raises(InputError) as caught:
+            Journal(tmp_path, WALK)
+        assert "\n" not in str(caught.value)
+    for payload in (b"", b"{", b"[]", b"null", b"[" * 100_000):
+        segment.write_bytes(encode_frame(head.kind, 0, payload) + content[head.stop :])
+        with pytest.raises(InputError):
+            Journal(tmp_path, WALK)
+
+
+def test_a_record_that_is_none_with_a_right_checksum_is_refused_with_its_place(tmp_path):
+    filled(tmp_path, 2)
+    (segment,) = tmp_path.glob("*.journal")
+    content = segment.read_bytes()
+    for payload in (b"\1", b"\1\xff\0\0\0", b"\2\2\0\0\0{}", b"\7\0\0\0\0", b"\4\0\0\0\0"):
+        segment.write_bytes(content + encode_frame(BATCH, 2, payload))
+        with (
+            Journal(tmp_path, WALK) as journal,
+            pytest.raises(InputError, match=rf"{segment.name}, record 2: "),
+        ):
+            list(journal.batches())
+    segment.write_bytes(content + encode_frame(3, 2, b""))
+    with pytest.raises(InputError, match="has record 2 of kind 3 where 2 should be"):
+        Journal(tmp_path, WALK)
 
 
 def test_a_record_in_a_wrong_place_is_refused(tmp_path):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import base64
+import struct
 
+import pytest
+
+from mlat.errors import InputError
+from mlat.live.journal.records import SNAPSHOT, encode_frame
 from mlat.live.journal.snapshots import Snapshot, Snapshots, read_snapshot
 
 # Version 1 as it was first written: what people have on their disks must always open.
@@ -38,3 +43,19 @@ def test_what_a_crash_left_of_a_snapshot_is_removed(tmp_path):
     (tmp_path / ".0123456789ab.snapshot").write_bytes(b"half")
     snapshots.tidy()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_snapshot_with_a_wrong_head_and_a_right_checksum_counts_as_damaged(tmp_path):
+    path = tmp_path / "a.snapshot"
+    heads = [b"", b"{", b"[]", b'{"version": 1}', b'{"position": ""}', b"[" * 100_000]
+    heads += [b'{"version": "1", "position": ""}', b'{"version": 1, "position": 3}']
+    for head in heads:
+        path.write_bytes(encode_frame(SNAPSHOT, 1, struct.pack("<I", len(head)) + head))
+        assert read_snapshot(path) is None
+    for payload in (b"", b"\1", b"\xff\xff\xff\xff{}"):
+        path.write_bytes(encode_frame(SNAPSHOT, 1, payload))
+        assert read_snapshot(path) is None
+    later = b'{"version": 2}'
+    path.write_bytes(encode_frame(SNAPSHOT, 1, struct.pack("<I", len(later)) + later))
+    with pytest.raises(InputError, match="version 2, this mlat knows up to 1; upgrade"):
+        read_snapshot(path)

@@ -98,7 +98,7 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
     kept = [one for _, one in contents.predictions]
     values = contents.values.copy()
     values[[one["why"].startswith("dead channel") for one in kept]] = np.nan
-    recordings = np.cumsum(_gaps(contents))
+    recordings = np.cumsum(_gaps(contents, classifier.usual_step_))
     expected = classifier.predict(
         Stream(values, recordings=recordings, channels=classifier.channels_),
         filtered=contents.head["options"]["filtered"],
@@ -178,15 +178,25 @@ def _why_not_predict(contents: JournalContents) -> str:
     return ""
 
 
-def _gaps(contents: JournalContents) -> Bools:
+def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
     """True at each step that does not follow the one before it."""
     options = contents.head["options"]
-    longest = options["max_gap"] or (1.5 / options["rate"] if options["rate"] else math.inf)
+    times = [one["time"] for _, one in contents.predictions]
+    longest = np.full(len(times), math.inf)
+    if options["max_gap"] or options["rate"]:
+        longest[:] = options["max_gap"] or 1.5 / options["rate"]
+    elif usual_step is not None:
+        longest[:] = 1.5 * usual_step
+        # Where the first 21 steps are further apart or nearer, their own distance counts then.
+        first = [time for time in times if time is not None][:21]
+        own = float(np.median(np.diff(first))) if len(first) == 21 else usual_step
+        if not 1 / 1.5 <= own / usual_step <= 1.5 and own > 0:
+            longest[21:] = 1.5 * own
     gaps: list[bool] = []
     seq = time = None
-    for _, one in contents.predictions:
+    for most, (_, one) in zip(longest.tolist(), contents.predictions, strict=True):
         jumped = seq is not None and one["seq"] is not None and one["seq"] - seq > 1
-        paused = time is not None and one["time"] is not None and one["time"] - time > longest
+        paused = time is not None and one["time"] is not None and one["time"] - time > most
         gaps.append(jumped or paused)
         seq, time = one["seq"], one["time"]
     return np.array(gaps, dtype=bool)

@@ -80,15 +80,19 @@ def read_journal(folder: Path) -> JournalContents:
                 contents.unfinished = len(content) - offset
                 break
             kind, number, payload, stop = record
-            if offset == 0:
-                _head(contents, segment, kind, number, payload, next_record)
-                next_record = number
-            elif kind != 2 or number != next_record:
-                raise BrokenError(f"{segment}: record {number} where {next_record} should be")
-            else:
-                _batch(contents, number, payload)
-                contents.n_records += 1
-                next_record = number + 1
+            try:
+                if offset == 0:
+                    _head(contents, segment, kind, number, payload, next_record)
+                    next_record = number
+                elif kind != 2 or number != next_record:
+                    raise BrokenError(f"{segment}: record {number} where {next_record} should be")
+                else:
+                    _batch(contents, number, payload)
+                    contents.n_records += 1
+                    next_record = number + 1
+            except (ValueError, LookupError, TypeError, struct.error) as error:
+                what = f"record {number} is not as described ({error!r})"
+                raise BrokenError(f"{segment}: {what}") from None
             offset = stop
     return contents
 

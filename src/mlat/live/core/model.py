@@ -23,7 +23,14 @@ from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
 from .missing import Held, Settled, pieces, settle
 from .options import LiveOptions
-from .order import Order, arrange, check_order, check_unit, find_gaps, release
+from .order import (
+    Order,
+    arrange,
+    check_order,
+    find_gaps,
+    longest_step,
+    release,
+)
 from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes
 from .steps import Counters, Prediction, Steps, as_steps
 
@@ -197,11 +204,11 @@ class LiveModel:
         """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps):
             return []
-        warning = check_unit(state.times, steps, self.options)
-        if warning is not None:
-            state.counters["wrong_unit"] += 1
-            state.warnings.append(warning)
-        gap = find_gaps(state.order, steps, self.options)
+        longest, unexpected = longest_step(state.times, steps, self.options, self.clf.usual_step_)
+        if unexpected is not None:
+            state.counters["wrong_unit"] += unexpected.wrong_unit
+            state.warnings.append(unexpected.warning)
+        gap = find_gaps(state.order, steps, longest)
         settled = settle(state.held, steps.values, gap, self.options, state.counters)
         if not len(settled.values):
             return []

@@ -29,10 +29,10 @@ class LiveOptions:
     order_by : "none", "seq" or "time", default="none"
         What gives the order of the steps; with ``"none"`` it is that of their arrival.
     max_gap : float, optional
-        Seconds between steps beyond which a new window begins; default 1.5 steps of ``rate``. With
-        neither, time shows no gaps.
+        Seconds between steps beyond which a new window begins; default 1.5 steps of ``rate``.
     rate : float, optional
-        Steps per second.
+        Steps per second; default that of the stream the model was learned from. If that had no
+        time, time shows no gaps.
     dead : "auto" or "off", default="auto"
         Whether the state is unknown while a channel is constant far longer than in training.
     far : float or None, default=3.0

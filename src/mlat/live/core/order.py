@@ -8,14 +8,17 @@ number, and by time where a gap is known, it does not wait.
 
 from __future__ import annotations
 
+import statistics
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from ...checks import Bools, Floats
 from ...errors import InputError
-from .options import LiveOptions
+from .options import GAP_FACTOR, LiveOptions
 from .steps import Counters, Steps
 
 # Ranges of numbers given up that are kept, to distinguish a late step from a repeated one.
@@ -118,44 +121,115 @@ def release(order: Order, options: LiveOptions, n_channels: int) -> Steps:
     return _stack(released, n_channels)
 
 
-def find_gaps(order: Order, steps: Steps, options: LiveOptions) -> Bools:
-    """Which of the released steps (t,) follow a gap."""
+def find_gaps(order: Order, steps: Steps, longest: float | Floats) -> Bools:
+    """Which of the released steps (t,) follow a gap.
+
+    ``longest`` is the time between steps beyond which there is a gap, for all of them or for each
+    (t,); infinite where time shows none.
+    """
     gap = np.zeros(len(steps), bool)
     if not len(steps):
         return gap
     if steps.seq is not None:
         before = steps.seq[0] - 1 if order.last_seq is None else order.last_seq
         gap |= np.diff(steps.seq, prepend=before) != 1
-    if steps.time is not None and options.gap_seconds is not None:
+    if steps.time is not None and np.isfinite(longest).all():
         since = steps.time[0] if order.last_time is None else order.last_time
         elapsed = np.diff(steps.time, prepend=since)
         # A clock that was set back is a gap, too; two steps at the same time are not.
-        gap |= (elapsed > options.gap_seconds) | (elapsed < 0)
+        gap |= (elapsed > longest) | (elapsed < 0)
     order.last_seq = None if steps.seq is None else int(steps.seq[-1])
     order.last_time = None if steps.time is None else float(steps.time[-1])
     return gap
 
 
-def check_unit(times: list[float], steps: Steps, options: LiveOptions) -> str | None:
-    """A warning, once, if the first steps show that time is not in seconds as ``rate`` is.
+def longest_step(
+    times: list[float], steps: Steps, options: LiveOptions, usual_step: float | None
+) -> tuple[float | Floats, Unexpected | None]:
+    """The time between steps beyond which there is a gap, for all of the steps or for each (t,).
 
-    ``times`` holds the times of the first steps seen so far, and is extended.
+    Without a rate it follows from the usual step of the model. Where the stream's own usual step,
+    known after its first steps, is another, it follows from that from then on, as in ``predict``.
+
+    Parameters
+    ----------
+    times : list of float
+        The times of the first steps seen so far; it is extended.
+    steps : Steps
+    options : LiveOptions
+    usual_step : float or None
+        That of the model, in seconds.
+
+    Returns
+    -------
+    longest : float or array of shape (t,)
+        Infinite where time shows no gaps.
+    unexpected : Unexpected or None
+        What is to be said, once, of a stream whose steps are not as far apart as they should be.
     """
-    if options.rate is None or steps.time is None or len(times) > N_DIFFERENCES:
+    longest = np.inf if options.gap_seconds is None else options.gap_seconds
+    if steps.time is None or (options.rate is None and usual_step is None):
+        return longest, None
+    unexpected = None
+    n_first = min(max(N_DIFFERENCES + 1 - len(times), 0), len(steps))
+    if n_first:
+        times += steps.time[:n_first].tolist()
+        unexpected = _unexpected(times, options.rate, usual_step)
+    if options.gap_seconds is not None or usual_step is None:
+        return longest, unexpected
+    own = _own_step(times)
+    if own is None or _similar(own, usual_step):
+        return GAP_FACTOR * usual_step, unexpected
+    each = np.full(len(steps), GAP_FACTOR * own)
+    each[:n_first] = GAP_FACTOR * usual_step
+    return each, unexpected
+
+
+class Unexpected(NamedTuple):
+    """A warning about the times of a stream, and whether they are in another unit."""
+
+    warning: str
+    wrong_unit: bool
+
+
+def _unexpected(
+    times: list[float], rate: float | None, usual_step: float | None
+) -> Unexpected | None:
+    own = _own_step(times)
+    expected = usual_step if rate is None else 1 / rate
+    if own is None or expected is None:
         return None
-    times += steps.time[: N_DIFFERENCES + 1 - len(times)].tolist()
+    off = own / expected
+    wrong_unit = not 1 / OFF <= off <= OFF
+    likely = [name for factor, name in UNITS.items() if 1 / OFF <= off / factor <= OFF]
+    guess = f"; it looks like {likely[0]}" if wrong_unit and likely else ""
+    if rate is not None and wrong_unit:
+        return Unexpected(
+            f"the first steps are {own:g} apart in time, at {rate:g} a second that would be "
+            f"{expected:g} s{guess}: give time in seconds, or the right rate",
+            wrong_unit,
+        )
+    if usual_step is None or _similar(own, usual_step):
+        return None
+    return Unexpected(
+        f"the first steps are {own:g} s apart, those that the model was learned from were "
+        f"{usual_step:g} s apart{guess}: its windows span another time; give steps at the model's "
+        "rate, or fit a model at this one",
+        wrong_unit,
+    )
+
+
+def _own_step(times: list[float]) -> float | None:
+    """The median time between the first steps of a stream; None before there are enough."""
     if len(times) <= N_DIFFERENCES:
         return None
-    usual = float(np.median(np.diff(times)))
-    ratio = usual * options.rate
-    if 1 / OFF <= ratio <= OFF or usual <= 0:
-        return None
-    likely = [name for factor, name in UNITS.items() if 1 / OFF <= ratio / factor <= OFF]
-    guess = f"; it looks like {likely[0]}" if likely else ""
-    return (
-        f"the first steps are {usual:g} apart in time, at {options.rate:g} a second that would be "
-        f"{1 / options.rate:g} s{guess}: give time in seconds, or the right rate"
-    )
+    own = statistics.median(b - a for a, b in pairwise(times))
+    return own if own > 0 else None
+
+
+def _similar(own: float, usual_step: float) -> bool:
+    """Whether steps that follow each other at one of them would not be gaps at the other."""
+    return own <= GAP_FACTOR * usual_step and usual_step <= GAP_FACTOR * own
 
 
 def _in_order(order: Order, steps: Steps, options: LiveOptions) -> bool:

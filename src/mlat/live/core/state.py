@@ -255,6 +255,8 @@ def fingerprint_of(clf: StreamClassifier) -> str:
         else maps,
         "reach": int(lift.reach),
     }
+    if clf.usual_step_ is not None:  # else the hash is that of a model which knows of no time
+        described["usual_step"] = clf.usual_step_
     digest = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16)
     arrays: list[Any] = [
         *[features.channels.mean, features.channels.scale],

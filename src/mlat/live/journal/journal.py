@@ -2,7 +2,8 @@
 
 A segment is a file named by its first record. It begins with a head that says which session it
 belongs to. Segments are only ever appended to. Opening the journal cuts off a record that a crash
-left unfinished at the end of the last segment.
+left unfinished at the end of the last segment, and checks that the older ones are there, begin with
+their head and end with their last record. What is in between is checked when it is read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,19 @@ from typing import Any, Self
 
 from ...disk import FolderLock, disk_errors, flush_folder, flush_to_disk
 from ...errors import InputError
+from ...sealed.fields import (
+    ANYTHING,
+    FLAG,
+    MEASURED,
+    NOTHING,
+    TEXT,
+    either,
+    listed,
+    mapped,
+    one_of,
+    record,
+    whole,
+)
 from ..core.options import LiveOptions
 from ..core.session import LiveSession
 from .records import (
@@ -29,14 +43,27 @@ from .records import (
     decode_batch,
     decode_frame,
     decode_frames,
+    decode_json,
     encode_batch,
     encode_frame,
+    last_frame,
 )
 
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
 REMEDY = "what the journal holds is kept; start again with the same folder to go on from there"
 _FORMAT, _VERSION = "mlat live journal", 1
+_HEAD = record(
+    {
+        "format": one_of(_FORMAT),
+        "version": whole(1),
+        "journal": TEXT,
+        "model": TEXT,
+        "channels": listed(TEXT),
+        "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
+    }
+)
+_ENDS = 1 << 16  # bytes of an older segment that are read at its ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +102,10 @@ class Identity:
         # yet, and had its default; a value may have another name today.
         known = LiveOptions().as_dict()
         options = {name: value for name, value in fields["options"].items() if name in known}
-        before = LiveOptions(**options).as_dict()
+        try:
+            before = LiveOptions(**options).as_dict()
+        except InputError as error:
+            raise InputError(f"{folder} was begun with options that are none: {error}") from None
         for name, value in self.options.items():
             if before[name] != value:
                 raise InputError(
@@ -203,14 +233,14 @@ class Journal:
                 )
             with disk_errors(segment, REMEDY):
                 content = segment.read_bytes()
-            self._check_head(segment, decode_frame(content))
-            for record in decode_frames(content, str(segment), last=False):
-                if record.kind != BATCH:
-                    continue
-                _check_number(segment, record, expected)
+            for found in self._records(segment, content, last=False):
                 expected += 1
-                if record.number >= first:
-                    yield decode_batch(record.payload)
+                if found.number < first:
+                    continue
+                try:
+                    yield decode_batch(found.payload)
+                except InputError as error:
+                    raise InputError(f"{segment}, record {found.number}: {error}") from None
 
     def segments(self) -> list[Path]:
         """Return the files, oldest first."""
@@ -236,28 +266,75 @@ class Journal:
             unfinished.unlink()
         if segments:
             self._continue(segments[-1])
+            for segment, following in pairwise(segments):
+                self._check_ends(segment, following)
         else:
             self.end = 0
             self._begin_segment()
 
     def _continue(self, segment: Path) -> None:
         content = segment.read_bytes()
-        head = self._check_head(segment, decode_frame(content))
-        self.name = json.loads(head.payload)["journal"]
-        self.end, stop = head.number, head.stop
-        for record in decode_frames(content, str(segment), last=True):
-            stop = record.stop
-            if record.kind == BATCH:
-                _check_number(segment, record, self.end)
-                self.end += 1
+        fields, stop = self._check_head(segment, decode_frame(content))
+        self.name = fields["journal"]
+        self.end = begun = _first(segment)
+        for found in self._records(segment, content, last=True):
+            stop, self.end = found.stop, found.number + 1
         self._file = os.open(segment, os.O_RDWR | os.O_APPEND)
         if stop < len(content):
             self.cut += len(content) - stop
             os.ftruncate(self._file, stop)
-        self._size, self._begun = stop, head.number
+        self._size, self._begun = stop, begun
         # The last process may have ended before it flushed a record that now counts.
         os.fsync(self._file)
         flush_folder(self.folder)
+
+    def _records(self, segment: Path, content: bytes, *, last: bool) -> Iterator[Frame]:
+        """Yield the records of a segment, without its head."""
+        self._check_head(segment, decode_frame(content))
+        for expected, found in enumerate(
+            decode_frames(content, str(segment), last=last), _first(segment) - 1
+        ):
+            if expected < _first(segment):
+                continue  # the head
+            if found.kind != BATCH or found.number != expected:
+                kind = "" if found.kind == BATCH else f" of kind {found.kind}"
+                raise InputError(
+                    f"{segment} has record {found.number}{kind} where {expected} should be; put "
+                    "back a copy of the file"
+                )
+            yield found
+
+    def _check_ends(self, segment: Path, following: Path) -> None:
+        """Check that an older segment begins and ends with the records that it should.
+
+        All of it is read only when it is needed: at a GB a second or less, a restart would have to
+        wait for that.
+        """
+        size = segment.stat().st_size
+        with segment.open("rb") as file:
+            head = end = None
+            n = _ENDS
+            while head is None or end is None:
+                n = min(n, size)
+                head = decode_frame(file.read(n))
+                file.seek(-n, os.SEEK_END)
+                end = last_frame(file.read(n))
+                file.seek(0)
+                if n == size:
+                    break
+                n *= 4  # records can be long
+        fields, _ = self._check_head(segment, head)
+        if fields["journal"] != self.name:
+            raise InputError(f"{segment} is of another journal; put back a copy of the file")
+        if end is None:
+            list(self._records(segment, segment.read_bytes(), last=False))  # says at which byte
+        if end is None or end.kind != BATCH:
+            raise InputError(f"{segment} holds no record; put back a copy of the file")
+        if end.number + 1 != _first(following):
+            raise InputError(
+                f"{self.folder} lacks the records {end.number + 1} to {_first(following) - 1}, "
+                f"which come before {following.name}; put the missing segment back"
+            )
 
     def _begin_segment(self) -> None:
         path = self.folder / f"steps-{self.end:016d}.journal"
@@ -273,17 +350,20 @@ class Journal:
             left = left[os.write(self._file, left) :]
         self._size += len(content)
 
-    def _check_head(self, segment: Path, head: Frame | None) -> Frame:
-        fields = json.loads(head.payload) if head is not None and head.kind == HEAD else {}
-        if head is None or fields.get("format") != _FORMAT:
-            raise InputError(f"{segment} is damaged at byte 0; put back a copy of the file")
-        if fields["version"] > _VERSION:
+    def _check_head(self, segment: Path, head: Frame | None) -> tuple[dict[str, Any], int]:
+        """Return the fields of the head of a segment, and where it stops."""
+        damaged = f"{segment} is damaged at byte 0"
+        if head is None or head.kind != HEAD or head.number != _first(segment):
+            raise InputError(f"{damaged}: no head is there; put back a copy of the file")
+        fields: dict[str, Any] = decode_json(head.payload, mapped(TEXT, ANYTHING), damaged)
+        version = fields.get("version")
+        if isinstance(version, int) and version > _VERSION:
             raise InputError(
-                f"{segment} has version {fields['version']}, this mlat knows up to {_VERSION}; "
-                "upgrade mlat"
+                f"{segment} has version {version}, this mlat knows up to {_VERSION}; upgrade mlat"
             )
+        _HEAD(fields, damaged)
         self.identity.check(fields, self.folder)
-        return head
+        return fields, head.stop
 
 
 def _has_head(segment: Path) -> bool:
@@ -298,11 +378,3 @@ def _first(segment: Path) -> int:
         raise InputError(
             f"{segment} is not a segment of the journal; move it out of the folder"
         ) from None
-
-
-def _check_number(segment: Path, record: Frame, expected: int) -> None:
-    if record.number != expected:
-        raise InputError(
-            f"{segment} has record {record.number} where {expected} should be; put back a copy "
-            "of the file"
-        )

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from ...sealed.fields import SIZE, TEXT, Kind, either, listed, record, whole
 from ..core.steps import Prediction, Steps
 from ..sources.source import Arrival
 
@@ -150,6 +151,32 @@ def _good_frame_after(content: bytes, offset: int) -> int | None:
     return None
 
 
+def last_frame(content: bytes) -> Frame | None:
+    """Return the frame that ends where the content ends; None if there is none."""
+    candidate = content.rfind(_MARK)
+    while candidate >= 0:
+        found = decode_frame(content, candidate)
+        if found is not None:
+            return found if found.stop == len(content) else None
+        candidate = content.rfind(_MARK, 0, candidate)
+    return None
+
+
+def decode_json(text: bytes, kind: Kind, where: str) -> Any:
+    """Return the JSON in some bytes, which must be of a kind.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is no JSON") from None
+    kind(value, where)
+    return value
+
+
 # Batches: entries one after the other, each a kind, a length and a body.
 
 _STEPS, _LESSON, _FLUSHED, _PREDICTIONS = 1, 2, 3, 4
@@ -157,6 +184,9 @@ _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
+_STATE = either(TEXT, whole())
+_LESSON_FIELDS = record({"state": _STATE, "n": SIZE})
+_TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -172,20 +202,18 @@ def decode_batch(payload: bytes) -> Batch:
     Raises
     ------
     InputError
-        If a later version of mlat wrote it.
+        If it is none, or a later version of mlat wrote it.
     """
     inputs: list[Input] = []
     predictions: list[Prediction] = []
-    offset = 0
-    while offset < len(payload):
-        kind, length = _ENTRY_HEAD.unpack_from(payload, offset)
-        offset += _ENTRY_HEAD.size
-        body = payload[offset : offset + length]
-        offset += length
+    entries = _Reader(payload)
+    while entries.left:
+        kind, length = entries.unpack(_ENTRY_HEAD)
+        body = entries.bytes(length)
         if kind == _STEPS:
             inputs.append(_decode_arrival(body))
         elif kind == _LESSON:
-            inputs.append(Lesson(**json.loads(body)))
+            inputs.append(Lesson(**decode_json(body, _LESSON_FIELDS, "what was taught")))
         elif kind == _FLUSHED:
             inputs.append(Flushed())
         elif kind == _PREDICTIONS:
@@ -220,12 +248,17 @@ def _encode_arrival(arrival: Arrival) -> bytes:
 
 
 def _decode_arrival(body: bytes) -> Arrival:
-    has, n_steps, n_channels, length = _STEPS_HEAD.unpack_from(body)
-    columns = _Columns(body, _STEPS_HEAD.size + length)
-    position = body[_STEPS_HEAD.size : _STEPS_HEAD.size + length].decode()
-    values = columns.take("<f8", n_steps * n_channels).reshape(n_steps, n_channels)
-    seq = columns.take("<i8", n_steps) if has & _HAS_SEQ else None
-    time = columns.take("<f8", n_steps) if has & _HAS_TIME else None
+    reader = _Reader(body)
+    has, n_steps, n_channels, length = reader.unpack(_STEPS_HEAD)
+    try:
+        position = reader.bytes(length).decode()
+    except UnicodeDecodeError:
+        raise InputError("a position is no text") from None
+    values = reader.column("<f8", n_steps * n_channels).reshape(-1, max(n_channels, 1))
+    seq = reader.column("<i8", n_steps) if has & _HAS_SEQ else None
+    time = reader.column("<f8", n_steps) if has & _HAS_TIME else None
+    if len(values) != n_steps or reader.left:
+        raise InputError("steps have another length than their entry")
     return Arrival(Steps(values, seq, time), position)
 
 
@@ -255,16 +288,25 @@ def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
 
 
 def decode_predictions(body: bytes) -> list[Prediction]:
-    """Return the predictions that :func:`encode_predictions` encoded."""
-    n, length = _PREDICTIONS_HEAD.unpack_from(body)
-    columns = _Columns(body, _PREDICTIONS_HEAD.size + length)
-    table = json.loads(body[_PREDICTIONS_HEAD.size : _PREDICTIONS_HEAD.size + length])
+    """Return the predictions that :func:`encode_predictions` encoded.
+
+    Raises
+    ------
+    InputError
+    """
+    reader = _Reader(body)
+    n, length = reader.unpack(_PREDICTIONS_HEAD)
+    table = decode_json(reader.bytes(length), _TABLES, "the states of predictions")
     step, state, why, has, proba, distance, seq, time, n_rows, n_probabilities = (
-        columns.take(kind, n).tolist()
+        reader.column(kind, n).tolist()
         for kind in ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
     )
-    rows = _split(columns.take("<i8", sum(n_rows)).tolist(), n_rows)
-    probabilities = _split(columns.take("<f8", sum(n_probabilities)).tolist(), n_probabilities)
+    rows = _split(reader.column("<i8", sum(n_rows)).tolist(), n_rows)
+    probabilities = _split(reader.column("<f8", sum(n_probabilities)).tolist(), n_probabilities)
+    if reader.left:
+        raise InputError("predictions have another length than their entry")
+    if n and (max(state) >= len(table["states"]) or max(why) >= len(table["why"])):
+        raise InputError("a prediction is of no state in its entry")
     return [
         Prediction(
             step=step[i],
@@ -298,14 +340,26 @@ def _split(flat: list[Any], lengths: Iterable[int]) -> list[list[Any]]:
     return parts
 
 
-class _Columns:
-    """Reads arrays that lie one after the other."""
+class _Reader:
+    """Reads what lies one after the other in some bytes, and nothing beyond them."""
 
-    def __init__(self, body: bytes, offset: int) -> None:
-        self._body, self._offset = body, offset
+    def __init__(self, content: bytes) -> None:
+        self._content, self._offset = content, 0
 
-    def take(self, kind: str, n: int) -> NDArray[Any]:
-        column = np.frombuffer(self._body, dtype=kind, count=n, offset=self._offset)
-        self._offset += column.nbytes
+    @property
+    def left(self) -> int:
+        return len(self._content) - self._offset
+
+    def bytes(self, n: int) -> bytes:
+        if n > self.left:
+            raise InputError(f"an entry has {self.left} bytes where {n} should be")
+        self._offset += n
+        return self._content[self._offset - n : self._offset]
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        return form.unpack(self.bytes(form.size))
+
+    def column(self, kind: str, n: int) -> NDArray[Any]:
+        column = np.frombuffer(self.bytes(n * np.dtype(kind).itemsize), dtype=kind)
         # A copy in native byte order, so that it is writable and does not keep the body alive.
         return column.astype(column.dtype.newbyteorder("="))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,10 +56,12 @@ def recover(journal: Journal, snapshots: Snapshots, session: LiveSession) -> Rec
                 f"{journal.folder} ends at record {journal.end}, but a snapshot was taken after "
                 f"record {snapshot.record}: records are lost; put back a copy of the segments"
             )
-        session.restore(snapshot.session)
+        with _said_of(f"{journal.folder}, the snapshot after record {snapshot.record - 1}"):
+            session.restore(snapshot.session)
         first, position = snapshot.record, snapshot.position
     for number, batch in enumerate(journal.batches(first), first):
-        predictions = [p for one in batch.inputs for p in _replay(session, one)]
+        with _said_of(f"{journal.folder}, record {number}"):
+            predictions = [p for one in batch.inputs for p in _replay(session, one)]
         if not _agree(predictions, batch.predictions):
             raise InputError(
                 f"{journal.folder}, record {number}: {_difference(predictions, batch.predictions)}"
@@ -68,6 +71,15 @@ def recover(journal: Journal, snapshots: Snapshots, session: LiveSession) -> Rec
         position = batch.position or position
         n_steps += batch.n_steps
     return Recovered(position, None if snapshot is None else first, n_steps)
+
+
+@contextmanager
+def _said_of(where: str) -> Iterator[None]:
+    """Say where it was that something was refused."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _replay(session: LiveSession, one: Input) -> list[Prediction]:

@@ -10,14 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...checks import is_whole
 from ...disk import atomic_write, disk_errors
 from ...errors import InputError
+from ...sealed.fields import ANYTHING, TEXT, mapped, one_of, record
 from .journal import REMEDY
-from .records import SNAPSHOT, decode_frame, encode_frame
+from .records import SNAPSHOT, decode_frame, decode_json, encode_frame
 
 VERSION = 1
 KEPT = 3
 PATTERN = "state-*.snapshot"
+_HEAD = record({"version": one_of(VERSION), "position": TEXT})
 _LENGTH = struct.Struct("<I")
 
 
@@ -83,13 +86,22 @@ def read_snapshot(path: Path) -> Snapshot | None:
     found = decode_frame(content)
     if found is None or found.kind != SNAPSHOT or found.stop != len(content):
         return None
+    if len(found.payload) < _LENGTH.size:
+        return None
     (length,) = _LENGTH.unpack_from(found.payload)
-    head = json.loads(found.payload[_LENGTH.size : _LENGTH.size + length])
-    if head["version"] > VERSION:
+    stop = _LENGTH.size + length
+    try:
+        head = decode_json(found.payload[_LENGTH.size : stop], mapped(TEXT, ANYTHING), "its head")
+        version = head.get("version")
+        if not is_whole(version) or version <= VERSION:
+            _HEAD(head, "its head")
+    except InputError:
+        return None
+    if version > VERSION:
         raise InputError(
-            f"{path} has version {head['version']}, this mlat knows up to {VERSION}; upgrade mlat"
+            f"{path} has version {version}, this mlat knows up to {VERSION}; upgrade mlat"
         )
-    return Snapshot(found.number, head["position"], found.payload[_LENGTH.size + length :])
+    return Snapshot(found.number, head["position"], found.payload[stop:])
 
 
 def _encode(snapshot: Snapshot) -> bytes:
