@@ -169,6 +169,12 @@ class Stream:
         """The same steps with other values (T, d), which miss what these values miss."""
         return self._of_checked(**{**self.__dict__, "values": values})
 
+    def without(self, values: Bools) -> Stream:
+        """The same steps, of which the values where the mask (T, d) is True are missing."""
+        stream = self[:]
+        stream.values = np.where(values, np.nan, self.values)
+        return stream
+
     @classmethod
     def join(cls, streams: Iterable[Stream]) -> Stream:
         """Streams one after the other, each the start of a new recording.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "mlat.LiveState"
 VERSION = 1
 WHYS = ("filling", "missing", "gap")
+NEWER = ("extreme",)  # counters that older snapshots do not have; not written while they are 0
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
 Arrays = dict[str, NDArray[Any]]
@@ -129,7 +130,7 @@ class LiveState:
             "format": FORMAT,
             "version": VERSION,
             **self.made_by.as_dict(),
-            "counters": dict(self.counters),
+            "counters": {n: c for n, c in self.counters.items() if c or n not in NEWER},
             "warnings": self.warnings,
             "length": self.segment.length,
             "lift_count": self.segment.lift.count,
@@ -346,7 +347,8 @@ def _rebuild(
     codes = arrays["taught_codes"]
     if len(codes) and not 0 <= codes.min() <= codes.max() < len(arrays["belief"]):
         raise InputError("the snapshot is damaged: a taught window is of no state")
-    if header["why"] not in WHYS or set(header["counters"]) != set(COUNTED):
+    counts = dict.fromkeys(NEWER, 0) | header["counters"]
+    if header["why"] not in WHYS or set(counts) != set(COUNTED):
         raise InputError("the snapshot is damaged: fields are missing")
     order = Order(
         [
@@ -380,7 +382,7 @@ def _rebuild(
         Belief(arrays["belief"], bool(header["fresh"])),
         model.taught_references(names, codes, arrays["taught"]),
         arrays["times"].tolist(),
-        Counters({name: int(header["counters"][name]) for name in COUNTED}),
+        Counters({name: int(counts[name]) for name in COUNTED}),
         [str(text) for text in header["warnings"]],
         incremental,
     )
