@@ -1,13 +1,17 @@
-"""Matrix products with a fixed order of summation: a row's result does not depend on other rows.
+"""Arithmetic whose last digit depends on neither company nor unit.
 
 In a matrix product by BLAS the rounding of a row depends on how many rows there are. Here every
 entry is summed in one fixed order, with every product and every sum rounded. So the result is the
 same bit by bit for any cut of the rows into chunks and any number of threads.
+
+Squares of numbers beyond 1e154 overflow, those of numbers below 1e-162 vanish. Divided by a power
+of two first, which changes no digit, numbers of any unit give the same result.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import fft as _fft
 
 from .checks import Floats
@@ -17,6 +21,16 @@ LANES = 8  # columns are padded to a multiple of this, the widest vector of a pr
 # Above this ratio of width * taps to the length of the result, the Fourier transform is faster
 # than sums (measured with 27 channels: 21 µs by sums against 55 at 7, 113 against 45 at 17).
 LONG = 15
+
+
+def exponent_of(values: ArrayLike) -> int:
+    """The least e with all finite values below ``2**e`` in magnitude; 0 where all are 0."""
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+
+
+def power_above(size: float) -> float:
+    """The power of two above a size, as far as there is one with an inverse; 1 for 0."""
+    return float(np.ldexp(1.0, min(max(exponent_of(size), -1022), 1022)))
 
 
 class Product:

@@ -338,7 +338,8 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         """The state at each step, shape (T,): that of the window which ends there.
 
         ``unknown_`` where there is no complete window: before the first of a recording, after a
-        gap and after a missing value. With an ``unknown_rate`` above 0 also where the window is
+        gap and after a missing value. A value too extreme to be compared counts as missing, with a
+        warning. With an ``unknown_rate`` above 0 also where the window is
         far from every reference.
 
         Parameters
@@ -487,7 +488,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         else:
             stream = Stream(stream)
         check_channels(stream, self.channels_)
-        return stream
+        return self.features_.without_extremes(stream)
 
 
 def _as_labelled(stream: Stream | ArrayLike, states: ArrayLike | None, **more: Any) -> Stream:

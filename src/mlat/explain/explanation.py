@@ -197,7 +197,7 @@ def check_step(clf: StreamClassifier, stream: Stream, step: int) -> int:
     if not -len(stream) <= step < len(stream):
         raise InputError(f"there is no step {step}: the stream has {len(stream)}, counted from 0")
     step = int(step) % len(stream)
-    segments = stream.segments
+    segments = clf.features_.without_extremes(stream).segments
     full = segments.stop - segments.start >= clf.width_
     first, stop = segments.start[full] + clf.width_ - 1, segments.stop[full]
     if ((first <= step) & (step < stop)).any():

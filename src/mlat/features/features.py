@@ -7,6 +7,8 @@ learns scaling and whitening from them, and :class:`Features` is the causal map 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Bools, Floats, Ints, ShortRepr
-from ..fixed_order import Product
+from ..fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
 from .lifts import Lift
@@ -22,6 +24,15 @@ from .whitening import whitening
 
 # A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
 CONSTANT = 1e-10
+# A column that varies by a smaller fraction of its size is constant up to rounding.
+STILL = 1e-12
+# A value more deviations than this from the mean says nothing but that something is wrong, and
+# distances to it would overflow: it counts as missing.
+EXTREME = 1e100
+# Columns that keep their own scale keep it up to these powers of two: squares of squares of such
+# values neither overflow nor vanish.
+ORDINARY = 100
+LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,19 +44,60 @@ class Scaling(ShortRepr):
 
     @classmethod
     def of(cls, steps: Floats, least: float = 0.0) -> Scaling:
-        """To mean 0 and variance 1 over the steps (n, d); up to ``least`` a column is constant."""
-        mean = steps.mean(axis=0)
-        deviation = steps.std(axis=0)
-        # A constant column is centred only. Its deviation is a rounding error.
-        constant = deviation <= np.maximum(1e-12 * np.abs(steps).max(axis=0), least)
-        return cls(mean, np.where(constant, 1.0, deviation))
+        """To mean 0 and variance 1 over the steps (n, d); up to ``least`` a column is constant.
+
+        The steps are of any finite size.
+        """
+        largest = np.abs(steps).max(axis=0)
+        # Each column in units of its own power of two: no sum overflows or vanishes.
+        exponent = np.frexp(largest)[1]
+        small = np.ldexp(steps, -exponent)
+        mean = np.ldexp(small.mean(axis=0), exponent)
+        deviation = np.ldexp(small.std(axis=0), exponent)
+        # A constant column is centred only. Its deviation is a rounding error, and so is all that
+        # is left of it: at most 1, whatever its size.
+        rounding = STILL * largest
+        constant = deviation <= np.maximum(rounding, least)
+        return cls(mean, np.where(constant, np.maximum(rounding, 1.0), deviation))
 
     @classmethod
     def none(cls, n_columns: int) -> Scaling:
         return cls(np.zeros(n_columns), np.ones(n_columns))
 
+    @classmethod
+    def own(cls, steps: NDArray[np.floating]) -> Scaling:
+        """None for steps (n, d) of an ordinary size; else one power of two for all columns."""
+        exponent = exponent_of(steps)
+        n_columns = steps.shape[1]
+        if abs(exponent) <= ORDINARY:
+            return cls.none(n_columns)
+        return cls(np.zeros(n_columns), np.full(n_columns, power_above(np.abs(steps).max())))
+
     def __call__(self, X: NDArray[np.floating]) -> Floats:
+        if self._half:  # the same digits, where a difference would overflow
+            return (X / 2 - self.mean / 2) / (self.scale / 2)
         return (X - self.mean) / self.scale
+
+    @cached_property
+    def _half(self) -> bool:
+        return exponent_of([self.mean, self.scale]) > 1000
+
+    @cached_property
+    def limits(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of each column that is not extreme."""
+        with np.errstate(over="ignore"):
+            reach = EXTREME * self.scale
+            low, high = self.mean - reach, self.mean + reach
+        return np.maximum(low, -LARGEST), np.minimum(high, LARGEST)
+
+    def extremes(self, X: NDArray[np.floating]) -> Bools | None:
+        """Which finite values (n, d) are extreme; None where none is."""
+        low, high = self.limits
+        inside: Bools = (low <= X) & (high >= X)
+        if inside.all():
+            return None
+        extreme: Bools = ~inside & np.isfinite(X)
+        return extreme if extreme.any() else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +123,30 @@ class Features(ShortRepr):
     @property
     def n_features(self) -> int:
         return len(self.lifted.mean)
+
+    def without_extremes(self, stream: Stream) -> Stream:
+        """The stream, in which extreme values are missing.
+
+        Warns
+        -----
+        UserWarning
+            If there are any.
+        """
+        extreme = self.channels.extremes(stream.values)
+        if extreme is None:
+            return stream
+        warnings.warn(self.describe(extreme, stream.values, stream.channels), stacklevel=4)
+        return stream.without(extreme)
+
+    def describe(self, extreme: Bools, values: NDArray[np.floating], names: Sequence[str]) -> str:
+        """What to say of extreme values (n, d)."""
+        step, channel = np.argwhere(extreme)[0]
+        return (
+            f"channel {names[channel]!r} is {values[step, channel]:g}, where "
+            f"{self.channels.mean[channel]:g} is the mean that was learned and "
+            f"{self.channels.scale[channel]:g} the deviation; values more than {EXTREME:g} "
+            "deviations away count as missing; check the sensor and its unit"
+        )
 
     def plain(self, stream: Stream) -> Floats:
         """The lifted and scaled channels, shape (T, d'); NaN where a value is missing."""
@@ -165,11 +241,8 @@ class Lifted(ShortRepr):
 def lift_runs(stream: Stream, lift: Lift, *, scale: bool = True) -> Lifted:
     """Scale the channels of a labelled stream, and lift its runs."""
     steps = stream.labelled & ~stream.missing
-    channels = (
-        Scaling.of(stream.values[steps].astype(np.float64))
-        if scale
-        else Scaling.none(stream.n_channels)
-    )
+    learned = stream.values[steps].astype(np.float64)
+    channels = Scaling.of(learned) if scale else Scaling.own(learned)
     values = np.full((len(stream), lift.n_features(stream.n_channels)), np.nan)
     codes = np.full(len(stream), -1, np.int64)
     for start, stop, code in stream.runs:

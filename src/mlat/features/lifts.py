@@ -30,6 +30,9 @@ from ..stream.stream import Stream
 FLOOR = 1e-3
 STEP_FLOOR = 1e-2  # for single steps: their magnitude passes through 0 with every swing
 ROUNDING = 1e-15  # relative error of the running sums, per step that they sum
+# A value or difference larger than this takes the digits of all others with it when it leaves a
+# running sum, which is then computed again.
+SPIKE = 1e6
 
 # The running statistics, in the order of :func:`running_statistics`.
 _MEAN, _MAGNITUDE, _DEVIATION, _DIFFERENCES, _DIFFERENCE = range(5)
@@ -287,8 +290,10 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
             sums[1, j] += new * new
             sums[2, j] += abs(new)
             sums[3, j] += step * step
+            spike = False
             if n >= reach:
                 old = ring[(n - reach) % size, j]
+                spike = abs(old) > SPIKE
                 sums[0, j] -= old
                 sums[1, j] -= old * old
                 sums[2, j] -= abs(old)
@@ -296,7 +301,10 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
                     # The value before the one that leaves is the one about to be overwritten.
                     gone = old - ring[place, j]
                     sums[3, j] -= gone * gone
+                    spike = spike or abs(gone) > SPIKE
             ring[place, j] = new
+            if spike:
+                _sum_again(ring, sums, n, j)
             mean = sums[0, j] / steps
             stats[t, 0, j] = mean
             stats[t, 1, j] = max(sums[2, j] / steps, 0.0)
@@ -307,6 +315,20 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
             stats[t, 2, j] = 0.0 if still else np.sqrt(variance)
             stats[t, 3, j] = np.sqrt(max(sums[3, j] / steps, 0.0))
             stats[t, 4, j] = step
+
+
+@jit()
+def _sum_again(ring, sums, n, j):  # type: ignore[no-untyped-def]
+    """Compute the sums of channel j again from the last steps, of which the newest is step n."""
+    size = len(ring)
+    sums[:, j] = 0.0
+    for i in range(n - size + 2, n + 1):
+        value = ring[i % size, j]
+        step = value - ring[(i - 1) % size, j]
+        sums[0, j] += value
+        sums[1, j] += value * value
+        sums[2, j] += abs(value)
+        sums[3, j] += step * step
 
 
 @jit()

@@ -1,6 +1,7 @@
 """Phase II as scikit-learn transformers over windows: ``MLAT`` and ``LMNN``.
 
-The estimators only check their input, select target neighbours and call a solver. Solvers are pure
+The estimators only check their input, bring it to a common unit, select target neighbours and call
+a solver. Solvers are pure
 functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`,
 :mod:`~mlat.metric.admm` and :mod:`~mlat.metric.lmnn`.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from .. import progress
 from ..checks import SMALLEST, Floats, Ints, check_real, check_whole
 from ..errors import InputError
-from ..fixed_order import Convolution, Linear
+from ..fixed_order import Convolution, Linear, exponent_of
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
 from ..stream.windows import (
@@ -39,12 +40,15 @@ from .filter import solve_filter
 from .lmnn import solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution
 from .targets import Gap, select_targets, when_of
+from .unit import Unit
 
 Embedding = Callable[[Floats], Floats]
 
 # More targets make a better metric where there are many windows. Where there are few, some of ten
 # targets would be far away, and pulling them together removes what separates the states.
 FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
+# Below this power of two numbers lose digits that matter beside the largest of an array.
+SMALLEST_EXPONENT = -960
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
@@ -66,6 +70,9 @@ class MarginMetric(
     init: str | ArrayLike
     random_state: Any
     verbose: int
+
+    _exponent: int = 0  # of the unit of the problem that was solved
+    _scale: float | None
 
     def fit(
         self,
@@ -119,8 +126,10 @@ class MarginMetric(
         if (start is None or run is None) and self.target_gap != 0:
             _warn_if_shuffled(codes)
         start, run = when_of(codes, start, run)
+        unit = Unit.of(windows.min(axis=(0, 1)), windows.max(axis=(0, 1)))
+        windows = unit(windows)
         targets = select_targets(
-            flat,
+            windows.reshape(flat.shape),
             codes,
             self.n_targets_for(codes),
             gap=self.target_gap,
@@ -133,13 +142,14 @@ class MarginMetric(
             windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
         )
         with threadpool_limits(_threads(problem)):
-            self.fit_problem(problem)
+            self.fit_problem(problem, unit.exponent)
         return self
 
-    def fit_problem(self, problem: MarginProblem) -> None:
-        """Learn the metric of a problem, wherever its windows are."""
+    def fit_problem(self, problem: MarginProblem, exponent: int) -> None:
+        """Learn the metric of a problem in the unit ``2**exponent``, wherever its windows are."""
         self.width_, self.n_channels_ = problem.width, problem.n_channels
-        self.scale_ = problem.scale
+        self._exponent = exponent
+        self._scale = cast(float | None, self._own_unit(problem.scale, 2))
         self.initial_loss_ = problem.initial_loss
         solution = self._solve(problem)
         self.loss_, self.history_ = solution.loss, solution.history
@@ -191,8 +201,44 @@ class MarginMetric(
 
         return listen
 
+    @property
+    def scale_(self) -> float:
+        return float(self._representable(self._scale, "scale_"))
+
+    @scale_.setter
+    def scale_(self, scale: float) -> None:
+        self._scale = scale
+
+    def _own_unit(self, learned: ArrayLike, power: int) -> Floats | None:
+        """What was learned in the unit of a problem, in that of the windows as they were given.
+
+        None where no number can hold it. ``power`` is 1 for maps of windows, 2 for quadratic forms.
+        """
+        own: Floats = np.ldexp(learned, -power * self._exponent)
+        is_held = np.isfinite(own).all() and exponent_of(own) > SMALLEST_EXPONENT
+        return own if is_held or not np.any(learned) else None
+
+    def _representable(self, own: Any, name: str) -> Any:
+        """What :meth:`_own_unit` gave, or an InputError where it gave nothing."""
+        if own is not None:
+            return own
+        size = f"{np.ldexp(1.0, self._exponent):.0e}"
+        raise InputError(
+            f"no number can hold {name} in the unit of the windows, which differ by about {size}; "
+            f"divide them by {size} first"
+        )
+
+    def _linear(self, learned: Floats) -> Floats:
+        """A map of windows that was learned, in their own unit."""
+        return cast(Floats, self._representable(self._own_unit(learned, 1), "components_"))
+
+    def _gram(self, components: Floats) -> Floats:
+        """``LᵀL`` for an L in the unit of the windows."""
+        L = np.ldexp(components, self._exponent)
+        return cast(Floats, self._representable(self._own_unit(L.T @ L, 2), "metric_"))
+
     def _start(self, shape: tuple[int | None, ...]) -> Floats | None:
-        """The given start, or None for the scaled identity."""
+        """The given start in the unit of the problem, or None for the scaled identity."""
         if isinstance(self.init, str):
             return None
         start = np.asarray(self.init, dtype=np.float64)
@@ -205,7 +251,7 @@ class MarginMetric(
             )
         if not np.isfinite(start).all():
             raise InputError("init holds NaN or infinity")
-        return start
+        return np.ldexp(start, self._exponent)
 
     def check_parameters(self) -> None:
         """Raise an InputError if a parameter is not valid."""
@@ -287,7 +333,8 @@ class MLAT(MarginMetric):
     loss_, initial_loss_ : float
         The large-margin loss at the result and at the scaled identity, per window.
     history_ : list of dict
-        What each iteration recorded.
+        What each iteration recorded. Gradients and residuals are those of windows divided by the
+        power of two above their largest range, so that they mean the same in any unit.
     n_iter_ : int
     converged_ : bool
     message_ : str
@@ -295,6 +342,10 @@ class MLAT(MarginMetric):
     width_, n_channels_ : int
     scale_ : float
         The s of the start ``M0 = s·I``.
+
+    ``metric_``, ``blocks_`` and ``scale_`` go with the inverse square of the windows' unit. For
+    windows of 1e-160 or 1e160 no number can hold them, and reading them is an InputError;
+    ``transform`` works all the same.
 
     Examples
     --------
@@ -307,6 +358,7 @@ class MLAT(MarginMetric):
     """
 
     _components: Floats | None = None  # L of "admm"; the L of "filter" follows from the taps
+    _blocks: Floats | None
 
     def __init__(
         self,
@@ -374,7 +426,8 @@ class MLAT(MarginMetric):
                 init=self._start((None, problem.width * problem.n_channels)),
                 listener=self._listener(),
             )
-            self._components, self.blocks_ = admm.L, admm.blocks
+            self._components = self._linear(admm.L)
+            self._blocks = self._own_unit(admm.blocks, 2)
             return admm
         filtered = solve_filter(
             problem,
@@ -386,8 +439,9 @@ class MLAT(MarginMetric):
             random_state=check_random_state(self.random_state),
             listener=self._listener(),
         )
-        self._components, self.taps_ = None, filtered.taps
-        self.blocks_ = toeplitz.autocorrelation(filtered.taps, problem.width)
+        self._components, self.taps_ = None, self._linear(filtered.taps)
+        blocks = toeplitz.autocorrelation(filtered.taps, problem.width)
+        self._blocks = self._own_unit(blocks, 2)
         return filtered
 
     def embedding(self) -> Embedding:
@@ -396,8 +450,18 @@ class MLAT(MarginMetric):
         return Convolution(self.taps_, self.width_)
 
     @property
+    def blocks_(self) -> Floats:
+        if not hasattr(self, "_blocks"):
+            raise AttributeError("blocks_ exists after fit")
+        return cast(Floats, self._representable(self._blocks, "blocks_"))
+
+    @blocks_.setter
+    def blocks_(self, blocks: Floats) -> None:
+        self._blocks = blocks
+
+    @property
     def components_(self) -> Floats:
-        if not hasattr(self, "blocks_"):
+        if not hasattr(self, "_blocks"):
             raise AttributeError("components_ exists after fit")
         if self._components is not None:
             return self._components
@@ -409,10 +473,10 @@ class MLAT(MarginMetric):
 
     @property
     def metric_(self) -> Floats:
-        if not hasattr(self, "blocks_"):
+        if not hasattr(self, "_blocks"):
             raise AttributeError("metric_ exists after fit")
         if self._components is not None:
-            return self._components.T @ self._components
+            return self._gram(self._components)
         return toeplitz.to_matrix(self.blocks_)
 
 
@@ -466,7 +530,7 @@ class LMNN(MarginMetric):
             init=self._start((None, problem.width * problem.n_channels)),
             listener=self._listener(),
         )
-        self.components_ = solution.L
+        self.components_ = self._linear(solution.L)
         return solution
 
     def embedding(self) -> Embedding:
@@ -476,7 +540,7 @@ class LMNN(MarginMetric):
     def metric_(self) -> Floats:
         if not hasattr(self, "loss_"):
             raise AttributeError("metric_ exists after fit")
-        return self.components_.T @ self.components_
+        return self._gram(self.components_)
 
 
 def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], Ints]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..compiled import jit
 from ..errors import InputError
+from ..fixed_order import power_above
 from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
 
 # Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
@@ -48,7 +49,7 @@ class NearestNeighbors:
     ) -> None:
         self.mean = references.mean(axis=0) if mean is None else mean
         self.points: Floats = np.ascontiguousarray(references - self.mean, dtype=np.float64)
-        self.scale = float(np.ldexp(1.0, int(np.frexp(np.abs(self.points).max(initial=0.0))[1])))
+        self.scale = power_above(np.abs(self.points).max(initial=0.0))
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows

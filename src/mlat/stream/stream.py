@@ -210,6 +210,12 @@ class Stream:
         names = as_channels(channels, self.n_channels)
         return self._of_checked(**{**self.__dict__, "channels": names})
 
+    def without(self, values: Bools) -> Stream:
+        """The same steps, of which the values where the mask (T, d) is True are missing."""
+        stream = self[:]
+        stream.values = np.where(values, np.nan, self.values)
+        return stream
+
     @classmethod
     def join(cls, streams: Iterable[Stream]) -> Stream:
         """Streams one after the other, each the start of a new recording.

@@ -81,7 +81,7 @@ def fit(
         # What is left to do here is short: threads would cost more than they save.
         with threadpool_limits(1):
             fitted.n_features_in_ = index.width * index.n_channels
-            fitted.fit_problem(problem)
+            fitted.fit_problem(problem, index.unit.exponent)
     finally:
         problem.release()
     return fitted

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...checks import Floats, Ints
 from ...errors import InputError
+from ...metric.unit import Unit
 from ...stream.windows import Windows
 
 
@@ -24,6 +25,8 @@ class Index:
         The states.
     codes, start, run : arrays of shape (n,)
         As for :class:`mlat.metric.Problem`.
+    unit : Unit
+        In which every piece has its steps.
     """
 
     width: int
@@ -32,6 +35,7 @@ class Index:
     codes: Ints
     start: Ints
     run: Ints
+    unit: Unit
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -70,7 +74,7 @@ class Piece:
         return np.ascontiguousarray(view[self.offset[some]])
 
 
-def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints) -> Piece:
+def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints, unit: Unit) -> Piece:
     """The windows that begin at ``begins`` (m,) in the values (T, d), numbered ``rows``."""
     # +1 where a window begins and -1 behind its end: positive inside.
     edges = np.zeros(len(values) + 1, np.int64)
@@ -86,7 +90,7 @@ def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints) -> Pie
             f"the windows hold NaN or infinity at step {step}, channel {channel}; leave out "
             "windows with missing values, or fill them in"
         )
-    return Piece(width, steps, place[begins], rows)
+    return Piece(width, unit(steps), place[begins], rows)
 
 
 def join_pieces(pieces: list[Piece], width: int, n_channels: int) -> Piece:

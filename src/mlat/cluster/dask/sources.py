@@ -15,9 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Ints
+from ...checks import Floats, Ints
 from ...errors import InputError
 from ...metric.estimators import encode_states
+from ...metric.unit import Unit
+from ...neighbours.references import steps_inside
 from ...stream.read import read_stream
 from ...stream.stream import Stream
 from ...stream.windows import Windows, sliding_windows, starts_in_runs
@@ -47,7 +49,9 @@ class ClientSource:
     def piece(self, client: Any, rows: Ints, worker: str) -> Any:
         """A future of the :class:`Piece` of these windows, on that worker."""
         windows = self.windows
-        cut = cut_piece(windows.values, self.index.start[rows], windows.width, rows)
+        cut = cut_piece(
+            windows.values, self.index.start[rows], windows.width, rows, self.index.unit
+        )
         return client.scatter(cut, workers=[worker], hash=False)
 
 
@@ -63,6 +67,7 @@ def source_of_windows(windows: Windows) -> ClientSource:
         codes,
         np.asarray(windows.start, dtype=np.int64),
         np.asarray(windows.run, dtype=np.int64),
+        Unit.of(*range_of(windows.values[steps_inside(windows, between=False)])),
     )
     return ClientSource(windows, index)
 
@@ -76,13 +81,18 @@ def source_of_streams(streams: Sequence[Stream], width: int | None, step: int) -
 
 @dataclass(frozen=True, eq=False)
 class FileRuns:
-    """The labelled runs of one file: ``start`` and ``length`` in steps, and their states."""
+    """The labelled runs of one file: ``start`` and ``length`` in steps, and their states.
+
+    ``low`` and ``high`` (d,) are the range of the channels in runs that are as long as a window.
+    """
 
     n_steps: int
     channels: tuple[str, ...]
     start: Ints
     length: Ints
     states: NDArray[Any]
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +134,7 @@ class FolderSource:
             sent,
             self.index.width,
             self.index.n_channels,
+            self.index.unit,
             dict(self.columns),
             workers=[worker],
             pure=False,
@@ -154,7 +165,7 @@ def source_of_folder(
         flow(
             client,
             len(files),
-            lambda i: client.submit(runs_of_file, files[i], dict(columns), pure=False),
+            lambda i: client.submit(runs_of_file, files[i], width, dict(columns), pure=False),
             advice=ADVICE,
         )
     )
@@ -180,7 +191,10 @@ def source_of_folder(
             f"{lengths.max(initial=0)}; choose a smaller width"
         )
     names, codes = encode_states(np.concatenate([one.states for one in runs])[run])
-    index = Index(width, len(runs[0].channels), names, codes, start, run)
+    unit = Unit.of(
+        np.min([one.low for one in runs], axis=0), np.max([one.high for one in runs], axis=0)
+    )
+    index = Index(width, len(runs[0].channels), names, codes, start, run, unit)
     return FolderSource(index, files, first, columns)
 
 
@@ -195,22 +209,32 @@ def parquet_files(folder: str | os.PathLike[str]) -> list[str]:
     return files
 
 
-def runs_of_file(path: str, columns: Mapping[str, Any]) -> FileRuns:
+def runs_of_file(path: str, width: int, columns: Mapping[str, Any]) -> FileRuns:
     """What the client needs to know of a file. Runs on a worker."""
     stream = read_stream(path, **columns)
     runs = stream.runs
     states = stream.classes[runs.code] if len(runs) else stream.states[:0]
-    return FileRuns(len(stream), stream.channels, runs.start, runs.length, states)
+    parts = [stream.values[a:b] for a, b, _ in runs if b - a >= width]
+    low, high = range_of(np.concatenate([stream.values[:0], *parts]))
+    return FileRuns(len(stream), stream.channels, runs.start, runs.length, states, low, high)
 
 
-def read_piece(wanted: _Wanted, width: int, n_channels: int, columns: Mapping[str, Any]) -> Piece:
+def range_of(steps: NDArray[Any]) -> tuple[Floats, Floats]:
+    """The least and the largest value of each channel of steps (n, d); infinite of none."""
+    steps = steps.astype(np.float64, copy=False)
+    return steps.min(axis=0, initial=np.inf), steps.max(axis=0, initial=-np.inf)
+
+
+def read_piece(
+    wanted: _Wanted, width: int, n_channels: int, unit: Unit, columns: Mapping[str, Any]
+) -> Piece:
     """Read windows file by file, so that one file at a time is in memory. Runs on a worker."""
     pieces = []
     for path, n_steps, begins, rows in wanted.of_files:
         stream = read_stream(path, **columns)
         if len(stream) != n_steps:
             raise InputError(f"{path} has changed since the fit began; start again")
-        pieces.append(cut_piece(stream.values, begins, width, rows))
+        pieces.append(cut_piece(stream.values, begins, width, rows, unit))
     return join_pieces(pieces, width, n_channels)
 
 

@@ -209,7 +209,8 @@ class LiveModel:
             state.counters["wrong_unit"] += unexpected.wrong_unit
             state.warnings.append(unexpected.warning)
         gap = find_gaps(state.order, steps, longest)
-        settled = settle(state.held, steps.values, gap, self.options, state.counters)
+        values = self._without_extremes(state, steps.values)
+        settled = settle(state.held, values, gap, self.options, state.counters)
         if not len(settled.values):
             return []
         dead = None
@@ -221,6 +222,17 @@ class LiveModel:
         return self._classifier.predict(
             state, steps, settled, dead, self.classes(state), state_filter
         )
+
+    def _without_extremes(self, state: LiveState, values: Floats) -> Floats:
+        """The values (t, d), NaN where they are extreme, as ``predict`` takes them."""
+        features = self.clf.features_
+        extreme = features.channels.extremes(values)
+        if extreme is None:
+            return values
+        if not state.counters["extreme"]:
+            state.warnings.append(features.describe(extreme, values, self.clf.channels_))
+        state.counters["extreme"] += int(extreme.any(axis=1).sum())
+        return np.where(extreme, np.nan, values)
 
     def _extended(self, n_new: int) -> StateFilter:
         """The state filter's transitions with new states, of which nothing is known.

@@ -58,6 +58,7 @@ FORMAT = "mlat.LiveState"
 VERSION, UNSEALED = 2, 1  # the version that is written, and the older one that is read, too
 WHYS = ("filling", "missing", "gap")
 DAMAGED = "the snapshot is damaged"
+NEWER = ("extreme",)  # counters that older snapshots do not have; not written while they are 0
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
 _SEQ = whole(-(1 << 63), (1 << 63) - 1)
@@ -73,7 +74,10 @@ def _kind_of_header(order_by: str) -> Kind:
             "model": TEXT,
             "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
             "search": TEXT,
-            "counters": record(dict.fromkeys(COUNTED, COUNT)),
+            "counters": record(
+                {name: COUNT for name in COUNTED if name not in NEWER},
+                may=dict.fromkeys(NEWER, COUNT),
+            ),
             "warnings": listed(TEXT),
             "length": COUNT,
             "lift_count": COUNT,
@@ -178,7 +182,7 @@ class LiveState(ShortRepr):
             "format": FORMAT,
             "version": VERSION,
             **self.made_by.as_dict(),
-            "counters": dict(self.counters),
+            "counters": {n: c for n, c in self.counters.items() if c or n not in NEWER},
             "warnings": self.warnings,
             "length": self.segment.length,
             "lift_count": self.segment.lift.count,
@@ -470,7 +474,7 @@ def _rebuild(
         Belief(arrays["belief"], header["fresh"]),
         model.taught_references(names, arrays["taught_codes"], arrays["taught"]),
         arrays["times"].tolist(),
-        Counters(header["counters"]),
+        Counters(dict.fromkeys(NEWER, 0) | header["counters"]),
         header["warnings"],
         incremental,
     )

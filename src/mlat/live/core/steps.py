@@ -89,6 +89,7 @@ COUNTED = {  # name of each counter: what it counts
     "held": "accepted steps in which a missing value was replaced by the channel's last",
     "rejected": "steps that were refused, for a missing or an infinite value",
     "infinite": "those of them with an infinite value",
+    "extreme": "steps with a value too extreme to be compared, which counts as missing",
     "late": "steps that came after their place was given up",
     "duplicate": "steps that came a second time",
     "gaps": "places where steps are missing between two that were accepted",

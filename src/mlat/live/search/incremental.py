@@ -54,6 +54,7 @@ from numpy.typing import NDArray
 from ...checks import Bools, Floats, Ints, check_whole
 from ...compiled import jit
 from ...errors import InputError
+from ...fixed_order import power_above
 from ...metric import toeplitz
 from ...neighbours.references import References
 from ...neighbours.votes import vote
@@ -547,8 +548,8 @@ def prepare(
     order = np.lexsort((start, run, codes))
     steps = seen[np.unique((start[:, None] + np.array([0, width - 1])).ravel())]
     centre = steps.mean(axis=0)
-    scale = _power(np.abs(seen[np.isfinite(seen).all(axis=1)] - centre).max(initial=0.0))
-    weight = _power(np.abs(metric.blocks).max(initial=0.0))
+    scale = power_above(np.abs(seen[np.isfinite(seen).all(axis=1)] - centre).max(initial=0.0))
+    weight = power_above(np.abs(metric.blocks).max(initial=0.0))
     half = metric.blocks / weight
     half[0] /= 2
     n_columns = (4 if len(half) > 1 else 2) * d
@@ -636,11 +637,6 @@ def _columns(x: Floats, half: Floats, width: int) -> tuple[Floats, Floats, float
     energy = np.concatenate([[0.0], np.cumsum((x**2).sum(axis=1))])
     norms = energy[width:] - energy[np.maximum(np.arange(n) - 1, 0)]
     return np.concatenate(parts, axis=1), change, float(np.sqrt(norms.max()))
-
-
-def _power(size: float) -> float:
-    """The power of two above a size; 1 for 0."""
-    return float(np.ldexp(1.0, int(np.frexp(size)[1]))) if np.isfinite(size) and size else 1.0
 
 
 def _ceil(n: int, size: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Floats, Ints, check_whole
+from ...checks import Bools, Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.confidence import is_unknown
 from ...compiled import jit
@@ -54,6 +54,11 @@ class ManyFeatures:
             np.zeros((n_streams, 4, d)),
             np.zeros(n_streams, np.int64),
         )
+
+    def usable(self, values: Floats) -> Bools:
+        """Which of the steps (m, d) have no missing and no extreme value."""
+        low, high = self._features.channels.limits
+        return np.asarray(((low <= values) & (values <= high)).all(axis=1))
 
     def push(self, states: LiftStates, values: Floats, owner: Ints) -> Floats:
         """Features (m, d') of steps (m, d) of the streams ``owner``, each named once at most."""
@@ -132,7 +137,9 @@ class Many:
         Parameters
         ----------
         values : array of shape (n, d)
-            A step with a NaN ends the segment of its stream: the next begins anew.
+            A step with a NaN or an extreme value (see
+            :meth:`~mlat.features.features.Scaling.extremes`) ends the segment of its stream: the
+            next begins anew.
         present : array of shape (n,), optional
             False for streams without a step at this time, of which nothing changes.
 
@@ -169,7 +176,7 @@ class Many:
         there = np.ones(self.n_streams, bool) if present is None else np.asarray(present)
         if there.shape != (self.n_streams,) or there.dtype != bool:
             raise InputError(f"present must be {self.n_streams} truth values, not {there!r}")
-        broken = there & np.isnan(steps).any(axis=1)
+        broken = there & ~self._features.usable(steps)
         whole = there & ~broken
         features = np.zeros((self.n_streams, self.clf.features_.n_features))
         owner = np.flatnonzero(whole)
