@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import InputError
 
+if TYPE_CHECKING:
+    from ..lab.experiments.people import People
+
 # People that no default was chosen on; one run of them under ``holdout`` takes a minute or two.
 QUICK_PEOPLE = ("scma:3", "scma:4", "arem:all", "emg:sub3", "vicon:sub4")
+# Of the whole streams some that defaults were chosen on: nobody else is to be looked at in passing.
+QUICK_STREAMS = (
+    "emg_gestures:p01",
+    "phone_watch:s01",
+    "gesture_phase:persona_story1",
+    "room_occupancy:room",
+)
 
 
 class TableChoice(StrEnum):
@@ -20,6 +30,7 @@ class TableChoice(StrEnum):
     BOTH = "both"
     BEYOND = "beyond"
     RELATED = "related"
+    STREAMS = "streams"
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -28,7 +39,14 @@ class TableChoice(StrEnum):
 
 
 # The default folders of results.
-_FOLDERS = {TableChoice.BEYOND: "beyond", TableChoice.RELATED: "related"}
+_FOLDERS = {
+    TableChoice.BEYOND: "beyond",
+    TableChoice.RELATED: "related",
+    TableChoice.STREAMS: "streams",
+}
+
+# In place of people: the files of whole streams that defaults are chosen on.
+DEVELOPMENT_FILES = "development"
 
 
 class ProtocolChoice(StrEnum):
@@ -46,20 +64,26 @@ def reproduce(
         TableChoice,
         typer.Option(
             help="The paper's 2 or 3; beyond: ours, with more rivals; related: LMNN-DTW, DECADE "
-            "and the siamese LSTM beside those of 2."
+            "and the siamese LSTM beside those of 2; streams: whole recordings with every switch."
         ),
     ] = TableChoice.BOTH,
     data: Annotated[
         Path | None,
-        typer.Option(help="Where the UCI sets are; default MLAT_DATA, else a cache folder."),
+        typer.Option(help="Where the data sets are; default MLAT_DATA, else a cache folder."),
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option(help="scma, arem, emg, vicon; several with commas. Default all."),
+        typer.Option(
+            help="scma, arem, emg, vicon; for --table streams scma and the sets of streams; "
+            "several with commas. Default all."
+        ),
     ] = None,
     people: Annotated[
         list[str] | None,
-        typer.Option(help="Such as sub1 or emg:sub1; several with commas. Default everyone."),
+        typer.Option(
+            help="Such as sub1 or emg:sub1; several with commas; for --table streams also: "
+            "development. Default everyone."
+        ),
     ] = None,
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs per person; default 5, with --quick 1.")
@@ -69,7 +93,9 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results; default reproduction, beyond or related; -quick."),
+        typer.Option(
+            help="Folder for results; default reproduction, beyond, related or streams; -quick."
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; default one per processor.")
@@ -99,39 +125,55 @@ def reproduce(
     ] = None,
     peer_python: Annotated[
         Path | None,
-        typer.Option(help="For --table beyond: a Python that has aeon; default this one."),
+        typer.Option(
+            help="For --table beyond and streams: a Python that has aeon; default this one."
+        ),
     ] = None,
     systems: Annotated[
         list[str] | None,
-        typer.Option(help="For --table beyond: run these only, with commas. Default all."),
+        typer.Option(
+            help="For --table beyond and streams: run these only, with commas. Default all."
+        ),
     ] = None,
     only_report: Annotated[
         bool,
         typer.Option(
-            "--only-report", help="For --table beyond: run nothing, report what is there."
+            "--only-report",
+            help="For --table beyond and streams: run nothing, report what is there.",
         ),
     ] = False,
 ) -> None:
     """Run the paper's Tables 2 and 3, or ours; a stopped run goes on where it was."""
+    open_tables = (TableChoice.BEYOND, TableChoice.STREAMS)
     _check_together(
         table,
         protocol,
         **{
-            "--runs-second": (TableChoice.BEYOND, runs_second is not None),
-            "--peer-python": (TableChoice.BEYOND, peer_python is not None),
-            "--systems": (TableChoice.BEYOND, bool(systems)),
-            "--only-report": (TableChoice.BEYOND, only_report),
-            "--runs-all": (TableChoice.RELATED, runs_all is not None),
+            "--runs": (tuple(t for t in TableChoice if t != TableChoice.STREAMS), runs is not None),
+            "--runs-second": ((TableChoice.BEYOND,), runs_second is not None),
+            "--peer-python": (open_tables, peer_python is not None),
+            "--systems": (open_tables, bool(systems)),
+            "--only-report": (open_tables, only_report),
+            "--runs-all": ((TableChoice.RELATED,), runs_all is not None),
         },
     )
     # Not before: the rivals take a moment to import, which no other command should wait for.
     from ..lab.experiments.people import uci_people
     from . import tables
 
-    wanted = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
-    of_sets = uci_people(_names(sets), wanted, data)
     folder = out or Path(_FOLDERS.get(table, "reproduction") + ("-quick" if quick else ""))
     run = tables.Run(folder, report, quick, jobs, scheduler)
+    if table is TableChoice.STREAMS:
+        tables.reproduce_streams(
+            _whole_streams(_names(sets), _names(people), data, quick),
+            run,
+            python=peer_python,
+            systems=_names(systems),
+            only_report=only_report,
+        )
+        return
+    wanted = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
+    of_sets = uci_people(_names(sets), wanted, data)
     protocols = (protocol or ProtocolChoice("holdout" if quick else "both")).protocols
     if table is TableChoice.BEYOND:
         tables.reproduce_beyond(
@@ -149,21 +191,51 @@ def reproduce(
         tables.reproduce_paper(of_sets, run, table.tables, protocols, runs=runs)
 
 
+def _whole_streams(
+    sets: list[str] | None, people: list[str] | None, data: Path | None, quick: bool
+) -> dict[str, dict[str, People]]:
+    """The people of whole streams by protocol and set; sets that are not there are said."""
+    from ..lab.experiments.people import get_whole_set, stream_people, whole_sets
+    from ..lab.experiments.stream_protocol import STREAM
+    from ..lab.experiments.systems import streams_development
+
+    if sets is None:
+        sets, missing = whole_sets(data)
+        for name, why in missing.items():
+            typer.echo(f"without {name}: {why}", err=True)
+        if not sets:
+            raise InputError("none of the sets of streams is there; say where they are with --data")
+    if people is None and quick:
+        people = [who for who in QUICK_STREAMS if who.split(":")[0] in map(str.lower, sets)]
+        people = people or [DEVELOPMENT_FILES]
+    if people is not None and DEVELOPMENT_FILES in people:
+        chosen_on = streams_development(STREAM)
+        names = [get_whole_set(name).name for name in sets]
+        people = [who for who in people if who != DEVELOPMENT_FILES]
+        people += [f"{name}:{who}" for name in names for who in chosen_on[name]]
+    return stream_people(sets, people, data)
+
+
 def _check_together(
-    table: TableChoice, protocol: ProtocolChoice | None, **given: tuple[TableChoice, bool]
+    table: TableChoice,
+    protocol: ProtocolChoice | None,
+    **given: tuple[tuple[TableChoice, ...], bool],
 ) -> None:
     """Refuse an option that would be ignored.
 
     Parameters
     ----------
-    given : option to (TableChoice, bool)
-        The table an option is for, and whether it was given.
+    given : option to (tuple of TableChoice, bool)
+        The tables an option is for, and whether it was given.
     """
+    if table is TableChoice.STREAMS and protocol is not None:
+        raise InputError(f"--table streams knows no --protocol {protocol}; leave it out")
     if table is TableChoice.BEYOND and protocol not in (None, ProtocolChoice.HOLDOUT):
         raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")
-    for name, (of_table, is_given) in given.items():
-        if is_given and table is not of_table:
-            raise InputError(f"{name} is for --table {of_table}; add that, or leave {name} out")
+    for name, (of_tables, is_given) in given.items():
+        if is_given and table not in of_tables:
+            others = " or ".join(of_tables)
+            raise InputError(f"{name} is for --table {others}; add that, or leave {name} out")
 
 
 def _names(given: list[str] | None) -> list[str] | None:

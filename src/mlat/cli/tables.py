@@ -1,4 +1,4 @@
-"""The tables that ``mlat reproduce`` computes: those of the paper, ``related`` and ``beyond``.
+"""The tables that ``mlat reproduce`` computes: of the paper, ``related``, ``beyond``, ``streams``.
 
 Each takes the people and a `Run`, computes what the journals lack, and writes its report.
 """
@@ -26,6 +26,7 @@ from ..lab.experiments.systems import (
     TEN_STEPS,
     beyond_experiments,
     related_systems,
+    streams_experiments,
 )
 from .jobs import do_jobs, start_workers
 from .output import check_can_write, make_folder
@@ -214,12 +215,50 @@ def reproduce_beyond(
             run.compute(experiment, plan(some, ["holdout"], limit, [2]), file, width)
         results[width] = _found(experiment, run.folder / file, limit)
     if not any(results.values()):
-        raise InputError(
-            f"no results in {run.folder} to report; leave --only-report out to compute"
-        )
+        raise _nothing_to_report(run)
     from ..lab.reports.beyond import beyond_report
 
     run.write(beyond_report(results, experiments))
+
+
+def reproduce_streams(
+    people: Mapping[str, Mapping[str, People]],
+    run: Run,
+    *,
+    python: Path | None = None,
+    systems: Sequence[str] | None = None,
+    only_report: bool = False,
+) -> None:
+    """Everyone on whole recordings; reports whatever there is.
+
+    Parameters
+    ----------
+    people : mapping of protocol and data set to People
+    python, systems, only_report
+        As for :func:`reproduce_beyond`; if quick without aeon.
+    """
+    peer = _absolute(python)
+    experiments = streams_experiments(people, peer)
+    wanted = _wanted(experiments, systems, run.quick)
+    run.check_page()
+    if not only_report:
+        wanted = _runnable(wanted, peer, is_named=systems is not None)
+    results = {}
+    for protocol, experiment in experiments.items():
+        file = f"journal-{protocol}.jsonl"
+        if experiment.people and not only_report:
+            some = replace(experiment, systems={name: experiment.systems[name] for name in wanted})
+            run.compute(experiment, plan(some, [protocol], 1, [2]), file, protocol)
+        results[protocol] = _found(experiment, run.folder / file, 1, protocol)
+    if not any(results.values()):
+        raise _nothing_to_report(run)
+    from ..lab.reports.streams import streams_report
+
+    run.write(streams_report(results, experiments))
+
+
+def _nothing_to_report(run: Run) -> InputError:
+    return InputError(f"no results in {run.folder} to report; leave --only-report out to compute")
 
 
 def _absolute(python: Path | None) -> str | None:
@@ -263,9 +302,11 @@ def _runnable(wanted: list[str], python: str | None, *, is_named: bool) -> list[
     return wanted
 
 
-def _found(experiment: Experiment, path: Path, n_runs: int | None) -> list[Result]:
+def _found(
+    experiment: Experiment, path: Path, n_runs: int | None, protocol: str = "holdout"
+) -> list[Result]:
     """What the journal has of the experiment, whoever computed it."""
-    found, stale = gather(experiment, read_results(path), n_runs)
+    found, stale = gather(experiment, read_results(path), n_runs, protocol)
     if stale:
         others = ", ".join(f"{n} of {name}" for name, n in stale.items())
         typer.echo(

@@ -13,6 +13,7 @@ from ... import __version__
 from .journal import Job, Result, Results
 from .people import People
 from .protocol import WITHIN_SHARE
+from .stream_protocol import AFTER_SWITCH, LEAST_WINDOWS, MOST_GIVEN, STREAM_PROTOCOLS
 
 # How much a system trains on: the paper's 100 random windows per label, or all windows.
 FEW, ALL = "few", "all"
@@ -64,7 +65,8 @@ class Experiment:
     people : mapping of data set to People
     systems : mapping of name to System
     width, n_few, n_test : int
-        As for :func:`mlat.lab.experiments.protocol.split`.
+        As for :func:`mlat.lab.experiments.protocol.split`, and for
+        :func:`mlat.lab.experiments.stream_protocol.split_stream`.
     """
 
     people: Mapping[str, People]
@@ -95,6 +97,8 @@ class Experiment:
             "within_share": WITHIN_SHARE,
             "system": describe(self.systems[job.system].make(job.data_set, job.size)),
         }
+        if job.protocol in STREAM_PROTOCOLS:
+            settings["streams"] = [MOST_GIVEN, LEAST_WINDOWS, AFTER_SWITCH]
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -141,9 +145,12 @@ def plan(
 
 
 def gather(
-    experiment: Experiment, results: Results, n_runs: int | None = None
+    experiment: Experiment,
+    results: Results,
+    n_runs: int | None = None,
+    protocol: str = "holdout",
 ) -> tuple[list[Result], Counter[str]]:
-    """What a journal has of an experiment under ``holdout``, in the order of the plan.
+    """What a journal has of an experiment under a protocol, in the order of the plan.
 
     Parameters
     ----------
@@ -162,7 +169,7 @@ def gather(
     if n_runs is None:
         n_runs = 1 + max((job.run for job in known), default=-1)
     found, stale = [], Counter[str]()
-    for job in plan(experiment, ["holdout"], n_runs, [2]):
+    for job in plan(experiment, [protocol], n_runs, [2]):
         result = results.get((job, experiment.fingerprint(job)))
         if result is not None:
             found.append(result)

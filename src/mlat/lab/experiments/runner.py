@@ -17,6 +17,7 @@ from functools import lru_cache
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -26,6 +27,7 @@ from ...stream.windows import Windows
 from .experiment import FEW, Experiment, describe
 from .journal import Job, Journal, Result, job_of
 from .protocol import Split, as_streams, split, split_seed
+from .stream_protocol import STREAM_PROTOCOLS, StreamSplit, split_stream
 
 Engine = Callable[[Experiment, Sequence[Job]], Iterator[Result]]
 
@@ -114,21 +116,19 @@ class Worker:
 
     def _run(self, job: Job) -> Result:
         parts = self.split(job.data_set, job.person, job.run, job.protocol)
-        train = parts.train.take(parts.few) if job.size == FEW else parts.train
-        test = parts.test
+        train = parts.train
+        if job.size == FEW:
+            if not isinstance(parts, Split):
+                raise InputError(f"under {job.protocol} everyone has all windows, not few")
+            train = train.take(parts.few)
         system = self.experiment.systems[job.system]
         run = self._on_streams if system.on_streams else self._on_windows
         outcome = run(job, train)
-        right = outcome.predicted == test.y
-        labels = list(parts.given)
         return {
             **job._asdict(),
             "fingerprint": self.experiment.fingerprint(job),
-            "accuracy": 100.0 * float(right.mean()),
-            "right": {str(label): int(right[test.y == label].sum()) for label in labels},
-            "total": {str(label): int((test.y == label).sum()) for label in labels},
+            **judge(parts, outcome.predicted),
             "n_train": len(train),
-            "n_test": len(test),
             "left_out": {str(label): why for label, why in parts.left_out.items()},
             "fit_seconds": round(outcome.fit_seconds, 4),
             "predict_seconds": round(outcome.predict_seconds, 4),
@@ -147,7 +147,8 @@ class Worker:
         return Outcome(predicted, fitted - began, time.perf_counter() - fitted)
 
     def _on_streams(self, job: Job, train: Windows) -> Outcome:
-        streams = as_streams(self.split(job.data_set, job.person, job.run, job.protocol))
+        parts = self.split(job.data_set, job.person, job.run, job.protocol)
+        streams = as_streams(parts) if isinstance(parts, Split) else parts.streams
         classifier, seconds = self._fit_on_stream(job, streams.train)
         began = time.perf_counter()
         filtered = self.experiment.systems[job.system].filtered
@@ -172,20 +173,57 @@ class Worker:
     def _load(self, data_set: str, person: str) -> Stream:
         return self.experiment.people[data_set].load(person)
 
-    def _split(self, data_set: str, person: str, run: int, protocol: str) -> Split:
+    def _split(self, data_set: str, person: str, run: int, protocol: str) -> Split | StreamSplit:
         experiment, stream = self.experiment, self.stream(data_set, person)
+        width, given = experiment.width_of(data_set), experiment.people[data_set].given
         try:
+            if protocol in STREAM_PROTOCOLS:
+                assert given is not None
+                return split_stream(
+                    stream, protocol, width=width, given=given, n_test=experiment.n_test
+                )
             return split(
                 stream,
                 protocol,
                 split_seed(data_set, person, run, protocol),
-                width=experiment.width_of(data_set),
-                given=experiment.people[data_set].given,
+                width=width,
+                given=given,
                 n_few=experiment.n_few,
                 n_test=experiment.n_test,
             )
         except InputError as error:
             raise InputError(f"{data_set} {person}, run {run}, {protocol}: {error}") from None
+
+
+def judge(parts: Split | StreamSplit, predicted: NDArray[Any]) -> dict[str, Any]:
+    """The figures of a result, from the predicted labels of the test windows.
+
+    Accuracy is over all windows of a split. In a whole stream every state counts the same, and the
+    delay is the median over switches of the steps until the new state is right for the first time:
+    None where it never is for most of them, or without a switch.
+    """
+    right, y = predicted == parts.test.y, parts.test.y
+    if isinstance(parts, Split):
+        labels = list(parts.given)
+        accuracy = 100.0 * float(right.mean())
+        more: dict[str, Any] = {}
+    else:
+        delay = parts.delay(predicted)
+        right, y = right[parts.counts], y[parts.counts]
+        labels = parts.states.tolist()
+        accuracy = 100.0 * float(np.mean([right[y == label].mean() for label in labels]))
+        more = {
+            "delay": delay.first_median if np.isfinite(delay.first_median) else None,
+            "missed": delay.missed if delay.n_switches else None,
+            "n_switches": delay.n_switches,
+        }
+    return {
+        "accuracy": accuracy,
+        "right": {str(label): int(right[y == label].sum()) for label in labels},
+        "total": {str(label): int((y == label).sum()) for label in labels},
+        "n_test": len(y),
+        **more,
+    }
 
 
 _worker: Worker | None = None

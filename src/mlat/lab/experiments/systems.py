@@ -24,7 +24,7 @@ from ...checks import Floats, Ints
 from ...classifier.classifier import StreamClassifier
 from ...metric.estimators import LMNN, MLAT
 from ...stream.windows import as_windows, flatten
-from ..datasets.catalog import get_set
+from ..datasets.catalog import StreamSet, get_set
 from ..rivals.decade import DECADE
 from ..rivals.dtw import transform
 from ..rivals.knn import MDTW, EuclideanKNN, MetricKNN, WindowKNN
@@ -34,7 +34,7 @@ from ..rivals.siamese import SiameseLSTM
 from .aeon_peer import AeonPeer
 from .aeon_worker import METHODS
 from .experiment import ALL, Experiment, System
-from .people import People
+from .people import WHOLE, People, recorded
 from .protocol import evenly
 
 # The people that the defaults of ``MLAT`` were chosen on; results are given with and without them.
@@ -233,6 +233,16 @@ def streams_systems(python: str | None = None) -> dict[str, System]:
     filtered = System(ED_FILTERED, _euclidean_stream, (ALL,), on_streams=True, filtered=True)
     ours = {name: systems.pop(name) for name in (AUTO, AUTO_FILTERED)}
     return {**systems, ED_FILTERED: filtered, **ours}
+
+
+def streams_development(protocol: str) -> dict[str, tuple[str, ...]]:
+    """Who of each set of whole recordings has a file that defaults were chosen on."""
+    found = {}
+    for name, data_set in WHOLE.items():
+        files = data_set.development if isinstance(data_set, StreamSet) else DEVELOPMENT[name]
+        groups = recorded(data_set, protocol)
+        found[name] = tuple(who for who, parts in groups.items() if set(parts) & set(files))
+    return found
 
 
 def streams_experiments(

@@ -34,11 +34,9 @@ from .page import (
     without_development_lines,
 )
 from .paper import set_title, system_title
-from .plots import draw_critical_differences, draw_dots
 from .standing import (
     HARM_POINTS,
     PLAIN,
-    RANK_TITLES,
     WITH_FILTER,
     Standing,
     accuracy_table,
@@ -48,6 +46,7 @@ from .standing import (
     incomplete_lines,
     interval_table,
     lacking_lines,
+    pictures,
     seconds_cell,
     stand,
     test_lines,
@@ -186,15 +185,7 @@ def _slug(title: str) -> str:
 
 def _draw(figures: BeyondFigures) -> Iterator[Picture]:
     for title, width in figures.widths.items():
-        section = width.everyone
-        shows = f"Accuracy with windows of {title}: people, their mean and its 95 % interval"
-        drawing = draw_dots(section.people, section.accuracy, (AUTO, AUTO_FILTERED))
-        yield Picture(shows, f"accuracy-{_slug(title)}.png", drawing)
-        if len(section.groups) > 1 and section.footings:
-            shows = f"Mean ranks with windows of {title}, with Nemenyi's critical difference"
-            footings = {RANK_TITLES[name]: footing for name, footing in section.footings.items()}
-            drawing = draw_critical_differences(footings, len(section.groups))
-            yield Picture(shows, f"critical-difference-{_slug(title)}.png", drawing)
+        yield from pictures(width.everyone, f"with windows of {title}", _slug(title))
 
 
 def text(figures: BeyondFigures, links: Links) -> list[str]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..experiments.experiment import ALL
 from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED
-from .page import NONE, interval_cell, mean_cell, p_cell, signed, table, wins_cell
+from .page import NONE, Picture, interval_cell, mean_cell, p_cell, signed, table, wins_cell
 from .paper import set_title, system_title
-from .plots import ByPerson, BySet
+from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
 from .statistics import EVERYONE, Footing, Group, Scores, Section
 
 # The filter looks at more than a window, so there are ranks with it and ranks without it.
@@ -103,6 +103,26 @@ def _harm(people: ByPerson) -> Harm | None:
     )
 
 
+def pictures(section: Standing, what: str, slug: str) -> Iterator[Picture]:
+    """Everyone's accuracy, and the mean ranks.
+
+    Parameters
+    ----------
+    what : str
+        What the figures are of, for the titles.
+    slug : str
+        The same as a part of the names of files.
+    """
+    shows = f"Accuracy {what}: people, their mean and its 95 % interval"
+    drawing = draw_dots(section.people, section.accuracy, OURS.values())
+    yield Picture(shows, f"accuracy-{slug}.png", drawing)
+    if len(section.groups) > 1 and section.footings:
+        shows = f"Mean ranks {what}, with Nemenyi's critical difference"
+        footings = {RANK_TITLES[name]: footing for name, footing in section.footings.items()}
+        drawing = draw_critical_differences(footings, len(section.groups))
+        yield Picture(shows, f"critical-difference-{slug}.png", drawing)
+
+
 # Markdown.
 
 
@@ -175,19 +195,31 @@ def _tested(section: Standing) -> Iterator[tuple[str, Footing]]:
             yield OURS[name], footing
 
 
-def full_table(section: Standing) -> list[str]:
+def full_table(section: Standing, *, mean: bool = False) -> list[str]:
+    """Accuracy by system and set with all mean ranks."""
     footings = section.footings.items()
-    return accuracy_table(section, {f"rank, {name}": footing for name, footing in footings})
+    ranks = {f"rank, {name}": footing for name, footing in footings}
+    return accuracy_table(section, ranks, mean=mean)
 
 
-def accuracy_table(section: Standing, footings: Mapping[str, Footing]) -> list[str]:
-    """Accuracy by system and set, with mean ranks; what is not of everyone is marked."""
+def accuracy_table(
+    section: Standing, footings: Mapping[str, Footing], *, mean: bool = False
+) -> list[str]:
+    """Accuracy by system and set, with mean ranks; what is not of everyone is marked.
+
+    ``mean`` adds the mean over sets, of the systems that everyone has results of.
+    """
     sizes = Counter(data_set for data_set, _ in section.groups)
     best: dict[str, float] = {}
     for by in section.accuracy.values():
         for one, figure in by.items():
             if figure.n_people == sizes[one]:  # else it is of other people, and no match
                 best[one] = max(best.get(one, 0.0), round(figure.mean, 1))
+    means = {
+        name: float(np.mean([figure.mean for figure in by.values()]))
+        for name, by in section.accuracy.items()
+        if name not in section.lacking
+    }
     rows = []
     for name, by in section.accuracy.items():
         row = [_title(name, section)]
@@ -198,9 +230,14 @@ def accuracy_table(section: Standing, footings: Mapping[str, Footing]) -> list[s
                 row.append(f"{mean_cell(by[one], np.nan)} {PARTLY}")
             else:
                 row.append(mean_cell(by[one], best[one]))
+        if mean:
+            cell = f"{means[name]:.1f}" if name in means else NONE
+            is_best = name in means and cell == f"{max(means.values()):.1f}"
+            row.append(f"**{cell}**" if is_best else cell)
         row += [_rank_cell(f.ranks.get(name), f.ranks.values()) for f in footings.values()]
         rows.append(row)
-    return table(["", *map(set_title, section.data_sets), *footings], rows)
+    of_sets = ["mean of sets"] if mean else []
+    return table(["", *map(set_title, section.data_sets), *of_sets, *footings], rows)
 
 
 def _rank_cell(rank: float | None, ranks: Iterable[float]) -> str:
