@@ -132,6 +132,9 @@ class Committee:
     accuracy : float
         Balanced accuracy of all together on held-out runs, from 0 to 1; NaN where nothing could be
         held out.
+    expected : float
+        The balanced accuracy to expect on new steps of this kind of stream: somewhat more than on
+        held-out runs, for it then learned from fewer.
     n_runs : int
         How many held-out runs that was judged on: its pieces of evidence.
     why : str
@@ -142,6 +145,7 @@ class Committee:
     members: tuple[Member, ...]
     beta: float
     accuracy: float = np.nan
+    expected: float = np.nan
     n_runs: int = 0
     why: str = ""
     seconds: float = 0.0

@@ -36,10 +36,13 @@ from ..errors import InputError
 from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
-from .committee import SOFT, Committee, HeldOut, typical_distance
+from ..stream.windows import sliding_windows
+from .committee import SOFT, Committee, HeldOut, balanced_accuracy, typical_distance
 from .held_out import held_out_gap, rows_nearby, time_blocks
 from .state_filter import StateFilter, filter_proba, helpful_filter, learn_state_filter
 
+# The weight of what held-out runs say against what the training stream says of itself.
+HELD_OUT = 0.632
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
 # Platt's correction: as if there were this many more blocks, with the states equally frequent.
 # Without it β has no bound where every held-out window is right, and a metric learned on these very
@@ -152,10 +155,8 @@ def learn_confidence(
     else:
         committee = committee.with_typical(of_experts)
         nearest = committee.combine(of_experts)
+        committee = _expect(committee, experts, stream)
         calibration = Calibration(committee.beta, 1.0, soft=0.0)
-        if np.isnan(committee.beta):
-            calibration = fit_calibration(nearest, codes[judged], blocks, soft=0.0)
-            committee = replace(committee, beta=calibration.beta)
     distance = least_distance(nearest)
     distance = distance[np.isfinite(distance)]
     state_filter = learn_state_filter(
@@ -171,6 +172,59 @@ def learn_confidence(
         float(distance.max()) if len(distance) else np.nan,
     )
     return confidence, committee
+
+
+def _expect(committee: Committee, experts: Sequence[References], stream: Stream) -> Committee:
+    """What to expect of a committee on new steps: its power β, and its balanced accuracy.
+
+    On held-out runs it looks worse than it is, for it learned from fewer of them. On its own
+    training stream, with its switches, each step judged by references of another time, it looks
+    better, for its metrics were learned there. The ".632" estimator (Efron 1983) lies between.
+    """
+    widest = max(experts, key=lambda expert: expert.windows.width)
+    start, width = widest.windows.start, widest.windows.width
+    ends, rows = _own_steps(stream, widest)
+    step = max(1, -(-len(ends) // MOST_JUDGED))
+    ends, rows = ends[::step], rows[::step]
+    exclude = rows_nearby(start, widest.codes, held_out_gap(start, widest.codes, width))[rows]
+    features = widest.features(stream)
+    of_experts = []
+    for expert in experts:
+        begins = ends - expert.windows.width + 1
+        Z = np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
+        of_experts.append(expert.by_class.query(Z, exclude=exclude))
+    nearest, codes = committee.combine(of_experts), widest.codes[rows]
+    there = np.isfinite(nearest[np.arange(len(codes)), codes])
+    if not there.any():
+        beta = committee.beta if np.isfinite(committee.beta) else float(np.exp(LOG_BETA[0]))
+        return replace(committee, beta=beta)
+    nearest, codes = nearest[there], codes[there]
+    beta = fit_calibration(
+        nearest, codes, time_blocks(ends[there], codes, 2 * width), soft=0.0
+    ).beta
+    if np.isnan(committee.beta):  # nothing could be held out
+        return replace(committee, beta=beta)
+    own = balanced_accuracy(nearest, codes)
+    return replace(
+        committee,
+        beta=float(committee.beta**HELD_OUT * beta ** (1 - HELD_OUT)),
+        expected=HELD_OUT * committee.accuracy + (1 - HELD_OUT) * own,
+    )
+
+
+def _own_steps(stream: Stream, references: References) -> tuple[Ints, Ints]:
+    """Steps of runs that have references and end a complete window, and a reference near each."""
+    windows, runs = references.windows, stream.runs
+    width = windows.width
+    ends = sliding_windows(stream, width, labelled=False).start + width - 1
+    run = np.full(len(stream), -1, np.int64)
+    for number in np.unique(windows.run):
+        run[runs.start[number] : runs.stop[number]] = number
+    ends = ends[run[ends] >= 0]
+    first = np.searchsorted(windows.run, run[ends])
+    last = np.searchsorted(windows.run, run[ends], side="right") - 1
+    near = np.searchsorted(windows.start, ends - width + 1)
+    return ends, np.clip(near, first, last)
 
 
 def _codes_of_steps(stream: Stream, references: References) -> Ints:
