@@ -361,10 +361,12 @@ class Judged(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """What the committee says of held-out steps: distances (n, S), states and starts (n,)."""
+    """What the committee says of held-out steps: distances (n, S), and of each its state, its run
+    and whether a segment starts there (n,)."""
 
     nearest: Floats
     codes: Ints
+    run: Ints
     starts: Bools
 
 
@@ -475,11 +477,13 @@ def learn_committee(
         )
         for m, design in enumerate(designs)
     ]
+    n_runs = len(np.unique(judged.run))
     committee = Committee(
         tuple(sorted(found, key=lambda member: member.weight == 0)),
         float(beta[kept].sum()),
-        n_runs=len(np.unique(judged.run)),
-        why="",
+        n_runs=n_runs,
+        why=f"weights from {n_runs} held-out runs"
+        + ("" if several else ", drawn together: states have too few runs to tell experts apart"),
     )
     together = committee.combine([judged.nearest[m] for m in np.flatnonzero(kept)])
     committee = replace(
@@ -487,7 +491,7 @@ def learn_committee(
         accuracy=balanced_accuracy(together, judged.codes),
         seconds=time.monotonic() - began,
     )
-    held_out = HeldOut(together, judged.codes, judged.starts)
+    held_out = HeldOut(together, judged.codes, judged.run, judged.starts)
     return [design for m, design in enumerate(designs) if kept[m]], committee, held_out
 
 

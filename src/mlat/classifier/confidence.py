@@ -42,7 +42,7 @@ from .held_out import held_out_gap, rows_nearby, time_blocks
 from .state_filter import StateFilter, filter_proba, helpful_filter, learn_state_filter
 
 # The weight of what held-out runs say against what the training stream says of itself.
-HELD_OUT = 0.632
+HELD_OUT = 0.5
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
 # Platt's correction: as if there were this many more blocks, with the states equally frequent.
 # Without it β has no bound where every held-out window is right, and a metric learned on these very
@@ -164,7 +164,7 @@ def learn_confidence(
     )
     if held_out is not None:
         proba = calibration.proba(held_out.nearest)
-        state_filter = helpful_filter(state_filter, overlap, proba, held_out.codes, held_out.starts)
+        state_filter = helpful_filter(state_filter, overlap, proba, *held_out[1:])
     confidence = Confidence(
         calibration,
         state_filter,
@@ -179,7 +179,8 @@ def _expect(committee: Committee, experts: Sequence[References], stream: Stream)
 
     On held-out runs it looks worse than it is, for it learned from fewer of them. On its own
     training stream, with its switches, each step judged by references of another time, it looks
-    better, for its metrics were learned there. The ".632" estimator (Efron 1983) lies between.
+    better, for its metrics were learned there. What is expected lies half-way between, as with the
+    estimators of prediction error that weigh held-out and training error (Efron 1983).
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
     start, width = widest.windows.start, widest.windows.width

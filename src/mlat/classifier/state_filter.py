@@ -29,7 +29,8 @@ EVIDENCE = 4.0
 # What is tried where held-out steps can tell: features that look back far are late at a switch by
 # themselves, and a slow filter adds to it.
 EVIDENCES = (1.0, 4.0, 16.0, 64.0)
-LEAST_GAIN = 0.005  # of balanced accuracy, for a filter to be worth its delay
+ERRORS = 2.0  # standard errors over runs that a gain must exceed
+LEAST_GAIN = 0.01  # of the mean accuracy over runs, for a filter to be worth its delay
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,9 +116,11 @@ def no_filter(n_classes: int) -> StateFilter:
 
 
 def helpful_filter(
-    learned: StateFilter, overlap: int, proba: Floats, codes: Ints, starts: Bools
+    learned: StateFilter, overlap: int, proba: Floats, codes: Ints, run: Ints, starts: Bools
 ) -> StateFilter:
-    """The learned filter, as quick as is best on held-out steps, or none where none helps.
+    """The learned filter, as quick as is best on held-out steps, or none where none surely helps.
+
+    The steps of a run gain or lose together, so a gain must exceed two of its standard errors over runs.
 
     Parameters
     ----------
@@ -126,25 +129,26 @@ def helpful_filter(
         As for :func:`learn_state_filter`.
     proba : array of shape (n, S)
         The probabilities of held-out steps in the order of time, with the switches of the stream.
-    codes : array of shape (n,)
-        Their states.
+    codes, run : arrays of shape (n,)
+        Their states, and their runs.
     starts : array of shape (n,)
         Where a segment begins.
     """
-    best, most = no_filter(len(learned.transition)), LEAST_GAIN + _balanced(proba, codes)
+    _, run = np.unique(run, return_inverse=True)
+    n_steps = np.bincount(run)
+
+    def right(filtered: Floats) -> Floats:
+        return np.bincount(run, filtered.argmax(axis=1) == codes) / n_steps
+
+    best, most = no_filter(len(learned.transition)), LEAST_GAIN
+    plain = right(proba)
     for evidence in EVIDENCES:
         rival = StateFilter(learned.transition, min(1.0, evidence / overlap))
-        right = _balanced(filter_proba(proba, starts, rival)[0], codes)
-        if right > most:
-            best, most = rival, right
+        gain = right(filter_proba(proba, starts, rival)[0]) - plain
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
+        if gain.mean() > max(most, ERRORS * error):
+            best, most = rival, float(gain.mean())
     return best
-
-
-def _balanced(proba: Floats, codes: Ints) -> float:
-    """Balanced accuracy of the most probable states, from 0 to 1."""
-    right = (proba.argmax(axis=1) == codes).astype(np.float64)
-    _, state = np.unique(codes, return_inverse=True)
-    return float((np.bincount(state, right) / np.bincount(state)).mean())
 
 
 def filter_step(before: Floats, proba: Floats, transition: Floats, power: float) -> Floats:
