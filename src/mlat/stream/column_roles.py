@@ -397,9 +397,9 @@ def _goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
 def _counts(column: NDArray[np.floating[Any]], begins: Bools) -> bool:
     """Whether nine of ten steps, or more, are the same and not 0."""
     change = np.diff(column.astype(np.float64))[~begins[1:]]
-    if len(change) < FEW_STEPS - 1:
+    if len(change) < FEW_STEPS - 1 or np.isnan(change).all():
         return False
-    usual = float(np.nanmedian(change)) if not np.isnan(change).all() else 0.0
+    usual = float(np.nanmedian(change))
     # Decimals are rounded, those of large numbers more.
     rounding = 8 * float(np.finfo(column.dtype).eps) * float(np.nanmax(np.abs(column)))
     same = np.abs(change - usual) <= rounding + 1e-6 * abs(usual)
