@@ -28,6 +28,8 @@ class Expert(ShortRepr):
         Which of the classifier's features it sees.
     mixing : array of shape (d_v, d_v), optional
         Their whitening, or None.
+    maps : tuple of str
+        The maps that make its features, as of a :class:`~mlat.Lift`.
     features : tuple of d_v names
     channels : array of shape (d_v,)
         The channel of each feature.
@@ -38,6 +40,7 @@ class Expert(ShortRepr):
     references: References
     columns: Ints
     mixing: Floats | None
+    maps: tuple[str, ...]
     features: tuple[str, ...]
     channels: Ints
 
@@ -80,6 +83,10 @@ def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:
     for references, (name, weight) in zip(clf.experts_, named, strict=True):
         view, features = references.view, references.features
         columns = np.arange(features.n_features) if view.columns is None else view.columns
+        # A committee's maps are each of all channels.
+        maps = tuple(features.lift.maps)
+        if view.columns is not None:
+            maps = tuple(dict.fromkeys(maps[i // clf.n_channels_] for i in columns))
         experts.append(
             Expert(
                 name,
@@ -87,6 +94,7 @@ def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:
                 references,
                 columns,
                 features.mixing if view.mixing is None else view.mixing,
+                maps,
                 tuple(clf.feature_names_[i] for i in columns),
                 clf.feature_channels_[columns],
             )

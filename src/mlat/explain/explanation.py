@@ -112,7 +112,7 @@ class Explanation(ShortRepr):
     states : array of shape (S,)
         Those of the classifier.
     nearest : array of shape (S,)
-        The distance to each state by which is decided: that of the only expert, or of the committee.
+        The distance to each state that decides: of the only expert, or of the committee.
     opinions : tuple of Opinion
         What each expert says, in the order of ``clf.experts_``.
     """
@@ -147,7 +147,7 @@ class Explanation(ShortRepr):
 
     @property
     def own(self) -> Towards:
-        """The predicted state (the nearest, if none is predicted), as the leading expert sees it."""
+        """The predicted state, or else the nearest, as the leading expert sees it."""
         return self.leading.own
 
     @property
