@@ -430,6 +430,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
                 np.where(known, part.states, part.no_state),
                 recordings=part.recordings,
                 channels=part.channels,
+                unlabelled=part.no_state,
             )
             check_states(labelled, self.width_)
             learner = clone(self)._learn(labelled, setup, step, committee)

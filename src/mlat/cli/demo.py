@@ -63,7 +63,7 @@ SYSTEMS = (
     ),
 )
 # The default of StreamClassifier; not a single distance, so not in the pictures.
-AUTO = System(f"up to {WIDTH} steps, chosen by itself", "auto", WIDTH, "auto")
+AUTO = System(f"{WIDTH} steps, committee (the default)", "committee", WIDTH, "auto")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +146,13 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
     beyond = 1 - learned.lag_fractions(blocks)[0]
     strongest = 1 + int(np.argmax(learned.lag_norms(blocks)[1:]))
     apart = "1 step" if strongest == 1 else f"{strongest} steps"
-    committee = outcomes["auto"].classifier.committee_
-    chosen = f" The committee: {committee}."
+    committee = outcomes[AUTO.short].classifier.committee_
     return (
         f"One step on its own is right {outcomes['one step'].found.accuracy:.0%} of the time, and "
         f"guessing {1 / n_states:.0%}. MLAT learned to compare how a step relates to those before "
         f"it, the same at every place in the window: {beyond:.0%} of its metric is between "
-        f"different moments, most of all {apart} apart.{chosen}"
+        f"different moments, most of all {apart} apart. The committee weighs its experts by how "
+        f"well each predicts runs that it did not learn from: {committee}."
     )
 
 

@@ -14,13 +14,15 @@ from rich.table import Table
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..errors import InputError
-from ..explain.explanation import Explanation, check_step, explain
+from ..explain import Explanation, Opinion, experts_of
+from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream
 from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
 from .output import check_can_write
 from .screen import console, working
 
 MAX_FEATURES = 8
+FEW_FEATURES = 4  # of each of several experts
 MAX_LAGS = 8
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -59,15 +61,23 @@ def explain_step(
             "mistake, otherwise the nearest other.",
         ),
     ] = None,
+    expert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a committee: the expert to show alone, with its nearest windows.",
+        ),
+    ] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="Column of true states.")] = None,
     filtered: Filtered = False,
 ) -> None:
-    """Show why a step got its state: the nearest windows, and what their distance consists of."""
+    """Show why a step got its state: what each expert says, and what distances consist of."""
     if out is not None:
         if out.suffix.lower() not in FORMATS:
             raise InputError(f"{out} is of no known kind; let it end in {', '.join(FORMATS)}")
         check_can_write(out, model, stream)
     classifier = load(model)
+    alone = _expert(expert, classifier)
     with working(f"reading {stream.name}"):
         steps = columns.read_for_model(classifier, model, stream, label)
     screen = console()
@@ -87,7 +97,7 @@ def explain_step(
             against=_state(against, classifier),
             predicted=predicted,
         )
-    _print_facts(screen, found)
+    _print_facts(screen, found, alone)
     if not picture:
         return
     from ..plots.explain import draw_explanation
@@ -95,7 +105,7 @@ def explain_step(
 
     file = out or Path(f"{stream.stem}-step-{found.step}.png")
     with working("drawing"):
-        save_figure(draw_explanation(found, classifier, steps), file)
+        save_figure(draw_explanation(found, classifier, steps, expert=alone), file)
     screen.print(f"Picture: {file}", soft_wrap=True)
 
 
@@ -137,27 +147,74 @@ def _state(given: str | None, classifier: StreamClassifier) -> Any:
     raise InputError(f"--against {given} is no state of the model; these are {names}")
 
 
-def _print_facts(screen: Console, found: Explanation) -> None:
-    own, other = found.own, found.other
+def _expert(given: str | None, classifier: StreamClassifier) -> str | None:
+    if given is None:
+        return None
+    names = [expert.name for expert in experts_of(classifier) if expert.name]
+    if not names:
+        raise InputError("the model has a single expert; leave --expert out")
+    for name in names:
+        if name.casefold() == given.casefold():
+            return name
+    raise InputError(f"--expert {given} is not in the committee; these are {', '.join(names)}")
+
+
+def _print_facts(screen: Console, found: Explanation, alone: str | None) -> None:
     screen.print(f"{found.headline}. Window: steps {found.start} to {found.step}.", soft_wrap=True)
     for switch in found.switches:
         screen.print(f"The true state changes within the window, at step {switch}.")
-    for towards in (own, other):
-        distances = ", ".join(f"{distance:.4g}" for distance in towards.distances)
-        screen.print(f"Nearest {towards.state}: at distance {distances}.", soft_wrap=True)
+    several = len(found.opinions) > 1
+    if several:
+        screen.print(_opinions(found))
+        screen.print(found.in_words, soft_wrap=True)
     if found.predicted is None:
         screen.print("No state: the window is farther from every reference than the model allows.")
-    elif other.distances[0] < own.distances[0]:
+    elif found.log_odds < 0:
         screen.print(
-            f"One of {other.state} is nearer: more than the nearest window decided.",
+            f"One of {found.other.state} is nearer: more than the nearest window decided.",
             soft_wrap=True,
         )
-    screen.print(_table(found, "feature", list(found.features), MAX_FEATURES))
-    lags = [str(lag) for lag in range(found.width)]
-    screen.print(_table(found, "lag", lags, MAX_LAGS))
+    for one in found.opinions:
+        if several and one.name != (alone or one.name):
+            continue
+        if several:
+            screen.rule(f"{one.name}, weight {one.weight:.0%}", align="left")
+        for towards in (one.own, one.other):
+            distances = ", ".join(f"{distance:.4g}" for distance in towards.distances)
+            screen.print(f"Nearest {towards.state}: at distance {distances}.", soft_wrap=True)
+        most = MAX_FEATURES if alone or not several else FEW_FEATURES
+        screen.print(_table(one, "feature", list(one.features), most))
+        if alone or not several:
+            lags = [str(lag) for lag in range(one.width)]
+            screen.print(_table(one, "lag", lags, MAX_LAGS))
 
 
-def _table(found: Explanation, what: str, names: list[str], most: int) -> Table:
+def _opinions(found: Explanation) -> Table:
+    """Who says what, with which weight, and what that adds up to."""
+    table = Table("expert", title="What the experts say", title_justify="left")
+    own, other = found.own.state, found.other.state
+    table.add_column("weight", justify="right")
+    table.add_column("says")
+    for text in (f"distance to {own}", f"to {other}", f"log-odds of {own}"):
+        table.add_column(text, justify="right")
+    for one in found.opinions:
+        distances = [f"{towards.distances[0]:.4g}" for towards in (one.own, one.other)]
+        says = str(one.state) if one.agrees else f"{one.state} (disagrees)"
+        table.add_row(one.name, f"{one.weight:.0%}", says, *distances, f"{one.log_odds:+.2f}")
+    nearest = dict(zip(found.states.tolist(), found.nearest, strict=True))
+    table.add_row(
+        "all together",
+        f"{found.agreement:.0%} agree",
+        str(found.states[int(found.nearest.argmin())]),
+        f"{nearest[own]:.4g}",
+        f"{nearest[other]:.4g}",
+        f"{found.log_odds:+.2f}",
+        style="bold",
+    )
+    return table
+
+
+def _table(found: Opinion, what: str, names: list[str], most: int) -> Table:
     """The parts towards both states: of the features or lags that differ most."""
     sides = [getattr(towards.parts, f"by_{what}") for towards in (found.own, found.other)]
     order = np.argsort(-np.abs(sides[1] - sides[0]), kind="stable")

@@ -1,4 +1,4 @@
-"""``mlat fit``: learn a metric, and write it with its references as a model file."""
+"""``mlat fit``: learn a committee or a metric, and write it with its references as a model file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..explain import Expert, experts_of
 from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
@@ -55,6 +56,7 @@ GOES_WITH: dict[str, tuple[Metric, ...]] = {
     "--shrinkage": LEARNED,
     "--lift": NAMED,
     "--whiten": NAMED,
+    "--neighbors": NAMED,
     "--budget": (Metric.auto,),
 }
 
@@ -73,15 +75,20 @@ def fit(
         ),
     ],
     width: Annotated[
-        int, typer.Option(min=1, help="Steps per window; for auto the most it may choose.")
+        int, typer.Option(min=1, help="Steps per window; for auto those of its widest expert.")
     ] = 10,
     metric: Annotated[
-        Metric, typer.Option(help="How to measure distance; auto chooses, features included.")
+        Metric,
+        typer.Option(
+            help="How to measure distance; auto is a committee of experts, each with features and "
+            "a metric of its own."
+        ),
     ] = Metric.auto,
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="For auto: how long to try, such as 90, 60s (default) or 2m."
+            metavar="TIME",
+            help="For auto: how long its experts may be judged, such as 90, 60s (default) or 2m.",
         ),
     ] = None,
     lift: Annotated[
@@ -98,7 +105,8 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="How many steps back running maps look; default 50, for auto by the runs.",
+            help="How many steps back running maps look; default 50, for auto at most a fifth of "
+            "a run.",
         ),
     ] = None,
     solver: Annotated[
@@ -127,7 +135,8 @@ def fit(
         ),
     ] = None,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="Neighbours that vote; default 1, or what auto finds.")
+        int | None,
+        typer.Option(min=1, help="Not for auto: neighbours that vote; default 1."),
     ] = None,
     step: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
     unknown_rate: Annotated[
@@ -150,9 +159,10 @@ def fit(
         whiten=whiten,
         reach=reach,
         budget=budget,
+        neighbors=neighbors,
         unknown_rate=unknown_rate,
     )
-    classifier = options.classifier(width=width, n_neighbors=neighbors, step=step)
+    classifier = options.classifier(width=width, step=step)
     check_can_write(out, stream)
     with working(f"reading {stream.name}"):
         labelled = columns.read(stream, label)
@@ -174,7 +184,9 @@ def fit(
     print_committee(screen, classifier)
     if not is_plain(classifier):
         print_features(screen, classifier)
-    _print_metric(screen, classifier, seconds)
+    for expert in experts_of(classifier):
+        _print_metric(screen, expert)
+    screen.print(f"Learned in {seconds:.1f} s.")
     if found is None:
         screen.print(
             "Not judged: fewer than two states have windows far enough apart to learn from some "
@@ -210,6 +222,7 @@ class FitOptions:
     whiten: bool = False
     reach: int | None = None
     budget: str | None = None
+    neighbors: int | None = None
     unknown_rate: float = 0.0
 
     def classifier(self, **shared: Any) -> StreamClassifier:
@@ -225,7 +238,11 @@ class FitOptions:
                 shared["budget"] = parse_budget(self.budget)
             return StreamClassifier(metric="auto", reach=self.reach, **shared)
         return StreamClassifier(
-            metric=self._estimator(), lift=self._lift(), whiten=self.whiten, **shared
+            metric=self._estimator(),
+            lift=self._lift(),
+            whiten=self.whiten,
+            n_neighbors=self.neighbors,
+            **shared,
         )
 
     def _check_together(self) -> None:
@@ -332,17 +349,16 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     return [f"{n} step{'s' if n > 1 else ''} {reason}" for reason, n in why.items() if n]
 
 
-def _print_metric(screen: Console, classifier: StreamClassifier, seconds: float) -> None:
-    metric = classifier.metric_
+def _print_metric(screen: Console, expert: Expert) -> None:
+    metric, whose = expert.references.metric, f"{expert.name}: " if expert.name else ""
     if metric is None:
-        whitened = classifier.features_.mixing is not None
-        learned = "of whitened features" if whitened else "nothing is learned"
-        screen.print(f"Euclidean distance: {learned}.")
+        learned = "nothing is learned" if expert.mixing is None else "of whitened features"
+        screen.print(f"{whose}Euclidean distance: {learned}.", soft_wrap=True)
         return
     name = "MLAT" if isinstance(metric, MLAT) else "LMNN"
     how = f", solver {metric.solver}" if isinstance(metric, MLAT) else ""
     fall = f"loss {metric.initial_loss_:.4g} → {metric.loss_:.4g}, "
     screen.print(
-        f"{name}{how}: {fall}{metric.n_iter_} iterations in {seconds:.1f} s; {metric.message_}.",
+        f"{whose}{name}{how}: {fall}{metric.n_iter_} iterations; {metric.message_}.",
         soft_wrap=True,
     )

@@ -1,7 +1,8 @@
-"""``mlat inspect``: what the metric of a model learned, as text and pictures."""
+"""``mlat inspect``: what a model learned, as text and pictures."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from rich.table import Table
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..errors import InputError
-from ..explain import learned
+from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
 from ..metric.estimators import MLAT
 from ..metric.matrix import unmix_blocks
@@ -38,57 +39,77 @@ def inspect_model(
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
 ) -> None:
-    """Show what a model chose and learned: features, weights by lag and feature, eigenvalues."""
+    """Show what a model learned: experts, features, weights by lag and feature, eigenvalues."""
     classifier = load(model)
     screen = console()
     _print_model(screen, classifier, model)
     print_features(screen, classifier)
     print_committee(screen, classifier)
-    metric, mixing = classifier.metric_, classifier.features_.mixing
-    if metric is None and is_plain(classifier):
-        screen.print("Distance: Euclidean. Nothing was learned, so there is nothing to draw.")
+    experts = experts_of(classifier)
+    for expert in experts:
+        _print_expert(screen, expert)
+    if len(experts) == 1 and experts[0].references.metric is None and is_plain(classifier):
         return
+    if pictures:
+        folder = make_folder(out or Path(f"{model.stem}-pictures"))
+        with working("drawing"):
+            files = [file for one in experts for file in _draw(screen, classifier, one, folder)]
+        if files:
+            screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+
+
+def _print_expert(screen: Console, expert: Expert) -> None:
+    metric, mixing = expert.references.metric, expert.mixing
+    if expert.name:
+        screen.rule(f"{expert.name}, weight {expert.weight:.0%}", align="left")
+        seen = f"{len(expert.features)} features, windows of {expert.width} steps"
+        screen.print(f"Sees {seen}.", soft_wrap=True)
     if metric is not None:
         # Over the features before whitening, which have names.
         blocks = unmix_blocks(learned.blocks_of(metric), mixing)
         _print_solution(screen, metric)
         screen.print(_lag_table(blocks))
         screen.print(_in_words(blocks), soft_wrap=True)
-        screen.print(_feature_table(blocks, classifier.feature_names_))
+        screen.print(_feature_table(blocks, expert.features))
         _print_spectrum(screen, metric)
+    elif mixing is not None:
+        screen.print("Distance: Euclidean, of whitened features.")
+        screen.print(
+            _feature_table(unmix_blocks(np.eye(len(mixing))[None], mixing), expert.features)
+        )
+    elif expert.maps == ("identity",):
+        screen.print("Distance: Euclidean. Nothing was learned, so there is nothing to draw.")
     else:
-        screen.print(f"Distance: Euclidean{'' if mixing is None else ', of whitened features'}.")
-        if mixing is not None:
-            blocks = unmix_blocks(np.eye(len(mixing))[None], mixing)
-            screen.print(_feature_table(blocks, classifier.feature_names_))
-    if pictures:
-        folder = make_folder(out or Path(f"{model.stem}-pictures"))
-        with working("drawing"):
-            files = _draw(screen, classifier, folder)
-        if files:
-            screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+        screen.print("Distance: Euclidean.")
 
 
-def _draw(screen: Console, classifier: StreamClassifier, folder: Path) -> list[Path]:
+def _draw(
+    screen: Console, classifier: StreamClassifier, expert: Expert, folder: Path
+) -> list[Path]:
     from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
     from ..plots.history import plot_history
     from ..plots.usage import plot_usage
 
-    metric = classifier.metric_
+    metric, whose = expert.references.metric, file_name(expert.name)
     files = []
     if metric is not None:
-        blocks = unmix_blocks(learned.blocks_of(metric), classifier.features_.mixing)
-        drawn = plot_blocks(blocks, channels=classifier.feature_names_)
-        files = [folder / "blocks.png", folder / "history.png"]
-        save_figure(drawn, files[0])
+        blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
+        files = [folder / f"{whose}blocks.png", folder / f"{whose}history.png"]
+        save_figure(plot_blocks(blocks, channels=expert.features), files[0])
         save_figure(plot_history(metric), files[1])
     try:
-        save_figure(plot_usage(classifier), folder / "usage.png")
-        files.append(folder / "usage.png")
+        usage = folder / f"{whose}usage.png"
+        save_figure(plot_usage(classifier, expert=expert.name or None), usage)
+        files.append(usage)
     except InputError as error:  # too few references to judge by; the rest is still worth it
         screen.print(f"No picture of usage: {error}.", soft_wrap=True)
     return files
+
+
+def file_name(expert: str) -> str:
+    """What the names of an expert's pictures begin with."""
+    return "".join(f"{word}-" for word in re.findall(r"\w+", expert.lower()))
 
 
 def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> None:
@@ -155,6 +176,8 @@ def _in_words(blocks: NDArray[np.float64]) -> str:
     if len(fractions) == 1:
         return "Windows of one step have no lags: every step is judged on its own."
     norms = learned.lag_norms(blocks)
+    if not norms[1:].any():
+        return "Every step is judged on its own: no two moments of a window count together."
     strongest = 1 + int(np.argmax(norms[1:]))
     return (
         f"Dependence between different moments makes up {1 - fractions[0]:.0%} of the metric "

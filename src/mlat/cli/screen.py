@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from ..classifier.classifier import StreamClassifier
+from ..explain import Expert, experts_of
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 from ..progress import Report, listen
 
@@ -102,19 +103,41 @@ def size_of(n_bytes: int) -> str:
 
 
 def print_committee(screen: Console, classifier: StreamClassifier) -> None:
-    """Who is in the committee, with which weight, how good each is and why."""
+    """Who is in the committee, what each sees, with which weight, how good each is and why."""
     committee = classifier.committee_
     if committee is None:
         return
-    table = Table("expert", title="The committee", title_justify="left")
-    for name in ("weight", "balanced accuracy, held out"):
+    table = Table("expert", "features", title="The committee", title_justify="left")
+    for name in ("steps", "weight", "alone, held out"):
         table.add_column(name, justify="right")
+    seen = {expert.name: expert for expert in experts_of(classifier)}
     for member in committee.members:
-        weight = f"{member.weight:.0%}" if member.weight > 0 else "left out"
-        table.add_row(member.name, weight, percent(member.accuracy))
-    table.add_row("all together", "", percent(committee.accuracy), style="bold")
+        expert = seen.get(member.name)
+        sees = ["", ""] if expert is None else [_seen(expert), str(expert.width)]
+        weight = "left out" if expert is None else f"{member.weight:.0%}"
+        table.add_row(member.name, *sees, weight, percent(member.accuracy))
+    table.add_row("all together", "", "", "", percent(committee.accuracy), style="bold")
+    table.caption = "Held out: the mean recall of states in runs that were not learned from."
+    table.caption_justify = "left"
     screen.print(table)
-    screen.print(f"{committee.why}.", soft_wrap=True)
+    if committee.n_runs:
+        screen.print(
+            f"Weighted and judged by {_count_of(committee.n_runs, 'held-out run')}"
+            + (f", in {committee.seconds:.1f} s." if committee.seconds else "."),
+            soft_wrap=True,
+        )
+    if committee.why:
+        why = committee.why[0].upper() + committee.why[1:]
+        screen.print(f"{why}.", soft_wrap=True)
+
+
+def _seen(expert: Expert) -> str:
+    whitened = "" if expert.mixing is None else ", whitened"
+    return ", ".join(map(_plainly, expert.maps)) + whitened
+
+
+def _plainly(name: str) -> str:
+    return "channels" if name == "identity" else name.replace("_", " ")
 
 
 def print_features(screen: Console, classifier: StreamClassifier) -> None:

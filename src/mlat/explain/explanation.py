@@ -2,7 +2,8 @@
 
 The squared distance of the step's window to the nearest reference of the predicted state, and that
 to the nearest of another state, each split into features and lags
-(:mod:`mlat.explain.attribution`).
+(:mod:`mlat.explain.attribution`). A committee has these of each expert, and what each adds to the
+decision.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import Floats, Ints, ShortRepr
 from ..classifier.classifier import StreamClassifier
+from ..classifier.committee import SOFT
 from ..errors import InputError
-from ..metric.matrix import metric_array, unmixed
-from ..neighbours.references import References
 from ..stream.stream import Stream
 from .attribution import Parts, split
+from .experts import experts_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +44,58 @@ class Towards(ShortRepr):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Opinion(ShortRepr):
+    """What one expert says of a window.
+
+    Attributes
+    ----------
+    name : str
+        Empty for the only expert of a classifier.
+    weight : float
+        From 0 to 1; 1 for the only expert.
+    width : int
+        Its window is of the last so many steps.
+    state : str or int
+        The state that is nearest to it.
+    nearest : array of shape (S,)
+        Its distance to the nearest reference of each state.
+    own, other : Towards
+        The state that is explained, and the one it is compared with.
+    log_odds : float
+        What it adds to the logarithm of the odds of the former against the latter; negative where
+        it speaks against the decision.
+    alone_decides : bool
+        Whether another state would be the nearest without it.
+    features : tuple of d' names
+        Those that it sees.
+    channels : array of shape (d',)
+        The channel of each feature.
+    """
+
+    name: str
+    weight: float
+    width: int
+    state: Any
+    nearest: Floats
+    own: Towards
+    other: Towards
+    log_odds: float
+    alone_decides: bool
+    features: tuple[str, ...]
+    channels: Ints
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the explained state is the nearest to it."""
+        return bool(self.state == self.own.state)
+
+    @property
+    def margin(self) -> Parts:
+        """How much farther away the other state is, by parts."""
+        return self.other.parts - self.own.parts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation(ShortRepr):
     """Why a state is predicted at one step.
 
@@ -55,11 +109,12 @@ class Explanation(ShortRepr):
         The true state; None where it is not known.
     switches : array
         Steps within the window at which the true state differs from that of the step before.
-    own, other : Towards
-        The predicted state (the nearest, if none is predicted), and the one it is compared with.
-    features : tuple of d' names
-    channels : array of shape (d',)
-        The channel of each feature.
+    states : array of shape (S,)
+        Those of the classifier.
+    nearest : array of shape (S,)
+        The distance to each state that decides: of the only expert, or of the committee.
+    opinions : tuple of Opinion
+        What each expert says, in the order of ``clf.experts_``.
     """
 
     step: int
@@ -67,10 +122,9 @@ class Explanation(ShortRepr):
     predicted: Any
     true: Any
     switches: Ints
-    own: Towards
-    other: Towards
-    features: tuple[str, ...]
-    channels: Ints
+    states: NDArray[Any]
+    nearest: Floats
+    opinions: tuple[Opinion, ...]
 
     @property
     def start(self) -> int:
@@ -87,9 +141,63 @@ class Explanation(ShortRepr):
         return f"{line}, {right}"
 
     @property
+    def leading(self) -> Opinion:
+        """The expert that adds most to the explained state; the only one, where there is one."""
+        return max(self.opinions, key=lambda opinion: opinion.log_odds)
+
+    @property
+    def own(self) -> Towards:
+        """The predicted state, or else the nearest, as the leading expert sees it."""
+        return self.leading.own
+
+    @property
+    def other(self) -> Towards:
+        """The state it is compared with, as the leading expert sees it."""
+        return self.leading.other
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Those that the leading expert sees."""
+        return self.leading.features
+
+    @property
+    def channels(self) -> Ints:
+        """The channel of each of these features, (d',)."""
+        return self.leading.channels
+
+    @property
     def margin(self) -> Parts:
-        """How much farther away the other state is, by parts."""
-        return self.other.parts - self.own.parts
+        """How much farther away the other state is to the leading expert, by parts."""
+        return self.leading.margin
+
+    @property
+    def log_odds(self) -> float:
+        """The logarithm of the odds of the own state against the other, by this window alone."""
+        return float(sum(opinion.log_odds for opinion in self.opinions))
+
+    @property
+    def agreement(self) -> float:
+        """The weight of the experts to which the own state is the nearest, from 0 to 1."""
+        return float(sum(opinion.weight for opinion in self.opinions if opinion.agrees))
+
+    @property
+    def in_words(self) -> str:
+        """Which experts decided, and which disagreed; empty with a single expert."""
+        if len(self.opinions) == 1:
+            return ""
+        against = [f"{one.name} ({one.state})" for one in self.opinions if not one.agrees]
+        if not against:
+            return f"All experts say {self.own.state}."
+        alone = [one.name for one in self.opinions if one.alone_decides]
+        nearest = self.states[int(self.nearest.argmin())]
+        if nearest != self.own.state:
+            decided = f"All together are nearer to {nearest}"
+        elif alone:
+            them = "it" if len(alone) == 1 else "either"
+            decided = f"{' and '.join(alone)} decided: without {them} another state would be nearer"
+        else:
+            decided = "No expert decided alone: without any one of them it would be the same state"
+        return f"{decided}. Disagreed: {', '.join(against)}."
 
 
 def explain(
@@ -127,11 +235,15 @@ def explain(
         raise InputError(f"n_neighbors must be at least 1, not {n_neighbors}")
     past = stream[: step + 1]  # a prediction does not depend on later steps
     state = clf.predict(past)[-1] if predicted is None else predicted
-    query = clf.features(past)[-clf.width_ :]
-    references, metric = clf.references_, metric_before_whitening(clf)
-    distances = _distances(references, query)
-    of_state = [np.flatnonzero(references.codes == code) for code in range(len(clf.classes_))]
-    nearest = np.array([distances[rows].min() for rows in of_state])
+    features = clf.features(past)[-clf.width_ :]
+    experts, codes = experts_of(clf), clf.references_.codes
+    distances = [expert.distances(features) for expert in experts]
+    of_state = [np.flatnonzero(codes == code) for code in range(len(clf.classes_))]
+    by_expert = np.array([[each[rows].min() for rows in of_state] for each in distances])
+    # The logarithms that add up to that of the committee's distance, of each expert and state.
+    terms = log_terms(clf, by_expert)
+    together = terms.sum(axis=0)
+    nearest = by_expert[0] if clf.committee_ is None else np.exp(together)
     is_own = clf.classes_ == state if state != clf.unknown_ else nearest == nearest.min()
     own = int(np.argmax(is_own))
     other = _rival(clf, own, nearest, past.states[-1] if against is None else against)
@@ -139,11 +251,29 @@ def explain(
         names = ", ".join(str(name) for name in np.delete(clf.classes_, own))
         raise InputError(f"{against!s} is not one of the other states: {names}")
 
-    def towards(code: int) -> Towards:
-        rows = of_state[code]
-        rows = rows[np.argsort(distances[rows], kind="stable")][:n_neighbors]
-        parts = split(query - references[rows[:1]], metric)
-        return Towards(clf.classes_[code].item(), rows, distances[rows], parts)
+    def opinion(m: int) -> Opinion:
+        expert, metric = experts[m], experts[m].metric()
+
+        def towards(code: int) -> Towards:
+            rows = of_state[code]
+            rows = rows[np.argsort(distances[m][rows], kind="stable")][:n_neighbors]
+            parts = split(expert.window(features) - expert.windows(rows[:1]), metric)
+            return Towards(clf.classes_[code].item(), rows, distances[m][rows], parts)
+
+        without = together - terms[m]
+        return Opinion(
+            name=expert.name,
+            weight=expert.weight,
+            width=expert.width,
+            state=clf.classes_[by_expert[m].argmin()].item(),
+            nearest=by_expert[m],
+            own=towards(own),
+            other=towards(other),
+            log_odds=float(clf.confidence_.calibration.beta * (terms[m, other] - terms[m, own])),
+            alone_decides=len(experts) == 1 or bool(together.argmin() == own != without.argmin()),
+            features=expert.features,
+            channels=expert.channels,
+        )
 
     start = step - clf.width_ + 1
     return Explanation(
@@ -152,26 +282,25 @@ def explain(
         predicted=None if state == clf.unknown_ else _plain(state),
         true=_plain(past.states[-1]) if past.labelled[-1] else None,
         switches=start + 1 + np.flatnonzero(np.diff(past.codes[start:])),
-        own=towards(own),
-        other=towards(other),
-        features=tuple(clf.feature_names_),
-        channels=clf.feature_channels_,
+        states=clf.classes_,
+        nearest=nearest,
+        opinions=tuple(opinion(m) for m in range(len(experts))),
     )
 
 
-def metric_before_whitening(clf: StreamClassifier) -> Floats | None:
-    """The metric over ``clf.features``, as :func:`mlat.explain.attribution.split` takes it."""
-    learned = metric_array(clf.metric_, clf.width_, clf.features_.n_features)
-    return unmixed(learned, clf.features_.mixing, clf.width_)
+def log_terms(clf: StreamClassifier, nearest: Floats) -> Floats:
+    """The logarithm of each expert's distances in the decision, from its distances (M, …).
 
-
-def _distances(references: References, window: Floats) -> Floats:
-    """From a window (w, d') before whitening to every reference, by differences as in predict."""
-    z = references.embed(references.features.mix(window[None]))
-    distances = np.empty(len(references))
-    for rows, Z in references.embedded_blocks():
-        distances[rows] = np.sqrt(((Z - z) ** 2).sum(axis=1))
-    return distances
+    Those of a committee add up to the logarithm of its distance. A difference of two states, times
+    the calibration's β, is what an expert adds to the logarithm of their odds.
+    """
+    calibration = clf.confidence_.calibration
+    if clf.committee_ is None:
+        return np.log(nearest / calibration.typical + calibration.soft)
+    weights, typical = (
+        each.reshape(-1, *[1] * (nearest.ndim - 1)) for each in clf.committee_.powers
+    )
+    return np.asarray(weights * np.log(nearest / typical + SOFT))
 
 
 def _plain(state: Any) -> Any:

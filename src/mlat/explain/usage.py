@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..metric.nearest import Places, nearest
 from ..neighbours.references import References
 from .attribution import Parts, split
-from .explanation import metric_before_whitening
+from .experts import expert_of
 
 MAX_JUDGED = 300  # references by which usage is judged
 
@@ -45,7 +45,9 @@ class Usage(ShortRepr):
         return (self.other - self.own) / self.other.total
 
 
-def measure_usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usage:
+def measure_usage(
+    clf: StreamClassifier, *, expert: int | str | None = None, max_judged: int = MAX_JUDGED
+) -> Usage:
     """What separates the states of a model, by feature and lag, over its own references.
 
     For references x, evenly taken from all states, let h be the nearest of the same state from
@@ -62,10 +64,12 @@ def measure_usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usa
     Parameters
     ----------
     clf : fitted StreamClassifier
+    expert : int or str, optional
+        Of a committee: which of ``clf.experts_``, by its place or its name.
     max_judged : int, default=300
     """
-    judged = _spread_over_states(clf, max_judged)
-    references = clf.references_
+    judged, seen = _spread_over_states(clf, max_judged), expert_of(clf, expert)
+    references = seen.references
     own, other = _nearest_own_and_other(references, judged)
     known = own >= 0
     if not known.any():
@@ -74,13 +78,13 @@ def measure_usage(clf: StreamClassifier, *, max_judged: int = MAX_JUDGED) -> Usa
             "the model's usage by; learn from more runs"
         )
     judged, own, other = judged[known], own[known], other[known]
-    X, metric = references[judged], metric_before_whitening(clf)
+    X, metric = seen.windows(judged), seen.metric()
     return Usage(
-        own=split(X - references[own], metric),
-        other=split(X - references[other], metric),
+        own=split(X - seen.windows(own), metric),
+        other=split(X - seen.windows(other), metric),
         n_judged=len(judged),
-        features=tuple(clf.feature_names_),
-        channels=clf.feature_channels_,
+        features=seen.features,
+        channels=seen.channels,
     )
 
 

@@ -5,6 +5,7 @@ changes, no window opens, and no display is needed.
 """
 
 from .blocks import plot_blocks, plot_lags
+from .committee import plot_committee
 from .confusion import plot_confusion
 from .explain import explain_prediction
 from .figure import save_figure
@@ -18,6 +19,7 @@ from .usage import plot_usage
 __all__ = [
     "explain_prediction",
     "plot_blocks",
+    "plot_committee",
     "plot_confusion",
     "plot_history",
     "plot_lags",

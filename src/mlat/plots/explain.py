@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from numpy.typing import NDArray
 
 from ..checks import Floats
 from ..classifier.classifier import StreamClassifier
-from ..explain.explanation import Explanation, Towards, explain
+from ..explain.experts import expert_of
+from ..explain.explanation import Explanation, Opinion, Towards, explain
 from ..stream.stream import Stream
+from ..stream.windows import Windows
+from .committee import plot_committee
 from .figure import (
     INK,
     bare,
@@ -39,9 +43,13 @@ def explain_prediction(
     n_neighbors: int = 3,
     *,
     against: Any = None,
+    expert: int | str | None = None,
     max_channels: int = MAX_CHANNELS,
 ) -> Figure:
     """The window that ends at ``step``, the nearest references of two states, and their distances.
+
+    Of a committee, what each expert adds to the decision (:func:`~mlat.plots.plot_committee`),
+    unless one of them is named.
 
     Above, each column shows the window (black) over the nearest references of one state, channel
     by channel. Below are the parts of the squared distance to the nearest reference of each state,
@@ -58,6 +66,8 @@ def explain_prediction(
     against : str or int, optional
         The state to compare the predicted one with. Default: the true state if it was not
         predicted and the model knows it, otherwise the nearest of the other states.
+    expert : int or str, optional
+        Of a committee: which of ``clf.experts_``, by its place or its name.
     max_channels : int, default=5
         How many channels to draw: those in which the two distances differ most.
 
@@ -67,29 +77,41 @@ def explain_prediction(
         If no complete window ends at the step, or a state is not known.
     """
     found = explain(clf, stream, step, n_neighbors=n_neighbors, against=against)
-    return draw_explanation(found, clf, stream, max_channels=max_channels)
+    return draw_explanation(found, clf, stream, expert=expert, max_channels=max_channels)
 
 
 def draw_explanation(
-    found: Explanation, clf: StreamClassifier, stream: Stream, *, max_channels: int = MAX_CHANNELS
+    found: Explanation,
+    clf: StreamClassifier,
+    stream: Stream,
+    *,
+    expert: int | str | None = None,
+    max_channels: int = MAX_CHANNELS,
 ) -> Figure:
     """The picture of an explanation; parameters as for `explain_prediction`."""
-    by_channel = found.margin.by_channel(found.channels, clf.n_channels_)
+    if expert is None and len(found.opinions) > 1:
+        return plot_committee(found)
+    seen = expert_of(clf, expert)
+    opinion = next(one for one in found.opinions if one.name == seen.name)
+    by_channel = opinion.margin.by_channel(opinion.channels, clf.n_channels_)
     order = np.argsort(-np.abs(by_channel), kind="stable")[:max_channels]
-    n_bars = min(len(found.features), MAX_FEATURES)
+    n_bars = min(len(opinion.features), MAX_FEATURES)
     heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
     layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
     figure = Figure(figsize=(10, sum(heights) + 1.5), layout=layout)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(len(order), 2)
-    sides = ((found.own, _own_title(found)), (found.other, f"nearest {found.other.state}"))
+    own, other = opinion.own, opinion.other
+    sides = ((own, _own_title(found)), (other, f"nearest {other.state}"))
     colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
-    _draw_windows(figure, above, order, sides, found, clf, stream, colours)
+    windows = _Windows(found, stream, seen.references.windows, clf.channels_)
+    _draw_windows(figure, above, order, sides, windows, colours)
     below = outer[1].subgridspec(1, 2)
     pair = [(towards, colours[towards.state]) for towards, _ in sides]
-    _draw_features(figure.add_subplot(below[0]), found, pair)
+    _draw_features(figure.add_subplot(below[0]), opinion, pair)
     _draw_lags(figure.add_subplot(below[1]), pair)
-    figure.suptitle(found.headline, fontsize=12, fontweight="bold", color=INK)
+    title = f"{found.headline}; {seen.name}" if seen.name else found.headline
+    figure.suptitle(title, fontsize=12, fontweight="bold", color=INK)
     hidden = clf.n_channels_ - len(order)
     if hidden:
         figure.supxlabel(
@@ -106,19 +128,27 @@ def _own_title(found: Explanation) -> str:
     return f"nearest {found.own.state}" + (" (predicted)" if is_predicted else "")
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """An expert's window of a stream, and its references."""
+
+    found: Explanation
+    stream: Stream
+    references: Windows
+    channels: tuple[str, ...]
+
+
 def _draw_windows(
     figure: Figure,
     grid: GridSpecFromSubplotSpec,
     order: NDArray[np.intp],
     sides: tuple[tuple[Towards, str], ...],
-    found: Explanation,
-    clf: StreamClassifier,
-    stream: Stream,
+    windows: _Windows,
     colours: dict[Any, Any],
 ) -> None:
-    steps = np.arange(found.start, found.step + 1)
-    query = stream.values[found.start : found.step + 1]
-    start = clf.windows_.start
+    references, end = windows.references, windows.found.step + 1
+    steps = np.arange(end - references.width, end)
+    query = windows.stream.values[end - references.width : end]
     left = []
     for row, channel in enumerate(order):
         first: Axes | None = None
@@ -126,8 +156,8 @@ def _draw_windows(
             ax = figure.add_subplot(grid[row, column], sharey=first)
             first = first or ax
             for rank in range(len(towards.rows))[::-1]:
-                begin = start[towards.rows[rank]]
-                line = clf.windows_.values[begin : begin + found.width, channel]
+                begin = references.start[towards.rows[rank]]
+                line = references.values[begin : begin + references.width, channel]
                 ax.plot(
                     steps,
                     line,
@@ -137,8 +167,9 @@ def _draw_windows(
                     marker=_marker(steps),
                 )
             ax.plot(steps, query[:, channel], color=INK, linewidth=1.2, marker=_marker(steps))
-            draw_boundaries(ax, [switch - 0.5 for switch in found.switches])
-            _frame_window(ax, row == len(order) - 1, column == 0, clf.channels_[channel])
+            switches = windows.found.switches
+            draw_boundaries(ax, [switch - 0.5 for switch in switches if switch > steps[0]])
+            _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
             if row == 0:
                 ax.set_title(f"{text}: {_distances_text(towards.distances)}", fontsize=9, color=INK)
             if column == 0:
@@ -169,7 +200,7 @@ def _frame_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) 
         ax.set_xlabel("step", fontsize=8)
 
 
-def _draw_features(ax: Axes, found: Explanation, pair: list[tuple[Towards, Any]]) -> None:
+def _draw_features(ax: Axes, found: Opinion, pair: list[tuple[Towards, Any]]) -> None:
     order = np.argsort(-np.abs(found.margin.by_feature), kind="stable")
     shown = order[:MAX_FEATURES]
     places = np.arange(len(shown))[::-1].astype(float)

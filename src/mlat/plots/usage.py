@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
+from ..explain.experts import expert_of
 from ..explain.usage import Usage, measure_usage
 from .figure import FAINT, INK, bare, frame_bars, shorten, used_lags
 
@@ -16,7 +17,12 @@ MAX_FEATURES = 20
 _FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the colour map
 
 
-def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Figure:
+def plot_usage(
+    clf: StreamClassifier,
+    *,
+    expert: int | str | None = None,
+    max_features: int = MAX_FEATURES,
+) -> Figure:
     """Which features at which lags separate the states, and the sums by feature and by lag.
 
     The numbers are those of :func:`mlat.explain.usage.measure_usage`. The squared distance to the
@@ -26,10 +32,12 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     Parameters
     ----------
     clf : fitted StreamClassifier
+    expert : int or str, optional
+        Of a committee: which of ``clf.experts_``, by its place or its name.
     max_features : int, default=20
         How many features to draw, the most used ones.
     """
-    used = measure_usage(clf)
+    used = measure_usage(clf, expert=expert)
     parts = used.fractions.by_lag_and_feature.T
     n_lags = used_lags(parts.T)
     order = np.argsort(-np.abs(used.fractions.by_feature), kind="stable")
@@ -54,9 +62,9 @@ def plot_usage(clf: StreamClassifier, *, max_features: int = MAX_FEATURES) -> Fi
     below.set_xlim(-0.5, n_lags - 0.5)
     _draw_features(figure.add_subplot(grid[0, 1], sharey=ax), used, shown)
     _write_note(figure.add_subplot(grid[1, 1]), used, len(order) - len(shown))
-    figure.suptitle(
-        "What tells the states apart, by feature and lag", fontsize=12, fontweight="bold", color=INK
-    )
+    whose = expert_of(clf, expert).name
+    title = f"What tells the states apart{f' to {whose}' if whose else ''}, by feature and lag"
+    figure.suptitle(title, fontsize=12, fontweight="bold", color=INK)
     return figure
 
 

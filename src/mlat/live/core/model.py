@@ -435,7 +435,7 @@ class StepClassifier:
         counters["far"] += sum(far)
         rows = zip(
             *[far, decision.codes.tolist(), decision.distance.tolist(), decision.rows.tolist()],
-            *[decision.proba.tolist(), seq, time],
+            *[decision.proba.tolist(), seq, time, self.exact.agreement(decision).tolist()],
             strict=True,
         )
         return [
@@ -449,8 +449,18 @@ class StepClassifier:
                 number,
                 moment,
                 tuple(proba),
+                np.nan if is_far else agreement,
             )
-            for i, (is_far, code, distance, neighbours, proba, number, moment) in enumerate(rows)
+            for i, (
+                is_far,
+                code,
+                distance,
+                neighbours,
+                proba,
+                number,
+                moment,
+                agreement,
+            ) in enumerate(rows)
         ]
 
 

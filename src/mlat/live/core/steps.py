@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,9 @@ class Prediction:
         In seconds, from the source.
     probabilities : tuple of float
         Of each state, in the order of ``session.classes``; empty without a complete window.
+    agreement : float
+        The weight of the experts whose own nearest state is this one, from 0 to 1; 1 for a model
+        with one expert, NaN where the state is unknown.
     """
 
     step: int
@@ -81,6 +85,7 @@ class Prediction:
     seq: int | None
     time: float | None
     probabilities: tuple[float, ...]
+    agreement: float = math.nan
 
 
 COUNTED = {  # name of each counter: what it counts

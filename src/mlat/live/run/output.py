@@ -18,7 +18,7 @@ from typing import TextIO
 
 from ..core.steps import Prediction
 
-FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time")
+FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time", "agreement")
 _PIECE = 4096  # bytes that a pipe which is ready takes without blocking
 
 
@@ -51,6 +51,7 @@ def _fields(prediction: Prediction) -> dict[str, object]:
         "neighbours": [int(row) for row in prediction.neighbours],
         "seq": prediction.seq,
         "time": None if prediction.time is None else _number(prediction.time),
+        "agreement": _number(prediction.agreement),
     }
 
 

@@ -36,12 +36,15 @@ class Decision:
     rows : array of shape (n, k)
         The nearest references, taught ones after the others: the k nearest, or those of the
         decided state that are nearest to each of k experts.
+    said : array of shape (n, M)
+        The state that is nearest to each expert.
     """
 
     codes: Ints
     proba: Floats
     distance: Floats
     rows: Ints
+    said: Ints
 
 
 class ExactSearch:
@@ -56,6 +59,7 @@ class ExactSearch:
             _ = expert.by_class  # built now: the first step does not wait for it
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
+        self.weights = np.ones(1) if self.committee is None else self.committee.powers[0]
 
     def __len__(self) -> int:
         return len(self._references)
@@ -93,7 +97,7 @@ class ExactSearch:
             distances, rows = taught.among(centred, distances, rows, len(self))
             codes = np.concatenate([codes, taught.codes])
         voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
-        return Decision(voted, proba, distances[:, 0], rows)
+        return Decision(voted, proba, distances[:, 0], rows, voted[:, None])
 
     def combine(self, nearest: Sequence[Floats]) -> Floats:
         """The distances (n, S) by which the state is decided, from those of each expert."""
@@ -109,7 +113,20 @@ class ExactSearch:
         chosen = np.arange(len(codes)), codes
         proba = self._calibration.proba(combined)
         neighbours = np.stack([of_expert[chosen] for of_expert in rows], axis=1)
-        return Decision(codes, proba, combined[chosen], neighbours)
+        said = codes[:, None]
+        if self.committee is not None:
+            said = np.stack([of_expert.argmin(axis=1) for of_expert in nearest], axis=1)
+        return Decision(codes, proba, combined[chosen], neighbours, said)
+
+    def agreement(self, decision: Decision) -> Floats:
+        """The weight of the experts whose nearest state is the decided one, (n,).
+
+        One expert always agrees with itself, also where the state filter decided otherwise.
+        """
+        if self.committee is None:
+            return np.ones(len(decision.codes))
+        agrees: Floats = (decision.said == decision.codes[:, None]) @ self.weights
+        return np.minimum(agrees, 1.0)  # the weights sum to 1 up to rounding
 
     def proba(self, nearest: Floats, rows: Ints) -> Floats:
         """The probability of each state, from (n, S) distances or from (n, k) neighbours."""

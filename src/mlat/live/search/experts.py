@@ -111,13 +111,15 @@ class ExpertSearches:
             result = results[0]
             codes, neighbours = result.codes[-n:], result.neighbours[-n:]
             proba = exact.proba(nearest[0], neighbours)
-            return Decision(codes, proba, result.distances[-n:, 0], neighbours)
+            said = codes[:, None]
+            return Decision(codes, proba, result.distances[-n:, 0], neighbours, said)
         decision = exact.decide_nearest(nearest, rows)
         doubt = self.in_doubt(nearest, [result.bound[-n:] for result in results])
         if doubt.any():
             again = exact.decide(windows[doubt], taught)
             decision.codes[doubt], decision.proba[doubt] = again.codes, again.proba
             decision.distance[doubt], decision.rows[doubt] = again.distance, again.rows
+            decision.said[doubt] = again.said
         return decision
 
     def push_many(

@@ -1,0 +1,124 @@
+"""What each expert of a classifier sees: its features by name, and its metric over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import Floats, Ints, ShortRepr
+from ..classifier.classifier import StreamClassifier
+from ..errors import InputError
+from ..metric.matrix import metric_array, unmixed
+from ..neighbours.references import References
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expert(ShortRepr):
+    """An expert in the terms of its features before whitening, which have names.
+
+    Attributes
+    ----------
+    name : str
+        Empty for the only expert of a classifier.
+    weight : float
+        Its part of the decision; 1 for the only expert.
+    references : References
+    columns : array of shape (d_v,)
+        Which of the classifier's features it sees.
+    mixing : array of shape (d_v, d_v), optional
+        Their whitening, or None.
+    maps : tuple of str
+        The maps that make its features, as of a :class:`~mlat.Lift`.
+    features : tuple of d_v names
+    channels : array of shape (d_v,)
+        The channel of each feature.
+    """
+
+    name: str
+    weight: float
+    references: References
+    columns: Ints
+    mixing: Floats | None
+    maps: tuple[str, ...]
+    features: tuple[str, ...]
+    channels: Ints
+
+    @property
+    def width(self) -> int:
+        return self.references.windows.width
+
+    def metric(self) -> Floats | None:
+        """The metric over its features, as :func:`mlat.explain.attribution.split` takes it."""
+        learned = metric_array(self.references.metric, self.width, len(self.columns))
+        return unmixed(learned, self.mixing, self.width)
+
+    def windows(self, rows: Ints | slice) -> Floats:
+        """Its features of some references before whitening, shape (n, w, d_v)."""
+        return np.asarray(self.references[rows][..., self.columns])
+
+    def window(self, features: Floats) -> Floats:
+        """Its features of the window at the end of steps (T, d'), before whitening: (w, d_v)."""
+        return np.asarray(features[-self.width :, self.columns])
+
+    def distances(self, features: Floats) -> Floats:
+        """From the window at the end of steps (T, d') to every reference, shape (n,)."""
+        references = self.references
+        window = features[None, -self.width :]
+        # By differences of points, as `predict` has them.
+        z = references.embed(references.view(references.features.mix(window)))
+        distances = np.empty(len(references))
+        for rows, Z in references.embedded_blocks():
+            distances[rows] = np.sqrt(((Z - z) ** 2).sum(axis=1))
+        return distances
+
+
+def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:
+    """The experts of a fitted classifier, in the order of ``clf.experts_``."""
+    committee = clf.committee_
+    named = [("", 1.0)]
+    if committee is not None:
+        named = [(member.name, member.weight) for member in committee.deciding]
+    experts = []
+    for references, (name, weight) in zip(clf.experts_, named, strict=True):
+        view, features = references.view, references.features
+        columns = np.arange(features.n_features) if view.columns is None else view.columns
+        # A committee's maps are each of all channels.
+        maps = tuple(features.lift.maps)
+        if view.columns is not None:
+            maps = tuple(dict.fromkeys(maps[i // clf.n_channels_] for i in columns))
+        experts.append(
+            Expert(
+                name,
+                weight,
+                references,
+                columns,
+                features.mixing if view.mixing is None else view.mixing,
+                maps,
+                tuple(clf.feature_names_[i] for i in columns),
+                clf.feature_channels_[columns],
+            )
+        )
+    return tuple(experts)
+
+
+def expert_of(clf: StreamClassifier, which: int | str | None) -> Expert:
+    """One expert, by its place in ``clf.experts_`` or by its name; the only one needs neither.
+
+    Raises
+    ------
+    InputError
+        If there is no such expert, or there are several and none is named.
+    """
+    experts = experts_of(clf)
+    if which is None and len(experts) == 1:
+        return experts[0]
+    for place, expert in enumerate(experts):
+        if which == place or (isinstance(which, str) and which == expert.name):
+            return expert
+    names = ", ".join(
+        f"{place} ({expert.name or 'the only one'})" for place, expert in enumerate(experts)
+    )
+    if which is None:
+        raise InputError(f"the classifier has several experts; name one: {names}")
+    raise InputError(f"there is no expert {which!r}; there are {names}")
