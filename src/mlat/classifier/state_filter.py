@@ -120,7 +120,7 @@ def helpful_filter(
 ) -> StateFilter:
     """The learned filter, as quick as is best on held-out steps, or none where none surely helps.
 
-    The steps of a run gain or lose together, so a gain must exceed two of its standard errors over runs.
+    The steps of a run gain or lose together, so a gain must exceed two standard errors over runs.
 
     Parameters
     ----------
