@@ -293,7 +293,7 @@ def test_minus_one_is_not_dropped_in_silence(make):
         assert said.states.tolist() == stream.states.tolist()
         assert not Stream(values, make([-1] * 6)).labelled.any()
     # Another entry means "no state", so -1 must be one.
-    with pytest.raises(InputError, match="number the states from 0, or name them$"):
+    with pytest.raises(InputError, match=r"number the states from 0, or name them$"):
         Stream(values, make([-1, -1, 0, 0, 2, 2]), unlabelled=0)
 
 
