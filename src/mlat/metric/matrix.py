@@ -1,4 +1,4 @@
-"""The matrix M of any fitted metric over windows, also in terms of features before whitening."""
+"""Any transformer over windows, and the matrix M of a fitted one, also before whitening."""
 
 from __future__ import annotations
 
