@@ -1,6 +1,7 @@
 """Loops are compiled with a cache on disk, and without one where there is no place for it."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -58,3 +59,23 @@ def test_the_command_says_it_in_one_line(tmp_path):
         assert "Traceback" not in run.stderr
         assert run.returncode == (0 if arguments == ["--help"] else 2)
         assert run.stderr.count("NUMBA_CACHE_DIR") <= 1
+
+
+def test_compiling_is_said_before_and_after_and_loading_is_not(tmp_path):
+    code = (
+        "import sys, time, numpy as np\n"
+        "from mlat.compiled import say_compiling\n"
+        "from mlat.neighbours.votes import vote\n"
+        "import numba.core.compiler as compiler\n"
+        "with say_compiling(print):\n"
+        "    print('begin'); vote(np.zeros((1, 1), int), np.ones((1, 1)), 1); print('end')\n"
+    )
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for said in (
+        r"begin\ncompiling, once; this takes up to half a minute\nend\ncompiled in \d+ s\n",
+        r"begin\nend\n",  # from the cache
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        assert re.fullmatch(said, done.stdout)

@@ -36,3 +36,9 @@ def test_process_of_a_benchmark_interrupted(tmp_path):
         run.send_signal(signal.SIGINT)
         _, error = run.communicate(timeout=60)
     assert (run.returncode, error) == (130, "mlat: interrupted\n")
+
+
+def test_what_help_promises_is_known():
+    assert "--spark" in run("bench", "--help")[0]
+    assert "--spark" in run("bench", "scale", "--help")[0]
+    assert "--keys" in run("bench", "scale", "--spark", "--help")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import select
 import signal
@@ -297,3 +298,52 @@ def test_a_broker_that_is_not_there_is_said(folder):
         assert "try 2 in" in read_until(child.stderr, "refused")
         child.terminate()
         assert child.wait(30) == 0
+
+
+def test_refused_web_sockets_are_said_in_a_line(folder):
+    upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    with process(folder, "--source", "-", "--serve", "127.0.0.1:0") as child:
+        port = int(read_until(child.stderr, "page at").rpartition(":")[2].strip("/\n"))
+        for headers in ("", key, f"{key}Origin: http://elsewhere\r\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                request = f"GET /none HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{upgrade}{headers}\r\n"
+                connection.sendall(request.encode())
+                assert connection.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 403")
+        child.send_signal(signal.SIGTERM)
+        said = child.stderr.read().decode().splitlines()
+    assert child.wait(60) == 0
+    assert said
+    assert all(line.startswith("mlat: ") for line in said)
+
+
+def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
+    code = (
+        "import sys\n"
+        "from mlat.compiled import say_compiling\n"
+        "from mlat.live.core.session import LiveSession\n"
+        "sys.argv = ['mlat', *sys.argv[1:]]\n"
+        "warm_up = LiveSession.warm_up\n"
+        "def then_listen(session):\n"
+        "    warm_up(session)\n"
+        "    push = session.push\n"
+        "    def listened(*given):\n"
+        "        with say_compiling(lambda text: print('LATE', text, file=sys.stderr)):\n"
+        "            return push(*given)\n"
+        "    session.push = listened\n"
+        "LiveSession.warm_up = then_listen\n"
+        "from mlat.cli import main; main()\n"
+    )
+    command = ["live", folder / "walk.mlat", "--source", f"replay:{folder / 'walk.csv'}@max"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, command)],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second, third, *rest = done.stderr.splitlines()
+    assert first == "mlat: compiling, once; this takes up to half a minute"
+    assert re.fullmatch(r"mlat: compiled in \d+ s", second)
+    assert third.endswith("from row 0")
+    assert not any(line.startswith("LATE") for line in rest)

@@ -167,3 +167,62 @@ def test_process_interrupted_while_it_imports():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "mlat: interrupted\n")
+
+
+# Standard streams that are closed, or not for writing
+
+
+def closing(*streams: int):
+    """To be called in the new process: close these streams, as a shell does for ``>&-``."""
+    return lambda: [os.close(stream) for stream in streams]
+
+
+OUTPUT_CLOSED = f"mlat: standard output is closed; send it to a file, or to {os.devnull}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["predict", "walk.mlat", "again.csv"], 2),
+        (["inspect", "walk.mlat", "--no-pictures"], 2),
+        (["--help"], 2),
+        (["bench", "dtw", "--help"], 2),
+        (["live", "walk.mlat", "--source", "replay:again.csv"], 2),
+        (["predict", "walk.mlat", "again.csv", "-o", "out.csv"], 0),  # which prints nothing
+    ],
+)
+def test_process_with_standard_output_closed(folder, tmp_path, command, status):
+    for name in ("walk.mlat", "again.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    process = start(*command, cwd=tmp_path, stdout=None, preexec_fn=closing(1))
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == status
+    assert (error.splitlines(keepends=True)[-1:] == [OUTPUT_CLOSED]) == (status == 2)
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("closed", [(2,), (0, 1, 2)])
+def test_process_with_standard_error_closed_keeps_its_status(folder, closed):
+    where = (folder / "walk.mlat", folder / "none.csv")
+    process = start("predict", *where, stderr=None, preexec_fn=closing(*closed))
+    out, _ = process.communicate(timeout=240)
+    assert (process.returncode, out) == (2, "")
+
+
+def test_process_with_a_standard_error_that_cannot_be_written(folder):
+    with open(os.devnull) as unwritable:
+        process = start("predict", folder / "walk.mlat", folder / "none.csv", stderr=unwritable)
+        out, _ = process.communicate(timeout=240)
+    assert (process.returncode, out) == (2, "")
+
+
+# Help
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["data"], ["data", "fetch"], ["bench"], ["bench", "dtw"], ["evaluate"]]
+)
+def test_help_names_no_type_of_a_flag(command):
+    told = run(*command, "--help")[0]
+    assert "--help" in told
+    assert "bool" not in told.lower()

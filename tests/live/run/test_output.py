@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 
 import pytest
 
 from mlat.live import Prediction
-from mlat.live.run.output import Notices, csv_lines, json_lines
+from mlat.live.run.output import Notices, csv_lines, json_lines, log_lines
 
 
 def test_lines_of_both_forms():
@@ -49,3 +50,29 @@ def test_what_is_not_finite_is_null():
     fields = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (fields["proba"], fields["distance"], fields["time"]) == (None, None, None)
     assert csv_lines([infinite]) == "0,walk,,,,,,\n"
+
+
+def test_what_libraries_log_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    logger = logging.getLogger("a.library")
+    with log_lines(Notices(at_once=2)):
+        try:
+            raise OSError("the peer is\ngone")
+        except OSError:
+            logger.exception("it failed\nbadly")
+        logger.warning("again")
+        logger.error("too often")
+        logger.info("not said")
+    assert capsys.readouterr().err == (
+        "mlat: a.library: it failed (OSError: the peer is gone)\nmlat: a.library: again\n"
+    )
+    assert logging.getLogger().handlers == []
+
+
+def test_logging_that_a_program_has_set_up_is_left_alone(monkeypatch, capsys):
+    own = logging.NullHandler()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [own])
+    with log_lines(Notices()):
+        logging.getLogger("a.library").warning("said elsewhere")
+        assert logging.getLogger().handlers == [own]
+    assert capsys.readouterr().err == ""

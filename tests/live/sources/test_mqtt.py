@@ -141,6 +141,8 @@ def test_steps_come_as_they_were_published(broker, form):
         if form not in ("f4", "f8"):
             assert consumer.seq == list(range(20))
         assert "without ?client=NAME" in consumer.notices("note")[0]
+        address = f"mqtt://127.0.0.1:{broker.port}/{topic}"
+        assert consumer.notices("connected") == [f"{address}: connected and subscribed"]
 
     asyncio.run(run())
 
