@@ -1,5 +1,9 @@
 """Classifiers of every kind of metric over one stream, to be explained."""
 
+from functools import cache
+
+import numpy as np
+
 import mlat
 from mlat.synthetic import rotating_states
 
@@ -21,3 +25,19 @@ KINDS = {
 
 def plain(**options):
     return mlat.StreamClassifier(WIDTH, metric="euclidean", **options).fit(train)
+
+
+COMMITTEE_WIDTH = 12  # the experts over running features are narrower
+
+
+@cache
+def committee():
+    return mlat.StreamClassifier(COMMITTEE_WIDTH).fit(train)
+
+
+def split_vote(clf, stream):
+    """Steps at which an expert would decide otherwise than all together."""
+    decided = clf.class_distances(stream)
+    said = [np.nan_to_num(D).argmin(axis=1) for D in clf.expert_distances(stream)]
+    others = np.array(said) != np.nan_to_num(decided).argmin(axis=1)
+    return np.flatnonzero(others.any(axis=0) & ~np.isnan(decided[:, 0]))

@@ -152,6 +152,13 @@ def _batch(contents: JournalContents, record: int, payload: bytes) -> None:
             contents.inputs.append((record, "flush", {}))
         elif kind == 4:
             contents.predictions += [(record, prediction) for prediction in _predictions(body)]
+        elif kind == 5:
+            agreement = np.frombuffer(body, "<f8").tolist()
+            of = contents.predictions[len(contents.predictions) - len(agreement) :]
+            if [number for number, _ in of] != [record] * len(agreement):
+                raise BrokenError(f"record {record}: agreement without a prediction")
+            for (_, prediction), value in zip(of, agreement, strict=True):
+                prediction["agreement"] = value
         else:
             raise BrokenError(f"record {record}: an entry of unknown kind {kind}")
         offset += 5 + length
@@ -192,6 +199,7 @@ def _predictions(body: bytes) -> list[dict[str, Any]]:
             "time": time if has & 2 else None,
             "neighbours": rows[row_stops[i] - n_rows : row_stops[i]].tolist(),
             "probabilities": shares[share_stops[i] - n_shares : share_stops[i]].tolist(),
+            "agreement": np.nan if table["why"][why] else 1.0,
         }
         for i, (step, state, why, has, proba, distance, seq, time, n_rows, n_shares) in enumerate(
             zip(*columns, strict=True)

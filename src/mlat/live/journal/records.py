@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,7 @@ def decode_json(text: bytes, kind: Kind, where: str) -> Any:
 
 # Batches: entries one after the other, each a kind, a length and a body.
 
-_STEPS, _LESSON, _FLUSHED, _PREDICTIONS = 1, 2, 3, 4
+_STEPS, _LESSON, _FLUSHED, _PREDICTIONS, _AGREEMENT = 1, 2, 3, 4, 5
 _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
@@ -193,6 +193,10 @@ def encode_batch(batch: Batch) -> bytes:
     """Return the payload of a record."""
     entries = [_encode_input(one) for one in batch.inputs]
     entries.append((_PREDICTIONS, encode_predictions(batch.predictions)))
+    agreement = [p.agreement for p in batch.predictions]
+    usual = [_usual_agreement(p.why) for p in batch.predictions]
+    if not np.array_equal(agreement, usual, equal_nan=True):
+        entries.append((_AGREEMENT, _bytes(agreement, "<f8")))
     return b"".join(_ENTRY_HEAD.pack(kind, len(body)) + body for kind, body in entries)
 
 
@@ -218,6 +222,13 @@ def decode_batch(payload: bytes) -> Batch:
             inputs.append(Flushed())
         elif kind == _PREDICTIONS:
             predictions += decode_predictions(body)
+        elif kind == _AGREEMENT:  # of the predictions just before
+            if len(body) != 8 * len(predictions):
+                raise InputError("how far experts agree is of other predictions")
+            agreement = np.frombuffer(body, "<f8").tolist()
+            predictions = [
+                replace(p, agreement=value) for p, value in zip(predictions, agreement, strict=True)
+            ]
         else:
             raise InputError(
                 f"the journal has an entry of kind {kind}, which this version of mlat does not "
@@ -263,7 +274,10 @@ def _decode_arrival(body: bytes) -> Arrival:
 
 
 def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
-    """Return the predictions column by column; states and reasons are indices of a table."""
+    """Return the predictions column by column; states and reasons are indices of a table.
+
+    Without how far experts agree, which a batch has an entry of its own for.
+    """
     states: dict[str | int, int] = {}
     reasons: dict[str, int] = {}
     state = [states.setdefault(p.state, len(states)) for p in predictions]
@@ -318,9 +332,15 @@ def decode_predictions(body: bytes) -> list[Prediction]:
             seq=seq[i] if has[i] & _HAS_SEQ else None,
             time=time[i] if has[i] & _HAS_TIME else None,
             probabilities=tuple(probabilities[i]),
+            agreement=_usual_agreement(table["why"][why[i]]),
         )
         for i in range(n)
     ]
+
+
+def _usual_agreement(why: str) -> float:
+    """All experts agree, where there is a state at all."""
+    return np.nan if why else 1.0
 
 
 def _plain(state: Any) -> str | int:

@@ -229,6 +229,7 @@ class Hub:
                 "state": None if p.why else json_state(p.state),
                 "why": p.why,
                 "proba": json_number(p.proba),
+                "agreement": json_number(p.agreement),
                 "distance": json_number(p.distance),
                 "neighbours": [int(row) for row in p.neighbours],
                 "probabilities": [json_number(value) for value in p.probabilities],
@@ -333,6 +334,7 @@ class History:
         self.labels: list[tuple[Any, str]] = []
         self._label_index: dict[tuple[Any, str], int] = {}
         self._proba = np.empty(capacity, np.float32)
+        self._agreement = np.empty(capacity, np.float32)
         self._label = np.empty(capacity, np.int32)
         self._arrived = np.empty(capacity, np.float64)
         self._time = np.empty(capacity, np.float64)
@@ -354,6 +356,7 @@ class History:
         with np.errstate(over="ignore"):  # what a 32-bit float cannot hold is drawn as infinite
             self._values[at] = values
         self._proba[at] = [p.proba for p in predictions]
+        self._agreement[at] = [p.agreement for p in predictions]
         self._label[at] = [self._index(p) for p in predictions]
         self._time[at] = [np.nan if p.time is None else p.time for p in predictions]
         self._arrived[at] = arrived
@@ -378,8 +381,9 @@ class History:
     def between(self, begin: int, end: int) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         """The steps ``begin`` to ``end - 1``, all kept, as a frame's header and arrays.
 
-        The arrays are the channels (n, d), the probability of the state (n,) and, where the stream
-        has times, the seconds since the header's ``time`` (n,).
+        The arrays are the channels (n, d), the probability of the state (n,); where the header has
+        ``agreement``, that of the experts (n,), who all agree otherwise; and where the stream has
+        times, the seconds since the header's ``time`` (n,).
         """
         at = self._at(begin, end)
         header: dict[str, Any] = {
@@ -389,6 +393,9 @@ class History:
             "d": self.n_channels,
         }
         arrays = [self._values[at], self._proba[at]]
+        if (self._agreement[at] < 1).any():
+            header["agreement"] = True
+            arrays.append(self._agreement[at])
         if len(at):
             header["runs"] = self._runs(at, begin)
             # Of both ends of the frame: the page shows the latency of the oldest and newest step.

@@ -16,7 +16,7 @@ MOST_SAMPLED = 20_000  # steps from which the usual range of a channel is estima
 
 
 def describe(clf: StreamClassifier) -> dict[str, Any]:
-    """Channels with their usual ranges, states and width, as a page needs them."""
+    """Channels with their usual ranges, states, width and experts, as a page needs them."""
     values = clf.windows_.values
     middle, half = usual_range(values[:: max(1, len(values) // MOST_SAMPLED)])
     return {
@@ -26,6 +26,10 @@ def describe(clf: StreamClassifier) -> dict[str, Any]:
         "states": [json_state(state) for state in clf.classes_],
         "width": int(clf.width_),
         "references": len(clf.windows_),
+        "experts": [
+            {"name": member.name, "weight": member.weight}
+            for member in (() if clf.committee_ is None else clf.committee_.deciding)
+        ],
     }
 
 
@@ -67,11 +71,13 @@ def reference(clf: StreamClassifier, session: Any, row: int) -> dict[str, Any] |
 
 
 def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | None:
-    """From features (w, d') back to channels; None where they are more than scaled."""
-    made = clf.features_
-    if made.mixing is not None or tuple(made.lift.maps) != ("identity",):
+    """From features (w, d') back to channels; None where no feature is a channel as it is."""
+    made, d = clf.features_, len(clf.channels_)
+    maps = made.lift.maps
+    if made.mixing is not None or not isinstance(maps, list | tuple) or "identity" not in maps:
         return None
-    lifted = features * made.lifted.scale + made.lifted.mean
+    begin = list(maps).index("identity") * d
+    lifted = (features * made.lifted.scale + made.lifted.mean)[:, begin : begin + d]
     return np.asarray(lifted * made.channels.scale + made.channels.mean)
 
 

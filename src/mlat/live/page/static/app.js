@@ -6,12 +6,12 @@ import { Lanes, groups } from "./lanes.js";
 import { PaintTimes } from "./paint_times.js";
 import { inks as readInks, look } from "./palette.js";
 import { Announcer, showCounts, showPresent } from "./present.js";
-import { drawConfidence, drawRibbon } from "./ribbon.js";
+import { drawAgreement, drawConfidence, drawRibbon } from "./ribbon.js";
 import { References, drawSimilar } from "./similar.js";
 import { Span } from "./span.js";
 import { allowTeaching, offerTeaching, showLessons } from "./teach.js";
 import { setUpTheme } from "./theme.js";
-import { count, figure } from "./words.js";
+import { count, figure, percent } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -69,7 +69,15 @@ function hello(frame) {
     fillChoices();
   }
   offerTeaching(frame);
+  showExperts(frame.experts);
   setLanes();
+}
+
+/** Who decides, with which weight; nothing where one metric decides alone. */
+function showExperts(experts) {
+  $("experts").hidden = !experts.length;
+  $("agreement").hidden = !experts.length;
+  $("experts-about").textContent = experts.map(({ name, weight }) => `${name} ${percent(weight)}`).join(", ");
 }
 
 function fillChoices() {
@@ -151,6 +159,7 @@ function draw() {
     const view = span.view(buffer, end, model);
     drawRibbon($("ribbon"), buffer, view, codes, inks);
     drawConfidence($("confidence"), buffer, view, inks);
+    if (model.experts.length) drawAgreement($("agreement"), buffer, view, inks);
     chart.draw(buffer, view);
     if (!paused) references.want(latest);
     const similarEnd = references.drawn?.step + 1 || end;

@@ -7,6 +7,7 @@ export class Buffer {
     this.d = channels;
     this.values = new Float32Array(CAPACITY * channels);
     this.proba = new Float32Array(CAPACITY);
+    this.agreement = new Float32Array(CAPACITY); // the weight of the experts who say the same; NaN of an unknown state
     this.label = new Int16Array(CAPACITY);
     this.arrived = new Float64Array(CAPACITY); // milliseconds since 1970
     this.time = new Float64Array(CAPACITY); // seconds, as the source says; NaN without
@@ -45,6 +46,7 @@ export class Buffer {
       const at = this.at(step);
       for (let c = 0; c < this.d; c++) this.values[at * this.d + c] = frame.values[i * frame.d + c];
       this.proba[at] = frame.proba[i];
+      this.agreement[at] = frame.agreement ? frame.agreement[i] : Number.isNaN(frame.proba[i]) ? NaN : 1;
       this.label[at] = this.indexOf(frame.runs[run]);
       this.arrived[at] = frame.n > 1 ? oldest + ((newest - oldest) * i) / (frame.n - 1) : newest;
       this.time[at] = frame.seconds ? frame.time + frame.seconds[i] : NaN;
@@ -55,7 +57,7 @@ export class Buffer {
   skip() {
     const at = this.at(this.next);
     this.values.fill(NaN, at * this.d, (at + 1) * this.d);
-    this.proba[at] = this.time[at] = this.arrived[at] = NaN;
+    this.proba[at] = this.agreement[at] = this.time[at] = this.arrived[at] = NaN;
     this.label[at] = MISSED;
     this.missed++;
     this.forward();

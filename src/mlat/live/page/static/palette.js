@@ -16,7 +16,7 @@ export function isDark() {
 /** The colours of the style sheet, for what is drawn. */
 export function inks() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "soft", "faint", "line", "surface", "stripe", "accent", "unknown"];
+  const names = ["ink", "soft", "faint", "line", "surface", "stripe", "accent", "unknown", "warn"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 

@@ -1,7 +1,7 @@
 // The present state, the probabilities of all states, and the counts, as text and bars.
 import { begin } from "./canvas.js";
 import { look, paint } from "./palette.js";
-import { count, percent, reason, reasonShort, seconds, surely } from "./words.js";
+import { agreeing, count, percent, reason, reasonShort, seconds, surely } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const QUIET = 1500; // milliseconds between two announcements of a screen reader
@@ -17,6 +17,8 @@ export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
   say("sure", known ? surely(latest.proba) : "no state is predicted");
+  $("agree").hidden = !known || !model.experts.length;
+  say("agree", known ? agreeing(latest.agreement) : "");
   $("why").hidden = known;
   say("why", known ? "" : reason(latest.why, model.width));
   swatch(known ? look(codes(latest.state)) : { fill: inks.unknown, pattern: "cross", ink: inks.ink });

@@ -56,6 +56,47 @@ function name(c, text, from, to, height, fill, ink) {
   c.fillText(fits, middle, height / 2 + 0.5);
 }
 
+/**
+ * How far the experts agree: a bar as high as the weight of those who say the predicted state, and
+ * above it, hatched, that of those who say another. Nothing where the state is unknown.
+ */
+export function drawAgreement(canvas, buffer, view, inks) {
+  const { context: c, width, height } = begin(canvas);
+  const { left, room, x } = scale(view, width);
+  c.font = `11px ${FONT}`;
+  c.fillStyle = inks.soft;
+  c.textAlign = "right";
+  c.textBaseline = "middle";
+  c.fillText("all", left - 8, 7);
+  c.fillText("none", left - 8, height - 6);
+  c.save();
+  c.beginPath();
+  c.rect(left, 0, room, height);
+  c.clip();
+  c.fillStyle = inks.stripe;
+  c.fillRect(left, 0, room, height);
+  const against = paint(c, inks.warn, "rising", inks.surface);
+  const first = Math.max(buffer.first, Math.floor(view.begin));
+  const end = Math.min(buffer.next, Math.ceil(view.end));
+  for (let step = first; step < end; ) {
+    const part = buffer.agreement[buffer.at(step)];
+    let stop = step + 1; // steps of the same height in one rectangle
+    while (stop < end && buffer.agreement[buffer.at(stop)] === part) stop++;
+    if (!Number.isNaN(part)) {
+      const [x0, x1] = [x(step), x(stop)];
+      const top = (1 - part) * height;
+      c.fillStyle = against;
+      c.fillRect(x0, 0, x1 - x0, top);
+      c.globalAlpha = 0.35; // so that those who disagree stand out
+      c.fillStyle = inks.accent;
+      c.fillRect(x0, top, x1 - x0, height - top);
+      c.globalAlpha = 1;
+    }
+    step = stop;
+  }
+  c.restore();
+}
+
 /** The probability as a line over a tinted area; a gap where the state is unknown. */
 export function drawConfidence(canvas, buffer, view, inks) {
   const { context: c, width, height } = begin(canvas);

@@ -29,6 +29,13 @@ export function surely(proba) {
   return `${percent(proba)} sure: a guess`;
 }
 
+/** How far the experts agree, in a sentence. */
+export function agreeing(agreement) {
+  if (agreement === null) return "";
+  if (agreement > 0.9995) return "All experts agree";
+  return `${percent(agreement)} of the experts’ weight agrees`;
+}
+
 const whole = new Intl.NumberFormat("en-GB");
 
 export function count(n) {
