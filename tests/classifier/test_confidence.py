@@ -322,8 +322,8 @@ def test_with_one_neighbour_the_most_probable_state_is_the_one_predicted():
 def test_they_come_true_as_often_as_they_say(learned):
     clf, streams = learned
     sure, right = [], []
-    for stream in streams:
-        inside = within_one_state(clf, stream)
+    for stream in streams:  # with their switches, as a live stream has them
+        inside = clf.ends_window(stream)
         proba = clf.predict_proba(stream)[inside]
         sure.append(proba.max(axis=1))
         right.append(clf.classes_[proba.argmax(axis=1)] == stream.states[inside])
@@ -430,5 +430,6 @@ def test_values_beyond_all_numbers_are_unknown_and_forgotten():
     lift = clf.features_.lift
     after = 50 + 2 * lift.reach + 2 + clf.width_
     np.testing.assert_array_equal(shaken[:50], calm[:50])
-    np.testing.assert_array_equal(shaken[after:], calm[after:])
+    # Sums over the last steps start again after a missing one, and round otherwise.
+    np.testing.assert_allclose(shaken[after:], calm[after:], rtol=1e-9)
     np.testing.assert_array_equal(clf.predict(values) == "", np.isnan(shaken).any(axis=1))

@@ -1,7 +1,5 @@
 """Which steps judge what was learned from the others: nothing may leak from one to the other."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,23 +7,22 @@ from hypothesis import strategies as st
 
 from mlat import InputError, Lift, Stream
 from mlat.classifier.held_out import (
-    BLOCKS,
     BOTH,
     EARLY,
     LATE,
     NEITHER,
     _alternate,
-    _blocks,
     cut,
     far_folds,
     far_sides,
+    has_switches,
     held_out_gap,
+    n_episodes,
     rows_nearby,
     time_blocks,
 )
 from mlat.features.features import lift_runs
 from mlat.neighbours.search import ClassDistances
-from mlat.stream.windows import sliding_windows
 from naive import naive_episodes
 
 ENERGIES = ("identity", "low_pass", "running_magnitude", "running_deviation", "running_difference")
@@ -45,49 +42,79 @@ def streams(draw, max_run=90):
     for lost in draw(st.lists(st.integers(0, n - 1), max_size=2)):
         values[lost, 1] = np.nan
     recordings = np.cumsum(np.isin(np.arange(n), draw(st.lists(st.integers(1, n), max_size=2))))
-    return Stream(values, np.repeat(names, lengths), recordings=recordings)
+    return Stream(
+        values, np.repeat(names, lengths), recordings=recordings, channels=["number", "value"]
+    )
 
 
-def divide(stream, width, wide):
-    """As the search does it: sides, the cut stream, its windows and the folds."""
-    sides, apart = far_sides(stream, width)
-    widest = max(wide, width) if max(wide, width) <= apart // 2 else width
-    part, on_side = cut(stream, sides)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        windows = sliding_windows(part, widest)
-    codes = np.unique(windows.y, return_inverse=True)[1]
-    return sides, part, on_side, windows, far_folds(windows, codes, on_side)
-
-
-def covered(windows, rows):
-    """The steps of the whole stream that the windows cover, by their number in channel 0."""
-    inside = (windows.start[rows, None] + np.arange(windows.width)).ravel()
-    return set(windows.values[inside, 0].astype(int).tolist())
+def numbers(stream):
+    """The numbers of steps in the whole stream, from channel 0."""
+    return stream.values[:, 0].astype(int)
 
 
 def can_be_cut(stream, width):
     return bool(len(stream.runs)) and (stream.runs.length >= width).any()
 
 
-@settings(max_examples=150)
-@given(stream=streams(), width=st.integers(1, 6), wide=st.integers(1, 20))
-def test_what_judges_shares_no_step_with_what_teaches(stream, width, wide):
-    assume(can_be_cut(stream, max(width, wide)))
-    _, _, _, windows, folds = divide(stream, width, wide)
-    for fold in folds:
-        assert len(fold.judge) == len(fold.block)
-        teaching, judging = covered(windows, fold.train), covered(windows, fold.judge)
+@settings(max_examples=200)
+@given(stream=streams(), width=st.integers(1, 6), n_sides=st.integers(2, 4))
+def test_what_judges_shares_no_step_with_what_teaches(stream, width, n_sides):
+    assume(can_be_cut(stream, width))
+    judged_once = []
+    for fold in far_folds(stream, width, n_sides):
+        teaching = set(numbers(fold.train)[fold.train.labelled].tolist())
+        judging = set(numbers(fold.judged).tolist())
+        assert fold.judged.labelled.all()
         assert not teaching & judging
         for start, stop, _ in stream.runs:
             run = set(range(start, stop))
             if teaching & run and judging & run:
                 first, second = sorted([teaching & run, judging & run], key=min)
-                # They lie one after the other, with at least a width between them.
-                assert min(second) - max(first) - 1 >= windows.width
-        judged = {str(s) for s in windows.y[fold.judge]}
-        assert judged <= {str(s) for s in windows.y[fold.train]}
-        assert len(judged) >= 2
+                # They lie one after the other, with at least two widths between them.
+                assert min(second) - max(first) - 1 >= 2 * width
+        assert {str(s) for s in fold.judged.classes} <= {str(s) for s in fold.train.classes}
+        assert len(fold.judged.classes) >= 2
+        judged_once += sorted(judging)
+        # As the whole stream has them.
+        for one in (fold.train, fold.judged):
+            mine = numbers(one)[one.labelled]
+            np.testing.assert_array_equal(one.states[one.labelled], stream.states[mine])
+            np.testing.assert_array_equal(one.values[one.labelled], stream.values[mine])
+    assert len(judged_once) == len(set(judged_once))
+
+
+@given(stream=streams(), width=st.integers(1, 6), most=st.integers(1, 60))
+def test_of_long_runs_the_first_steps_are_judged(stream, width, most):
+    assume(can_be_cut(stream, width))
+    folds = far_folds(stream, width, 2, most)
+    for fold, whole in zip(folds, far_folds(stream, width, 2, 10**6), strict=True):
+        assert set(numbers(fold.judged)) <= set(numbers(whole.judged))
+        switches = 1 + (np.diff(whole.judged.codes) != 0).sum()
+        assert len(fold.judged) <= most + switches
+        np.testing.assert_array_equal(fold.judged.classes, whole.judged.classes)
+
+
+def test_what_is_judged_has_the_switches_of_the_stream():
+    rng = np.random.default_rng(0)
+    states = np.tile(np.repeat(["a", "b"], 60), 4)
+    values = np.column_stack([np.arange(480), rng.normal(size=480)])
+    names = ["number", "value"]
+    whole = Stream(values, states, channels=names)
+    cut_up = Stream(values, states, recordings=np.arange(480) // 60, channels=names)
+    assert has_switches(whole)
+    assert not has_switches(cut_up)
+    for fold in far_folds(whole, 10, 2):
+        assert len(fold.judged.segments) == 1
+        assert len(fold.judged.runs) == 4
+    for fold in far_folds(cut_up, 10, 2):
+        assert len(fold.judged.segments) == 4
+
+
+def test_episodes_are_counted_by_state():
+    states = np.tile(np.repeat(["a", "b"], 60), 4)
+    assert n_episodes(Stream(np.zeros((480, 1)), states), 10) == 4
+    assert n_episodes(Stream(np.zeros((120, 1)), np.repeat(["a", "b"], 60)), 10) == 1
+    assert n_episodes(Stream(np.zeros((4, 1)), ["", "", "", ""]), 10) == 0
 
 
 @settings(max_examples=80)
@@ -99,7 +126,8 @@ def test_what_judges_shares_no_step_with_what_teaches(stream, width, wide):
 )
 def test_lifted_values_of_one_side_do_not_know_the_other(stream, width, reach, data):
     assume(can_be_cut(stream, width))
-    sides, part, on_side, windows, folds = divide(stream, width, width)
+    sides, _ = far_sides(stream, width)
+    part, on_side = cut(stream, sides)
     other = data.draw(st.sampled_from([EARLY, LATE]))
     values = stream.values.copy()
     values[sides == other] = 1e3 + np.random.default_rng(0).normal(size=2)
@@ -112,16 +140,6 @@ def test_lifted_values_of_one_side_do_not_know_the_other(stream, width, reach, d
     # Not the side itself, the middle before it, nor the states that are on both sides.
     this = np.isin(on_side, [EARLY + LATE - other, BOTH])
     np.testing.assert_array_equal(before.values[this], after.values[this])
-    for fold in folds:
-        if (on_side[windows.start[fold.judge]] != other).all():
-            continue
-        # Nor does what is learned from this side: its scale and its whitening.
-        known = np.zeros(len(part), bool)
-        known[(windows.start[fold.train, None] + np.arange(windows.width)).ravel()] = True
-        first, second = (x.features(known, whiten=True) for x in (before, after))
-        np.testing.assert_array_equal(first.lifted.mean, second.lifted.mean)
-        np.testing.assert_array_equal(first.lifted.scale, second.lifted.scale)
-        np.testing.assert_array_equal(first.mixing, second.mixing)
 
 
 @settings(max_examples=150)
@@ -166,22 +184,20 @@ def test_a_state_too_short_is_learned_from_twice_and_never_judged():
     )
     values = np.column_stack([np.arange(230), stream.values])
     stream = Stream(values, stream.states)
-    sides, _, _, windows, folds = divide(stream, 10, 10)
+    sides, _ = far_sides(stream, 10)
     assert (sides[200:] == BOTH).all()
+    folds = far_folds(stream, 10)
     assert len(folds) == 2
     for fold in folds:
-        assert (windows.y[fold.train] == "c").sum() == 21
-        assert set(windows.y[fold.judge]) == {"a", "b"}
-    first, second = folds
-    assert set(first.judge) <= set(second.train)
-    assert set(second.judge) <= set(first.train)
+        assert (fold.train.states == "c").sum() == 30
+        assert set(fold.judged.states) == {"a", "b"}
 
 
 def test_nothing_can_be_judged_of_one_long_state():
     stream = Stream(
         np.column_stack([np.arange(160), np.ones(160)]), ["a"] * 100 + ["b"] * 30 + ["c"] * 30
     )
-    assert divide(stream, 10, 10)[-1] == []
+    assert far_folds(stream, 10) == []
 
 
 def test_a_lost_value_does_not_make_two_episodes():
@@ -210,36 +226,13 @@ def test_the_cut_stream_is_broken_at_every_edge():
 
 def test_episodes_go_to_the_side_that_has_less():
     episode = np.repeat([0, 1, 2, 3], [5, 10, 4, 2])
-    side = _alternate(episode)
+    side = _alternate(episode, 2)
     # The longest first, 10; then 5 and 4 against it; then 2 to the side of 9.
     np.testing.assert_array_equal(side, np.repeat([LATE, EARLY, LATE, LATE], [5, 10, 4, 2]))
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 20))
-def test_blocks_are_a_few_segments_of_each_state(codes, shortest):
-    codes = np.array(codes)
-    block = _blocks(codes, shortest)
-    np.testing.assert_array_equal(block // BLOCKS, codes)
-    for code in set(codes.tolist()):
-        mine = block[codes == code]
-        assert (np.diff(mine) >= 0).all()
-        sizes = np.bincount(mine - mine[0])
-        assert len(sizes) == max(1, min(BLOCKS, len(mine) // shortest))
-        assert np.ptp(sizes) <= 1
-        assert len(sizes) == 1 or sizes.min() >= shortest
-
-
-@pytest.mark.parametrize("every", [1, 4])
-def test_no_block_is_shorter_than_a_window(every):
-    stream = Stream(np.arange(400.0)[:, None], np.repeat(["a", "b"], 200))
-    sides, _ = far_sides(stream, 10)
-    part, on_side = cut(stream, sides)
-    windows = sliding_windows(part, 30)
-    windows = windows.take(np.arange(0, len(windows), every))
-    codes = np.unique(windows.y, return_inverse=True)[1]
-    for fold in far_folds(windows, codes, on_side):
-        # A third of 200 steps has 37 windows of 30: one block, where there could have been three.
-        assert len(np.unique(fold.block)) == 2
+    third = LATE + 1
+    np.testing.assert_array_equal(
+        _alternate(episode, 3), np.repeat([LATE, EARLY, third, third], [5, 10, 4, 2])
+    )
 
 
 @pytest.mark.parametrize("width", [1, 10])

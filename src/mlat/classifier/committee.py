@@ -17,7 +17,8 @@ unknown state, the state filter) follows from ``D``, as it does for a single exp
 (:mod:`mlat.classifier.held_out`). The windows of one run are right or wrong together, so each run
 counts as one piece of evidence, and each state as much as any other. A ridge draws the weights
 towards equal ones, so that little evidence changes little. An expert with hardly any weight is left
-out, and costs nothing.
+out, and costs nothing. The power β is then such that the committee is as often right on held-out
+steps as it says.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from .. import progress
 from ..checks import Bools, Floats, Ints
@@ -67,6 +68,7 @@ MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its
 # know how runs differ: what held-out runs say of it is not true of one that learns from several.
 # So they count only where each side leaves more than one run to learn from.
 RIDGE, STRONG_RIDGE = 0.03, 30.0
+LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 LEAST_WEIGHT = 0.02  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.
 PRIOR_RUNS = 0.2
@@ -480,7 +482,7 @@ def learn_committee(
     n_runs = len(np.unique(judged.run))
     committee = Committee(
         tuple(sorted(found, key=lambda member: member.weight == 0)),
-        float(beta[kept].sum()),
+        np.nan,
         n_runs=n_runs,
         why=f"weights from {n_runs} held-out runs"
         + ("" if several else ", drawn together: states have too few runs to tell experts apart"),
@@ -488,6 +490,7 @@ def learn_committee(
     together = committee.combine([judged.nearest[m] for m in np.flatnonzero(kept)])
     committee = replace(
         committee,
+        beta=matched_power(together, judged.codes),
         accuracy=balanced_accuracy(together, judged.codes),
         seconds=time.monotonic() - began,
     )
@@ -510,6 +513,31 @@ def balanced_accuracy(nearest: Floats, codes: Ints) -> float:
     right = (nearest.argmin(axis=1) == codes).astype(np.float64)
     _, state = np.unique(codes, return_inverse=True)
     return float((np.bincount(state, right) / np.bincount(state)).mean())
+
+
+def matched_power(nearest: Floats, codes: Ints) -> float:
+    """The power β with which the probability of the nearest state is, on average, how often it is
+    right.
+
+    Not that of the least log loss: steps after a switch are wrong and sure of it, and would make
+    all the others too unsure.
+
+    Parameters
+    ----------
+    nearest : array of shape (n, S)
+        Distances of a committee; infinite where there is no reference.
+    codes : array of shape (n,)
+    """
+    right = float((nearest.argmin(axis=1) == codes).mean())
+    excess = np.log(nearest) - np.log(nearest).min(axis=1, keepdims=True)
+
+    def too_sure(log_beta: float) -> float:
+        return float((1.0 / np.exp(-np.exp(log_beta) * excess).sum(axis=1)).mean()) - right
+
+    low, high = LOG_BETA
+    if too_sure(low) >= 0:
+        return float(np.exp(low))
+    return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
 def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:

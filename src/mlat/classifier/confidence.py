@@ -37,7 +37,15 @@ from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
-from .committee import SOFT, Committee, HeldOut, balanced_accuracy, typical_distance
+from .committee import (
+    LOG_BETA,
+    SOFT,
+    Committee,
+    HeldOut,
+    balanced_accuracy,
+    matched_power,
+    typical_distance,
+)
 from .held_out import held_out_gap, rows_nearby, time_blocks
 from .state_filter import StateFilter, filter_proba, helpful_filter, learn_state_filter
 
@@ -48,7 +56,6 @@ MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time 
 # Without it β has no bound where every held-out window is right, and a metric learned on these very
 # windows makes them look better separated than new ones are.
 PRIOR_BLOCKS = 2.0
-LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 
 
 class PredictedSteps(NamedTuple):
@@ -200,9 +207,7 @@ def _expect(committee: Committee, experts: Sequence[References], stream: Stream)
         beta = committee.beta if np.isfinite(committee.beta) else float(np.exp(LOG_BETA[0]))
         return replace(committee, beta=beta)
     nearest, codes = nearest[there], codes[there]
-    beta = fit_calibration(
-        nearest, codes, time_blocks(ends[there], codes, 2 * width), soft=0.0
-    ).beta
+    beta = matched_power(nearest, codes)
     if np.isnan(committee.beta):  # nothing could be held out
         return replace(committee, beta=beta)
     own = balanced_accuracy(nearest, codes)
