@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 import typer
@@ -33,6 +36,7 @@ def run_in_one_line(program: Callable[[], None]) -> None:
     """Run a program from its imports on: warnings in one line each, and no traceback for Ctrl-C."""
     try:
         _open_closed_streams()
+        _interrupt_between_compilations()
         with _warnings_in_one_line():
             program()
     except KeyboardInterrupt:
@@ -138,6 +142,28 @@ def _open_closed_streams() -> None:
     ):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.open(os.devnull, flags), mode))  # noqa: SIM115
+
+
+def _interrupt_between_compilations() -> None:
+    """Let Ctrl-C wait until the compiler has done with a function.
+
+    It calls back into Python, where an exception is lost: the program would go on as if nothing had
+    happened, or end with an error of the compiler's.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        within = frame
+        while within is not None:
+            if within.f_globals.get("__name__", "").partition(".")[0] in ("numba", "llvmlite"):
+                again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+                again.daemon = True
+                again.start()
+                return
+            within = within.f_back
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _let_the_last_flush_succeed() -> None:

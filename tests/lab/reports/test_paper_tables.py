@@ -84,7 +84,8 @@ def test_what_is_the_other_way_round_differs():
 def test_the_files_of_a_run(computed, tmp_path):
     results, _ = computed
     written = list(write_report(paper_report(results, experiment()), tmp_path, tmp_path / "doc.md"))
-    assert [path.name for path in written] == ["results.csv", "summary.json", "report.md", "doc.md"]
+    names = ["results.csv", "summary.json", "headline.md", "report.md", "doc.md"]
+    assert [path.name for path in written] == names
     with open(tmp_path / "results.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(results)

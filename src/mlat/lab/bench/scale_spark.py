@@ -184,22 +184,21 @@ def _cpu(spark: Any) -> Any:
 
 def show(rows: list[Query], console: Console, title: str) -> None:
     headings = (
-        *("store", "keys", "rows", "s", "rows/s", "alone", "python ms", "jvm ms"),
-        *("state B", "held B", "written B"),
+        *("store", "keys", "rows", "s", "1000\nrows/s", "alone", "python\nms", "jvm\nms"),
+        *("state\nkB", "held\nkB", "written\nkB"),
     )
     for search in dict.fromkeys(r.search for r in rows):
         cells = [
             (
-                *(r.store, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate:,.0f}"),
-                *(f"{r.pushed:,.0f}", f"{r.python:.2f}", f"{r.jvm:.2f}", f"{r.state:,}"),
-                *(f"{r.held:,.0f}", f"{r.written:,.0f}"),
+                *(r.store, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate / 1e3:.2f}"),
+                *(f"{r.pushed / 1e3:.2f}", f"{r.python:.2f}", f"{r.jvm:.2f}"),
+                *(f"{n / 1e3:.1f}" for n in (r.state, r.held, r.written)),
             )
             for r in rows
             if r.search == search
         ]
-        console.print(
-            table(f"{title}, {search} search; rows of a key, s of a batch", headings, cells)
-        )
+        about = f"{title}, {search} search; rows of a key, seconds of a batch"
+        console.print(table(about, headings, cells))
 
 
 def main(

@@ -24,7 +24,7 @@ from .checks import check_journal
 from .kills import Forked, Kills, Spawned, kill_until_end
 from .reading import BrokenError
 
-WRONG, BAD_INPUT = 1, 2
+WRONG, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MlatError as error:
         print(f"verify: {error}", file=sys.stderr)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        print("verify: interrupted", file=sys.stderr)
+        return INTERRUPTED
     for line in lines:
         print(f"verify: {line}")
     return 0
@@ -67,23 +70,31 @@ def _run(args: argparse.Namespace) -> list[str]:
         *["--far", "off", "--dead", "off", *args.options],
     ]
     found: list[str] = []
-    while not kills.rounds or kills.done < kills.wanted:
-        place = folder / f"round-{kills.rounds}"
-        try:
-            place.mkdir(parents=True)
-        except FileExistsError:
-            raise InputError(f"{place} exists already; give a folder for new journals") from None
-        kill_until_end(
-            arguments,
-            place,
-            kills,
-            Forked if args.fork else Spawned,
-            report=print if args.verbose else lambda _: None,
-        )
-        found = check_journal(place / "journal", classifier, recording)
-        _check_complete(found, place / "journal", recording)
-    if args.journal is None:
-        shutil.rmtree(folder)
+    is_wanted = args.journal is not None
+    try:
+        while not kills.rounds or kills.done < kills.wanted:
+            place = folder / f"round-{kills.rounds}"
+            try:
+                place.mkdir(parents=True)
+            except FileExistsError:
+                raise InputError(
+                    f"{place} exists already; give a folder for new journals"
+                ) from None
+            kill_until_end(
+                arguments,
+                place,
+                kills,
+                Forked if args.fork else Spawned,
+                report=print if args.verbose else lambda _: None,
+            )
+            found = check_journal(place / "journal", classifier, recording)
+            _check_complete(found, place / "journal", recording)
+    except BrokenError:
+        is_wanted = True  # to see what is wrong
+        raise
+    finally:
+        if not is_wanted:
+            shutil.rmtree(folder)
     moments = ", ".join(f"{n} at {moment}" for moment, n in sorted(kills.moments.items()))
     return [
         f"{kills.done} kills in {kills.rounds} rounds ({moments}), "

@@ -155,14 +155,18 @@ def kill_until_end(
         out, said = folder / f"out-{life_number}.jsonl", folder / f"said-{life_number}.txt"
         life = start([*arguments, "--journal", str(journal), *SMALL], out, said)
         moment = None
-        if kills.done < kills.wanted:
-            moment = _kill_at_random(life, journal, out, kills)
+        try:
+            if kills.done < kills.wanted:
+                moment = _kill_at_random(life, journal, out, kills)
+            status = life.wait() if moment is None else None
+        except KeyboardInterrupt:
+            life.kill()
+            raise
         if moment is not None:
             kills.count(moment)
             printed.check(out, journal)
             report(f"kill {kills.done}: {moment}, {printed.next} steps printed")
         else:
-            status = life.wait()
             if status != 0:
                 last = (said.read_text().strip().splitlines() or ["no message"])[-1]
                 raise BrokenError(f"mlat live ended with status {status}: {last}")
