@@ -261,7 +261,7 @@ def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
             f"and {VERSION}; use the mlat that wrote it, or fit again"
         )
     if version == UNSEALED:
-        sealed = header.get("sha256") == _checksum(arrays)
+        sealed = header.get("sha256") == checksum_of_version_2(arrays)
         header, arrays = _upgraded(header, arrays)
     if not sealed:
         raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
@@ -286,8 +286,8 @@ def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], A
     return new, renamed
 
 
-def _checksum(arrays: Arrays) -> str:
-    """The checksum of version 2: of the names and values of the arrays, not of the header."""
+def checksum_of_version_2(arrays: Arrays) -> str:
+    """Of the names and values of the arrays, not of the header."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(name.encode())

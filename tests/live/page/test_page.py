@@ -1,5 +1,6 @@
 """The page in a real browser: it draws, follows, reconnects, and is readable for everyone."""
 
+import dataclasses
 import itertools
 import time
 
@@ -470,3 +471,22 @@ def test_many_channels_keep_readable_lanes(visit):
         height = page.evaluate("document.querySelector('#lanes .u-over').clientHeight")
         assert height / 64 > 10.5
         assert text(page, "channels-about").startswith("64")
+
+
+def test_rate_and_time_axis_are_right_across_a_gap(visit, still):
+    """100 steps a second by the source's clock, and ten minutes in which none came."""
+    page = visit(still)
+    n = 600
+    times = np.arange(n) / 100 + np.where(np.arange(n) < 400, 0, 600)
+    predictions = [
+        dataclasses.replace(one, time=float(time))
+        for one, time in zip(predict_steps(still.clf, STREAM.values[:n]), times, strict=True)
+    ]
+    still.hub.publish(Steps(STREAM.values[:n], time=times), predictions, None, 0.0)
+    shows(page, n)
+    until(page, "document.getElementById('count-rate').textContent === '100 /s'")
+    page.select_option("#span", "5")
+    until(page, "mlatLive.page.view?.ticks.length === 6")
+    texts = page.evaluate("mlatLive.page.view.ticks.map((tick) => tick.text)")
+    # Of the last 500 steps, 200 came after the gap.
+    assert texts == ["−10 min", "−10 min", "−10 min", "−2 s", "−1 s", "now"]

@@ -2,7 +2,8 @@
 
 ``run`` plays a recording to ``mlat live`` and kills it (SIGKILL) repeatedly until the recording
 ends; ``check`` reads a journal that nobody is writing. Both read the journal by its description,
-not with the code that writes it. Exit status 1: something is wrong.
+not with the code that writes it. ``fuzz`` damages and forges model files, snapshots and journals,
+and looks what comes of it. Exit status 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ...errors import InputError, MlatError
 from ...live.core.steps import Steps
 from ...live.sources.replay import read_recording
 from .checks import check_journal
+from .fuzz import fuzz
 from .kills import Forked, Kills, Spawned, kill_until_end
 from .reading import BrokenError
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(given[: len(given) - len(options) - ("--" in given)])
     args.options = options
     try:
-        lines = _run(args) if args.command == "run" else _check(args)
+        lines = {"run": _run, "check": _check, "fuzz": _fuzz}[args.command](args)
     except BrokenError as error:
         print(f"verify: WRONG: {error}", file=sys.stderr)
         return WRONG
@@ -55,6 +57,15 @@ def _check(args: argparse.Namespace) -> list[str]:
     if args.recording is not None:
         recording = read_recording(args.recording, tuple(classifier.channels_))
     return check_journal(args.journal, classifier, recording)
+
+
+def _fuzz(args: argparse.Namespace) -> list[str]:
+    report = fuzz(args.cases, args.seed, first=args.first, tell=print)
+    for failure in report.failures[:20]:
+        print(f"verify: {failure}", file=sys.stderr)
+    if report.failures:
+        raise BrokenError(f"{len(report.failures)} of {report.cases} cases went wrong")
+    return [*report.lines(), "nothing but refusals, and models and sessions that can be used"]
 
 
 def _run(args: argparse.Namespace) -> list[str]:
@@ -128,6 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("journal", type=Path)
     check.add_argument("model", type=Path)
     check.add_argument("recording", type=Path, nargs="?")
+    fuzzing = commands.add_parser("fuzz", help="damage and forge files, and open them")
+    fuzzing.add_argument("--cases", type=int, default=10_000)
+    fuzzing.add_argument("--seed", type=int, default=0)
+    fuzzing.add_argument("--first", type=int, default=0, help="the first case, to repeat one")
     return parser
 
 

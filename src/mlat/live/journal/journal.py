@@ -233,14 +233,10 @@ class Journal:
                 )
             with disk_errors(segment, REMEDY):
                 content = segment.read_bytes()
-            for found in self._records(segment, content, last=False):
+            for found in read_records(segment, content, self.identity, last=False):
                 expected += 1
-                if found.number < first:
-                    continue
-                try:
-                    yield decode_batch(found.payload)
-                except InputError as error:
-                    raise InputError(f"{segment}, record {found.number}: {error}") from None
+                if found.number >= first:
+                    yield read_batch(segment, found)
 
     def segments(self) -> list[Path]:
         """Return the files, oldest first."""
@@ -274,10 +270,10 @@ class Journal:
 
     def _continue(self, segment: Path) -> None:
         content = segment.read_bytes()
-        fields, stop = self._check_head(segment, decode_frame(content))
+        fields, stop = _check_head(segment, decode_frame(content), self.identity)
         self.name = fields["journal"]
         self.end = begun = _first(segment)
-        for found in self._records(segment, content, last=True):
+        for found in read_records(segment, content, self.identity, last=True):
             stop, self.end = found.stop, found.number + 1
         self._file = os.open(segment, os.O_RDWR | os.O_APPEND)
         if stop < len(content):
@@ -287,22 +283,6 @@ class Journal:
         # The last process may have ended before it flushed a record that now counts.
         os.fsync(self._file)
         flush_folder(self.folder)
-
-    def _records(self, segment: Path, content: bytes, *, last: bool) -> Iterator[Frame]:
-        """Yield the records of a segment, without its head."""
-        self._check_head(segment, decode_frame(content))
-        for expected, found in enumerate(
-            decode_frames(content, str(segment), last=last), _first(segment) - 1
-        ):
-            if expected < _first(segment):
-                continue  # the head
-            if found.kind != BATCH or found.number != expected:
-                kind = "" if found.kind == BATCH else f" of kind {found.kind}"
-                raise InputError(
-                    f"{segment} has record {found.number}{kind} where {expected} should be; put "
-                    "back a copy of the file"
-                )
-            yield found
 
     def _check_ends(self, segment: Path, following: Path) -> None:
         """Check that an older segment begins and ends with the records that it should.
@@ -323,11 +303,13 @@ class Journal:
                 if n == size:
                     break
                 n *= 4  # records can be long
-        fields, _ = self._check_head(segment, head)
+        fields, _ = _check_head(segment, head, self.identity)
         if fields["journal"] != self.name:
             raise InputError(f"{segment} is of another journal; put back a copy of the file")
         if end is None:
-            list(self._records(segment, segment.read_bytes(), last=False))  # says at which byte
+            list(
+                read_records(segment, segment.read_bytes(), self.identity, last=False)
+            )  # says at which byte
         if end is None or end.kind != BATCH:
             raise InputError(f"{segment} holds no record; put back a copy of the file")
         if end.number + 1 != _first(following):
@@ -350,20 +332,60 @@ class Journal:
             left = left[os.write(self._file, left) :]
         self._size += len(content)
 
-    def _check_head(self, segment: Path, head: Frame | None) -> tuple[dict[str, Any], int]:
-        """Return the fields of the head of a segment, and where it stops."""
-        damaged = f"{segment} is damaged at byte 0"
-        if head is None or head.kind != HEAD or head.number != _first(segment):
-            raise InputError(f"{damaged}: no head is there; put back a copy of the file")
-        fields: dict[str, Any] = decode_json(head.payload, mapped(TEXT, ANYTHING), damaged)
-        version = fields.get("version")
-        if isinstance(version, int) and version > _VERSION:
+
+def read_records(
+    segment: Path, content: bytes, identity: Identity, *, last: bool
+) -> Iterator[Frame]:
+    """Yield the records of a segment, without its head; in the last one up to an unfinished one.
+
+    Raises
+    ------
+    InputError
+        If the segment is damaged, or of another session.
+    """
+    _check_head(segment, decode_frame(content), identity)
+    first = _first(segment)
+    frames = decode_frames(content, str(segment), last=last)
+    next(frames)  # the head
+    for expected, found in enumerate(frames, first):
+        if found.kind != BATCH or found.number != expected:
+            kind = "" if found.kind == BATCH else f" of kind {found.kind}"
             raise InputError(
-                f"{segment} has version {version}, this mlat knows up to {_VERSION}; upgrade mlat"
+                f"{segment} has record {found.number}{kind} where {expected} should be; put back "
+                "a copy of the file"
             )
-        _HEAD(fields, damaged)
-        self.identity.check(fields, self.folder)
-        return fields, head.stop
+        yield found
+
+
+def read_batch(segment: Path, found: Frame) -> Batch:
+    """Return the batch in a record of a segment.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        return decode_batch(found.payload)
+    except InputError as error:
+        raise InputError(f"{segment}, record {found.number}: {error}") from None
+
+
+def _check_head(
+    segment: Path, head: Frame | None, identity: Identity
+) -> tuple[dict[str, Any], int]:
+    """Return the fields of the head of a segment, and where it stops."""
+    damaged = f"{segment} is damaged at byte 0"
+    if head is None or head.kind != HEAD or head.number != _first(segment):
+        raise InputError(f"{damaged}: no head is there; put back a copy of the file")
+    fields: dict[str, Any] = decode_json(head.payload, mapped(TEXT, ANYTHING), damaged)
+    version = fields.get("version")
+    if isinstance(version, int) and version > _VERSION:
+        raise InputError(
+            f"{segment} has version {version}, this mlat knows up to {_VERSION}; upgrade mlat"
+        )
+    _HEAD(fields, damaged)
+    identity.check(fields, segment.parent)
+    return fields, head.stop
 
 
 def _has_head(segment: Path) -> bool:

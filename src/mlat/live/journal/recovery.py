@@ -61,7 +61,7 @@ def recover(journal: Journal, snapshots: Snapshots, session: LiveSession) -> Rec
         first, position = snapshot.record, snapshot.position
     for number, batch in enumerate(journal.batches(first), first):
         with _said_of(f"{journal.folder}, record {number}"):
-            predictions = [p for one in batch.inputs for p in _replay(session, one)]
+            predictions = [p for one in batch.inputs for p in replay(session, one)]
         if not _agree(predictions, batch.predictions):
             raise InputError(
                 f"{journal.folder}, record {number}: {_difference(predictions, batch.predictions)}"
@@ -82,7 +82,8 @@ def _said_of(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def _replay(session: LiveSession, one: Input) -> list[Prediction]:
+def replay(session: LiveSession, one: Input) -> list[Prediction]:
+    """Give an input to a session again; return its predictions."""
     if isinstance(one, Arrival):
         return session.push(one.steps)
     if isinstance(one, Lesson):

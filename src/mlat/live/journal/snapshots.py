@@ -47,7 +47,7 @@ class Snapshots:
         path = self.folder / f"state-{snapshot.record:016d}.snapshot"
         with disk_errors(self.folder, REMEDY):
             with atomic_write(path) as temporary:
-                temporary.write_bytes(_encode(snapshot))
+                temporary.write_bytes(encode_snapshot(snapshot))
             for old in self._files()[self._kept :]:
                 old.unlink()
         return path
@@ -82,7 +82,11 @@ def read_snapshot(path: Path) -> Snapshot | None:
         If a later version of mlat wrote it.
     """
     with disk_errors(path, REMEDY):
-        content = path.read_bytes()
+        return decode_snapshot(path.read_bytes(), path)
+
+
+def decode_snapshot(content: bytes, path: Path) -> Snapshot | None:
+    """Return the snapshot in the content of a file; as :func:`read_snapshot`."""
     found = decode_frame(content)
     if found is None or found.kind != SNAPSHOT or found.stop != len(content):
         return None
@@ -104,7 +108,8 @@ def read_snapshot(path: Path) -> Snapshot | None:
     return Snapshot(found.number, head["position"], found.payload[stop:])
 
 
-def _encode(snapshot: Snapshot) -> bytes:
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Return the content of the file of a snapshot."""
     head = json.dumps({"version": VERSION, "position": snapshot.position}).encode()
     payload = _LENGTH.pack(len(head)) + head + snapshot.session
     return encode_frame(SNAPSHOT, snapshot.record, payload)

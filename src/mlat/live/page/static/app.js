@@ -156,7 +156,7 @@ function draw() {
   const latest = paused?.latest ?? now.latest;
   if (latest) {
     const end = paused?.end ?? buffer.next;
-    const view = span.view(buffer, end, model);
+    const view = (page.view = span.view(buffer, end, model));
     drawRibbon($("ribbon"), buffer, view, codes, inks);
     drawConfidence($("confidence"), buffer, view, inks);
     if (model.experts.length) drawAgreement($("agreement"), buffer, view, inks);

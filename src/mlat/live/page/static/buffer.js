@@ -95,10 +95,27 @@ export class Buffer {
     let begin = Math.max(this.first, this.next - 500);
     while (begin < end && this.label[this.at(begin)] === MISSED) begin++;
     if (end - begin < 8) return null;
+    const step = this.usualStep(begin, end);
+    if (step !== null) return 1 / step;
     const [a, b] = [this.at(begin), this.at(end)];
-    const seconds = this.time[b] - this.time[a];
-    if (seconds > 0) return (end - begin) / seconds;
     const elapsed = (this.arrived[b] - this.arrived[a]) / 1000;
     return elapsed > 0.05 ? (end - begin) / elapsed : null;
+  }
+
+  /** The median time between steps by the source's clock: a gap does not count; null without. */
+  usualStep(begin, end) {
+    const elapsed = [];
+    for (let step = begin + 1; step <= end; step++) {
+      const seconds = this.time[this.at(step)] - this.time[this.at(step - 1)];
+      if (seconds > 0) elapsed.push(seconds);
+    }
+    if (elapsed.length < 4) return null;
+    return Float64Array.from(elapsed).sort()[elapsed.length >> 1];
+  }
+
+  /** Seconds from a step to the last one before `end` by the source's clock; NaN where unknown. */
+  secondsBefore(step, end) {
+    if (step < this.first || step >= end) return NaN;
+    return this.time[this.at(end - 1)] - this.time[this.at(step)];
   }
 }
