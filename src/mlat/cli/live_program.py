@@ -106,7 +106,12 @@ class Program:
             from ..live.page.server import serve
 
             server = await serve(
-                hub, self._classifier, *self._address, self._token, teach=runner.teach
+                hub,
+                self._classifier,
+                *self._address,
+                self._token,
+                teach=runner.teach,
+                say=self._notices.say,
             )
             self._notices.say(f"page at {server.url}")
         ended = asyncio.Event()

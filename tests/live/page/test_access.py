@@ -212,3 +212,23 @@ def test_a_token_of_any_letters_opens():
             assert (await client.get("/", params={"token": token})).status_code == 200
 
     run(test())
+
+
+def test_a_request_that_breaks_off_teaches_nothing():
+    """What came of it may be a lesson by itself."""
+    taught = []
+
+    async def test():
+        async with serving(teach=lambda state, n: taught.append(state)) as (hub, server, client):
+            with socket.create_connection(("127.0.0.1", server.port)) as one:
+                one.sendall(
+                    b"POST /teach HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                    b'Content-Length: 99\r\n\r\n{"state": "walking"}'
+                )
+                await client.get("/healthz")  # it has been read
+            for _ in range(3):
+                await client.get("/healthz")
+            assert not taught
+            assert not refusals(hub)
+
+    run(test())

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -129,7 +129,10 @@ class Guard:
                 await self._refuse(scope, receive, send, 401, "token", text)
             return
         if scope["type"] == "http" and scope["method"] == "POST":
-            body = await _read_body(request.headers, receive)
+            try:
+                body = await _read_body(request.headers, receive)
+            except ClientDisconnect:  # whoever sent half a request gets no answer
+                return
             if body is None:
                 text = f"the body is longer than {MAX_BODY} bytes"
                 await self._refuse(scope, receive, send, 413, "too long", text)
@@ -196,7 +199,7 @@ def _host_name(host: str) -> str:
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
-    """The whole body; None if it is too long."""
+    """The whole body; None if it is too long. `ClientDisconnect` if the rest does not come."""
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 10 or int(length) > MAX_BODY:
         return None
@@ -204,7 +207,7 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            break
+            raise ClientDisconnect
         body += message.get("body", b"")
         more = message.get("more_body", False)
         if len(body) > MAX_BODY:

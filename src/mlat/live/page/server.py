@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the packages of the extra "live" are imported on use
 
 PACKAGES = ("starlette", "uvicorn", "websockets", "prometheus_client")
 MAX_CLIENTS = 32
-MAX_CONNECTIONS = 256  # of any kind
+PING_EVERY = 20.0  # seconds; a page that does not answer in as many is gone
 
 
 class Server:
@@ -41,11 +41,13 @@ class Server:
     async def close(self) -> None:
         """Stop listening and close all connections; pages will try to reconnect."""
         self._uvicorn.should_exit = True
-        pump, serving = self._tasks
+        serving, *others = self._tasks
+        for task in others:
+            task.cancel()
         await serving
-        pump.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await pump
+        for one in list(self._uvicorn.server_state.connections):  # which do not read
+            one.transport.abort()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 async def serve(
@@ -57,6 +59,7 @@ async def serve(
     *,
     teach: Teach | None = None,
     max_clients: int = MAX_CLIENTS,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Server:
     """Serve the page of a hub; it is ready when this returns.
 
@@ -75,6 +78,8 @@ async def serve(
         Called with a state and a number of windows; without it the page has no buttons to teach.
     max_clients : int, default=32
         Pages that may watch at once.
+    say : callable, optional
+        Called with a line where connections had to be closed.
 
     Raises
     ------
@@ -89,6 +94,7 @@ async def serve(
     import uvicorn
 
     from .access import MAX_BODY, check_token, is_loopback
+    from .connections import Connections
     from .routes import Routes
 
     if token is None and not is_loopback(host):
@@ -96,33 +102,36 @@ async def serve(
     check_token(host, token)
     listening = _listen(host, port)
     port = int(listening.getsockname()[1])
+    routes, local = Routes(hub, clf, teach, max_clients), is_loopback(host)
     config = uvicorn.Config(
-        Routes(hub, clf, teach, max_clients).app(local=is_loopback(host), token=token, port=port),
+        routes.app(local=local, token=token, port=port),
         lifespan="off",
         http="h11",
         log_config=None,  # its messages go where the program's own go
         log_level="error",
         access_log=False,  # it would hold tokens
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=16_384,
         ws="websockets-sansio",
         ws_max_size=MAX_BODY,
         ws_per_message_deflate=False,  # it saves nothing on one machine
+        ws_ping_interval=PING_EVERY,
+        ws_ping_timeout=PING_EVERY,
         timeout_graceful_shutdown=1,
     )
     runs = uvicorn.Server(config)
     # Signals are for the program that serves, not for its page.
     vars(runs)["capture_signals"] = contextlib.nullcontext
-    serving = asyncio.create_task(runs.serve(sockets=[listening]))
+    serving = asyncio.create_task(runs.serve(sockets=[]))
     while not runs.started:
         if serving.done():
             serving.result()
             raise ServiceError(f"the page could not be served on {host}:{port}")
         await asyncio.sleep(0.005)
-    pump = asyncio.create_task(_pump(hub))
+    connections = Connections(runs, listening, local=local, refused=routes.refused, say=say)
+    others = [asyncio.create_task(connections.run()), asyncio.create_task(_pump(hub))]
     url_host = f"[{host}]" if ":" in host else host
-    return Server(f"http://{url_host}:{port}/", port, runs, [pump, serving])
+    return Server(f"http://{url_host}:{port}/", port, runs, [serving, *others])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -137,7 +146,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(128)
+        listening.listen(256)
         listening.setblocking(False)
     except (OSError, OverflowError) as error:
         listening.close()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import hashlib
 import os
 import random
+import re
 import secrets
 import socket
 import ssl
@@ -21,8 +21,8 @@ import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Generic, TypeVar
+from itertools import groupby, islice
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ...errors import InputError, require_package
@@ -219,7 +219,7 @@ class MqttSource:
         self._resumed = bool(after)
         self._tls = self._address.tls_context()
         try:
-            self._deliveries = Deliveries[tuple[bytes, str]](after)
+            self._deliveries = Deliveries(after)
         except ValueError:
             raise InputError(
                 f"{self.name} cannot go on after {after[:40]!r}; was it another source?"
@@ -283,7 +283,6 @@ class MqttSource:
             self._tries.connected()
             self._put(Notice("connected", self._greeting(connection.session_present)))
             self._resumed = True
-            self._put_messages(self._deliveries.subscribed())
             self._update_connection()
             since = clock()
             try:
@@ -309,8 +308,9 @@ class MqttSource:
         """Called by the connection for each message it reads."""
         payload = bytes(message.payload[: MOST_BYTES + 1])
         packet = message.mid if message.qos else 0
-        sent = (payload, self._reason_to_refuse(message))
-        self._put_messages(self._deliveries.receive(packet, payload, sent, again=bool(message.dup)))
+        count = self._deliveries.receive(packet, payload, again=bool(message.dup))
+        if count is not None:
+            self._put(_Message(count, payload, self._reason_to_refuse(message)))
         if not message.qos and not self._seen_qos0:
             self._seen_qos0 = True
             self._put_notice("note", _QOS_0)
@@ -338,10 +338,6 @@ class MqttSource:
             self._connection.pause()
         else:
             self._connection.resume()
-
-    def _put_messages(self, messages: list[tuple[int, tuple[bytes, str]]]) -> None:
-        for count, (payload, refused) in messages:
-            self._put(_Message(count, payload, refused))
 
     def _put_notice(self, kind: str, text: str) -> None:
         self._put(Notice(kind, f"{self.name}: {text}"))
@@ -586,24 +582,44 @@ def _reason(error: BaseException) -> str:
 # --- which messages are new, and which ones the broker may forget
 
 MOST_UNACKNOWLEDGED = 64
-_KEY = struct.Struct(">HI")
-T = TypeVar("T")  # a message, of any type
+MOST_KNOWN = 32_767  # half of the packet numbers, so that "before" and "after" are never confused
+_KEY = struct.Struct(">HI")  # packet number, digest
+_POSITION = re.compile(r"(\d+):([\w=-]*)(?::(\d{1,5}))?", re.ASCII)
 
 
-class Deliveries(Generic[T]):
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A message that was received.
+
+    ``run`` is how many messages, up to this one, had packet numbers that follow each other. The
+    digest of its payload is None if it was received before a restart of the program.
+    """
+
+    count: int
+    digest: int | None
+    run: int
+
+
+class Deliveries:
     """The state of one subscription with QoS 1, over connections and restarts.
 
-    A broker keeps a message until it is acknowledged. When the client comes back, the broker sends
-    the messages it keeps again, marked as such, and under the same packet number if it still has
-    the session. So a message is identified by its packet number and a digest of its payload: its
-    key. Messages are counted from 1. The *position* of a message is its count and the keys of the
-    last messages handed on. After a restart the keys tell which messages are on disk although the
-    broker does not know it yet.
+    A broker keeps a message until it has read its acknowledgement. When the client comes back, the
+    broker sends the messages it keeps again, marked as such, in the old order and under the same
+    packet numbers if it still has the session. Among them may be thousands that were received,
+    kept and acknowledged: all that the network still held when the broker went away, and whose
+    acknowledgements it never read. They come over the whole connection, since a broker sends only
+    some before it waits for acknowledgements.
 
-    A broker that was slow to read acknowledgements may send more messages again than there are
-    keys. It does so in the old order, and before it answers the subscription. So what comes before
-    the first known message is older than it, and if no known one comes, all are new. Messages are
-    held until that is clear.
+    So a message that is sent again is known by its packet number and a digest of its payload.
+    Brokers count packet numbers up to 65535 before they begin anew, and the last `MOST_KNOWN` are
+    remembered: equal payloads are still different messages. A number that comes back earlier,
+    from a broker that uses numbers again at once, says that the message which had it before, and
+    all before that one, were acknowledged for good.
+
+    Messages are counted from 1. The *position* of a message is its count, the numbers and digests
+    (keys) of the last messages handed on, and how many before them had packet numbers that follow
+    each other. After a restart of the program these tell which messages are on disk although the
+    broker does not know it yet; the oldest by their number alone.
 
     No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
     when to stop reading.
@@ -619,12 +635,15 @@ class Deliveries(Generic[T]):
         self._acknowledged = 0  # the count up to which everything is on disk
         self._open: deque[tuple[int, int]] = deque()  # (count, packet) to acknowledge, as received
         self._refused: set[int] = set()  # counts of messages that are not kept
-        self._known: dict[bytes, int] = {}  # key -> count, of the last messages
-        self._held: list[tuple[int, bytes, T]] | None = None  # sent again, and not yet clear
+        self._known: dict[int, _Known] = {}  # by packet number, in the order of arrival
+        self._last = 0  # packet number of the last message
         if after:
-            self._count, keys = _parse_position(after)
+            self._count, keys, before = _parse_position(after)
             self._acknowledged = self._count
-            self._known = dict.fromkeys(keys, self._count)
+            for distance in range(before, 0, -1):
+                self._remember((keys[0][0] - 1 - distance) % 65535 + 1, None)
+            for packet, digest in keys:
+                self._remember(packet, digest)
 
     @property
     def full(self) -> bool:
@@ -635,56 +654,39 @@ class Deliveries(Generic[T]):
         self._open.clear()
         if not session_present:
             self._known.clear()  # their packet numbers will be given to other messages
-        self._held = [] if self._known else None
+            self._last = 0
 
-    def receive(
-        self, packet: int, payload: bytes, message: T, *, again: bool
-    ) -> list[tuple[int, T]]:
-        """The messages that are now known to be new, each with its count.
+    def receive(self, packet: int, payload: bytes, *, again: bool) -> int | None:
+        """The count of a new message; None if it was received before.
 
         ``packet`` is 0 for a message without QoS, which is never sent again.
         """
-        key = _key(packet, payload)
-        if not again or not packet:
-            return [*self.subscribed(), self._accept(packet, key, message)]
-        if key in self._known:
-            # The ones before it are on disk as well, since the keys are those of the last ones.
-            self._open.extend((0, old) for old, _, _ in self._held or ())
-            self._held = None
-            self._open.append((self._known[key], packet))
-            return []
-        if self._held is not None:
-            self._held.append((packet, key, message))
-            return []
-        return [self._accept(packet, key, message)]
-
-    def subscribed(self) -> list[tuple[int, T]]:
-        """Everything has been sent again: the held messages, which are thereby known to be new."""
-        held, self._held = self._held or [], None
-        return [self._accept(*one) for one in held]
-
-    def _accept(self, packet: int, key: bytes, message: T) -> tuple[int, T]:
+        digest = int.from_bytes(hashlib.blake2s(payload, digest_size=4).digest(), "big")
+        known = self._known.get(packet) if again else None
+        if known is not None and known.digest in (None, digest):
+            self._open.append((known.count, packet))
+            return None
         self._count += 1
         if packet:
             self._open.append((self._count, packet))
-            self._known.pop(key, None)  # so that it stands last
-            self._known[key] = self._count
-            self._forget()
-        return self._count, message
+            self._remember(packet, digest)
+        return self._count
 
-    def _forget(self) -> None:
-        """Keep the keys of what is not acknowledged, and of some messages before, because their
-        acknowledgements may have been lost."""
-        while len(self._known) > MOST_UNACKNOWLEDGED:
-            key = next(iter(self._known))
-            if self._known[key] > self._acknowledged:
-                return
-            del self._known[key]
+    def _remember(self, packet: int, digest: int | None) -> None:
+        while packet in self._known or len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        last = self._known.get(self._last)
+        run = last.run + 1 if last is not None and packet == self._last % 65535 + 1 else 1
+        self._known[packet] = _Known(self._count, digest, run)
+        self._last = packet
 
     def position(self, count: int) -> str:
         """The text by which to resume behind the message of that count."""
-        keys = b"".join(key for key, at in self._known.items() if at <= count)
-        return f"{count}:{base64.urlsafe_b64encode(keys).decode()}"
+        newest = (item for item in reversed(self._known.items()) if item[1].count <= count)
+        keys = [item for item in islice(newest, MOST_UNACKNOWLEDGED) if item[1].digest is not None]
+        packed = b"".join(_KEY.pack(packet, one.digest) for packet, one in reversed(keys))
+        before = min(keys[-1][1].run - 1, MOST_KNOWN - len(keys)) if keys else 0
+        return f"{count}:{base64.urlsafe_b64encode(packed).decode()}:{before}"
 
     def keep(self, position: str) -> None:
         """All messages up to a position are on disk."""
@@ -709,18 +711,16 @@ class Deliveries(Generic[T]):
         return packets
 
 
-def _key(packet: int, payload: bytes) -> bytes:
-    digest = hashlib.blake2s(payload, digest_size=4).digest()
-    return _KEY.pack(packet, int.from_bytes(digest, "big"))
+def _parse_position(position: str) -> tuple[int, list[tuple[int, int]], int]:
+    """Count, keys, and how many messages before those are known by their packet number.
 
-
-def _parse_position(position: str) -> tuple[int, list[bytes]]:
-    """Count and keys; `ValueError` if it is no position of this source."""
-    count, colon, text = position.partition(":")
-    try:
-        keys = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(position) from error
-    if not colon or not (count.isascii() and count.isdigit()) or len(keys) % _KEY.size:
+    `ValueError` if it is no position of this source.
+    """
+    found = _POSITION.fullmatch(position)
+    if found is None:
         raise ValueError(position)
-    return int(count), [keys[i : i + _KEY.size] for i in range(0, len(keys), _KEY.size)]
+    packed = base64.b64decode(found[2].encode(), altchars=b"-_", validate=True)  # or ValueError
+    before = int(found[3] or 0)  # positions of earlier versions do not say
+    if len(packed) % _KEY.size or before > (MOST_KNOWN if packed else 0):
+        raise ValueError(position)
+    return int(found[1]), [(packet, digest) for packet, digest in _KEY.iter_unpack(packed)], before
