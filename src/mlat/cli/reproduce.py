@@ -31,6 +31,7 @@ class TableChoice(StrEnum):
     BEYOND = "beyond"
     RELATED = "related"
     STREAMS = "streams"
+    SYNTHETIC = "synthetic"
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -43,6 +44,7 @@ _FOLDERS = {
     TableChoice.BEYOND: "beyond",
     TableChoice.RELATED: "related",
     TableChoice.STREAMS: "streams",
+    TableChoice.SYNTHETIC: "synthetic",
 }
 
 # In place of people: the files of whole streams that defaults are chosen on.
@@ -64,7 +66,8 @@ def reproduce(
         TableChoice,
         typer.Option(
             help="The paper's 2 or 3; beyond: ours, with more rivals; related: LMNN-DTW, DECADE "
-            "and the siamese LSTM beside those of 2; streams: whole recordings with every switch."
+            "and the siamese LSTM beside those of 2; streams: whole recordings with every switch; "
+            "synthetic: streams of which it is known what tells their states."
         ),
     ] = TableChoice.BOTH,
     data: Annotated[
@@ -74,8 +77,8 @@ def reproduce(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            help="scma, arem, emg, vicon; for --table streams scma and the sets of streams; "
-            "several with commas. Default all."
+            help="scma, arem, emg, vicon; for --table streams scma and the sets of streams, for "
+            "synthetic the kinds; several with commas. Default all."
         ),
     ] = None,
     people: Annotated[
@@ -86,16 +89,19 @@ def reproduce(
         ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="Runs per person; default 5, with --quick 1.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs per person; default 5, with --quick 1. For --table synthetic seeds; "
+            "default 20, with --quick 2.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A few people, one run, holdout: three minutes.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for results; default reproduction, beyond, related or streams; -quick."
-        ),
+        typer.Option(help="Folder for results; default reproduction or the table's name; -quick."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes; default one per processor.")
@@ -145,11 +151,14 @@ def reproduce(
 ) -> None:
     """Run the paper's Tables 2 and 3, or ours; a stopped run goes on where it was."""
     open_tables = (TableChoice.BEYOND, TableChoice.STREAMS)
+    real = tuple(one for one in TableChoice if one is not TableChoice.SYNTHETIC)
     _check_together(
         table,
         protocol,
         **{
             "--runs": (tuple(t for t in TableChoice if t != TableChoice.STREAMS), runs is not None),
+            "--people": (real, bool(people)),
+            "--data": (real, data is not None),
             "--runs-second": ((TableChoice.BEYOND,), runs_second is not None),
             "--peer-python": (open_tables, peer_python is not None),
             "--systems": (open_tables, bool(systems)),
@@ -171,6 +180,9 @@ def reproduce(
             systems=_names(systems),
             only_report=only_report,
         )
+        return
+    if table is TableChoice.SYNTHETIC:
+        tables.reproduce_suite(_names(sets), run, seeds=runs)
         return
     wanted = _names(people) or (list(QUICK_PEOPLE) if quick and not sets else None)
     of_sets = uci_people(_names(sets), wanted, data)
@@ -228,8 +240,8 @@ def _check_together(
     given : option to (tuple of TableChoice, bool)
         The tables an option is for, and whether it was given.
     """
-    if table is TableChoice.STREAMS and protocol is not None:
-        raise InputError(f"--table streams knows no --protocol {protocol}; leave it out")
+    if table in (TableChoice.STREAMS, TableChoice.SYNTHETIC) and protocol is not None:
+        raise InputError(f"--table {table} knows no --protocol {protocol}; leave it out")
     if table is TableChoice.BEYOND and protocol not in (None, ProtocolChoice.HOLDOUT):
         raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")
     for name, (of_tables, is_given) in given.items():

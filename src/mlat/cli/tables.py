@@ -1,4 +1,5 @@
-"""The tables that ``mlat reproduce`` computes: of the paper, ``related``, ``beyond``, ``streams``.
+"""The tables that ``mlat reproduce`` computes: of the paper, ``related``, ``beyond``, ``streams``
+and ``synthetic``.
 
 Each takes the people and a `Run`, computes what the journals lack, and writes its report.
 """
@@ -20,13 +21,17 @@ from ..lab.experiments.aeon_worker import METHODS
 from ..lab.experiments.experiment import Experiment, gather, plan
 from ..lab.experiments.journal import Job, Journal, Result, read_results
 from ..lab.experiments.people import People
+from ..lab.experiments.stream_protocol import SECOND
+from ..lab.experiments.suite import DEVELOPMENT_SEED, N_SEEDS, suite_people
 from ..lab.experiments.systems import (
+    MOST_JUDGED,
     ONE_SECOND,
     SYSTEMS,
     TEN_STEPS,
     beyond_experiments,
     related_systems,
     streams_experiments,
+    suite_systems,
 )
 from .jobs import do_jobs, start_workers
 from .output import check_can_write, make_folder
@@ -255,6 +260,21 @@ def reproduce_streams(
     from ..lab.reports.streams import streams_report
 
     run.write(streams_report(results, experiments))
+
+
+def reproduce_suite(kinds: Sequence[str] | None, run: Run, *, seeds: int | None = None) -> None:
+    """The synthetic suite, or some of its kinds; ``seeds`` is 20 by default, or 2 if quick.
+
+    A quick run has seeds of its own, on which defaults may be chosen.
+    """
+    first = DEVELOPMENT_SEED if run.quick else 0
+    people = suite_people(kinds, seeds or (2 if run.quick else N_SEEDS), first)
+    experiment = Experiment(people, suite_systems(), n_test=MOST_JUDGED)
+    run.check_page()
+    results = run.compute(experiment, plan(experiment, [SECOND], 1, [2]))
+    from ..lab.reports.synthetic import synthetic_report
+
+    run.write(synthetic_report(results, experiment))
 
 
 def _nothing_to_report(run: Run) -> InputError:

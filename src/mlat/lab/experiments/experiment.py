@@ -36,6 +36,8 @@ class System:
         stream, and predicts the state of each step.
     filtered : bool
         Its states are those of the causal filter.
+    alone : bool
+        Judge each expert of its committee by itself, too.
     needs : str or None
         A package that it needs and that only an extra installs.
     """
@@ -45,6 +47,7 @@ class System:
     sizes: tuple[str, ...] = (FEW, ALL)
     on_streams: bool = False
     filtered: bool = False
+    alone: bool = False
     needs: str | None = None
 
     @property

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ...classifier.classifier import StreamClassifier
 from ...errors import InputError, WorkerError
 from ...stream.stream import Stream
 from ...stream.windows import Windows
@@ -92,12 +93,12 @@ def _compute(experiment: Experiment, jobs: Sequence[Job], n_workers: int) -> Ite
 
 
 class Outcome(NamedTuple):
-    """The predicted labels, how long it took, and what the system chose, if it says so."""
+    """The predicted labels, how long it took, and what else there is to tell of the system."""
 
     predicted: NDArray[Any]
     fit_seconds: float
     predict_seconds: float
-    chosen: str | None = None
+    more: dict[str, Any] | None = None
 
 
 class Worker:
@@ -132,7 +133,7 @@ class Worker:
             "left_out": {str(label): why for label, why in parts.left_out.items()},
             "fit_seconds": round(outcome.fit_seconds, 4),
             "predict_seconds": round(outcome.predict_seconds, 4),
-            **({} if outcome.chosen is None else {"chosen": outcome.chosen}),
+            **(outcome.more or {}),
         }
 
     def _on_windows(self, job: Job, train: Windows) -> Outcome:
@@ -154,8 +155,13 @@ class Worker:
         filtered = self.experiment.systems[job.system].filtered
         predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
         took = time.perf_counter() - began
-        committee = getattr(classifier, "committee_", None)
-        return Outcome(predicted, seconds, took, None if committee is None else str(committee))
+        more = _of_committee(classifier)
+        if more and self.experiment.systems[job.system].alone:
+            more["experts"] = {
+                name: judge(parts, states[streams.ends])["accuracy"]
+                for name, states in _alone(classifier, streams.test).items()
+            }
+        return Outcome(predicted, seconds, took, more)
 
     def _fit_on_stream(self, job: Job, train: Stream) -> tuple[Any, float]:
         """The fitted classifier and how long that took; with and without the filter it is one."""
@@ -193,6 +199,32 @@ class Worker:
             )
         except InputError as error:
             raise InputError(f"{data_set} {person}, run {run}, {protocol}: {error}") from None
+
+
+def _of_committee(classifier: Any) -> dict[str, Any]:
+    """Who is in a committee, and the accuracy in per cent that it expects of itself."""
+    committee = getattr(classifier, "committee_", None)
+    if committee is None:
+        return {}
+    expected = getattr(committee, "expected", np.nan)
+    return {
+        "chosen": str(committee),
+        **({"expected": 100.0 * float(expected)} if np.isfinite(expected) else {}),
+    }
+
+
+def _alone(classifier: StreamClassifier, stream: Stream) -> dict[str, NDArray[Any]]:
+    """The states by each expert that decides in a committee, by itself."""
+    assert classifier.committee_ is not None
+    found = {}
+    for member, distances in zip(
+        classifier.committee_.deciding, classifier.expert_distances(stream), strict=True
+    ):
+        known = ~np.isnan(distances[:, 0])
+        states = np.full(len(stream), classifier.unknown_, dtype=classifier.classes_.dtype)
+        states[known] = classifier.classes_[distances[known].argmin(axis=1)]
+        found[member.name] = states
+    return found
 
 
 def judge(parts: Split | StreamSplit, predicted: NDArray[Any]) -> dict[str, Any]:

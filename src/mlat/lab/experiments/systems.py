@@ -235,6 +235,18 @@ def streams_systems(python: str | None = None) -> dict[str, System]:
     return {**systems, ED_FILTERED: filtered, **ours}
 
 
+def suite_systems() -> dict[str, System]:
+    """Those of the synthetic suite; the experts of the default are judged by themselves, too."""
+    ours = streams_systems()
+    return {
+        "ED": ours["ED"],
+        "MLAT": System("MLAT", _mlat, (ALL,)),
+        ED_FILTERED: ours[ED_FILTERED],
+        AUTO: replace(ours[AUTO], alone=True),
+        AUTO_FILTERED: ours[AUTO_FILTERED],
+    }
+
+
 def streams_development(protocol: str) -> dict[str, tuple[str, ...]]:
     """Who of each set of whole recordings has a file that defaults were chosen on."""
     found = {}
