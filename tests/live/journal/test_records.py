@@ -99,3 +99,10 @@ def test_what_was_read_can_be_changed():
 def test_an_entry_of_another_version_is_refused():
     with pytest.raises(InputError, match="kind 9"):
         decode_batch(b"\x09\x00\x00\x00\x00")
+
+
+@pytest.mark.parametrize("length", [8, 12])
+def test_agreement_without_its_predictions_is_refused(length):
+    entry = b"\x05" + length.to_bytes(4, "little") + bytes(length)
+    with pytest.raises(InputError, match="another length than its predictions"):
+        decode_batch(entry)

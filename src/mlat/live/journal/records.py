@@ -195,11 +195,12 @@ def decode_batch(payload: bytes) -> Batch:
         elif kind == _PREDICTIONS:
             predictions += decode_predictions(body)
         elif kind == _AGREEMENT:  # of the predictions just before
-            agreement = np.frombuffer(body, "<f8").tolist()
-            late = predictions[len(predictions) - len(agreement) :]
-            predictions[len(predictions) - len(agreement) :] = [
-                replace(p, agreement=value) for p, value in zip(late, agreement, strict=True)
-            ]
+            n = len(body) // 8
+            if len(body) % 8 or n > len(predictions):
+                raise InputError("agreement has another length than its predictions")
+            rows = range(len(predictions) - n, len(predictions))
+            for row, value in zip(rows, np.frombuffer(body, "<f8").tolist(), strict=True):
+                predictions[row] = replace(predictions[row], agreement=value)
         else:
             raise InputError(
                 f"the journal has an entry of kind {kind}, which this version of mlat does not "
