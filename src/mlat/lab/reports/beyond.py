@@ -236,9 +236,10 @@ def _opening(figures: BeyondFigures) -> list[str]:
         f"All but {auto} see windows, all of those of the given steps, and classify a test window "
         f"from its own steps alone. {auto}, which is `StreamClassifier` as it is, with nothing set "
         "but the width, learns from the given steps as a stream. Some features of its experts "
-        "reach further back than the window: at most *reach* steps before its first one. They look at the past only, and never at a given step: each "
-        "segment of test steps is a recording of its own, more than a window away from all given "
-        f"steps. {filtered} is the same model with its causal filter over the states: it looks at "
+        "reach further back than the window: at most *reach* steps before its first one. They look "
+        "at the past only, and never at a given step: each segment of test steps is a recording of "
+        "its own, more than a window away from all given steps. "
+        f"{filtered} is the same model with its causal filter over the states: it looks at "
         "all of the test segment up to the window's end. That helps where a state lasts, and no "
         "other system here has it, so there are ranks with it and ranks without it.",
         "",
