@@ -1,19 +1,18 @@
-"""What ``metric="auto"`` is worth beside each fixed choice, on the development people.
+"""What the committee of ``metric="auto"`` is worth beside its experts, on the development people.
 
     python benchmarks/auto.py DATA [--runs 4]
 
 DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are those that
-the lifts, the rules of the search and their constants were chosen on. Accuracy in per cent on
-held-out observations of the same person (protocol ``holdout``), with windows of ten steps and of
-one second: the mean over people of the mean over runs. Everyone sees the same splits as in
-``mlat reproduce --table beyond``. CPU seconds are of one fit, on one thread.
+the experts and their constants were chosen on. Accuracy in per cent on held-out observations of the
+same person (protocol ``holdout``), with windows of ten steps and of one second: the mean over people
+of the mean over runs. Everyone sees the same splits as in ``mlat reproduce --table beyond``. CPU
+seconds are of one fit, on one thread; an expert alone is one of the committee's, so it has none.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,49 +24,39 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 import mlat
-from mlat.classifier.selection import LIFTS, MOST_VALUES, NARROW, default_reach
 from mlat.lab.experiments.experiment import Experiment
 from mlat.lab.experiments.people import uci_people
 from mlat.lab.experiments.protocol import Split, as_streams, split, split_seed
 from mlat.lab.experiments.systems import DEVELOPMENT, beyond_experiments
 
-AUTO = "**auto**"
+COMMITTEE = "**committee**"
 
 
-def systems(train: mlat.Stream, width: int) -> Iterator[tuple[str, mlat.StreamClassifier]]:
-    """The name of each row, and its classifier."""
-    yield "Euclidean", mlat.StreamClassifier(width, metric="euclidean")
-    for name, maps in LIFTS.items():
-        # As in the search: a window of too many values is not laid out.
-        fits = width * train.n_channels * len(maps) <= MOST_VALUES
-        yield (
-            f"{name}, whitened",
-            mlat.StreamClassifier(
-                width if fits else NARROW,
-                metric="euclidean",
-                lift=mlat.Lift(maps, default_reach(train, width)),
-                whiten=True,
-            ),
-        )
-    yield AUTO, mlat.StreamClassifier(width)
-
-
-def measure(parts: Split, width: int) -> Iterator[tuple[str, float, float, str]]:
-    """Each row's name, its accuracy, CPU seconds of the fit and what was chosen, if anything."""
+def measure(parts: Split, width: int) -> Iterator[tuple[str, float, float, float]]:
+    """Each row's name, its accuracy, CPU seconds of the fit and its mean weight, NaN for none."""
     streams = as_streams(parts)
 
     def right(predicted: NDArray[Any]) -> float:
         return 100 * float((predicted[streams.ends] == parts.test.y).mean())
 
-    for name, classifier in systems(streams.train, width):
+    def fitted(**options: Any) -> tuple[mlat.StreamClassifier, float]:
         begin = time.process_time()
-        classifier.fit(streams.train)
-        seconds = time.process_time() - begin
-        chosen = "" if classifier.selection_ is None else classifier.selection_.chosen
-        yield name, right(classifier.predict(streams.test)), seconds, chosen
-        if name == AUTO:
-            steady = classifier.predict(streams.test, filtered=True)
-            yield f"{AUTO}, filtered", right(steady), seconds, ""
+        classifier = mlat.StreamClassifier(width, **options).fit(streams.train)
+        return classifier, time.process_time() - begin
+
+    euclidean, seconds = fitted(metric="euclidean")
+    yield "Euclidean", right(euclidean.predict(streams.test)), seconds, np.nan
+    equal, seconds = fitted(budget=0)
+    yield "equal weights", right(equal.predict(streams.test)), seconds, np.nan
+    committee, seconds = fitted()
+    yield COMMITTEE, right(committee.predict(streams.test)), seconds, np.nan
+    steady = committee.predict(streams.test, filtered=True)
+    yield f"{COMMITTEE}, filtered", right(steady), seconds, np.nan
+    weights = {member.name: member.weight for member in committee.committee_.members}
+    alone = zip(equal.committee_.deciding, equal.expert_distances(streams.test), strict=True)
+    for member, distances in alone:
+        nearest = equal.classes_[np.nan_to_num(distances, nan=np.inf).argmin(axis=1)]
+        yield f"{member.name} alone", right(nearest), np.nan, weights[member.name]
 
 
 def splits(experiment: Experiment, n_runs: int) -> Iterator[tuple[str, str, Split]]:
@@ -84,21 +73,27 @@ def splits(experiment: Experiment, n_runs: int) -> Iterator[tuple[str, str, Spli
                 )
 
 
-def report(title: str, experiment: Experiment, found: dict[Any, list[tuple[float, float]]]) -> None:
+def report(title: str, experiment: Experiment, found: dict[Any, list[Any]]) -> None:
     """The table of one width."""
     sets = {name: people.names for name, people in experiment.people.items()}
     widths = ", ".join(f"{name} {experiment.width_of(name)}" for name in sets)
     print(f"\nWindows of {title} ({widths} steps)\n")
-    print(f"| | {' | '.join(sets)} | mean | CPU s |")
-    print("|---|" + "---|" * (len(sets) + 2))
+    print(f"| | {' | '.join(sets)} | mean | CPU s | weight |")
+    print("|---|" + "---|" * (len(sets) + 3))
     for row in dict.fromkeys(key[0] for key in found):
         by_set = [
-            np.mean([np.mean([a for a, _ in found[row, name, person]]) for person in people])
+            np.mean([np.mean([one[0] for one in found[row, name, person]]) for person in people])
             for name, people in sets.items()
         ]
-        seconds = np.mean([s for key, all_ in found.items() if key[0] == row for _, s in all_])
+        _, seconds, weight = np.mean(
+            [one for key in found if key[0] == row for one in found[key]], 0
+        )
         cells = " | ".join(f"{a:.1f}" for a in [*by_set, np.mean(by_set)])
-        print(f"| {row} | {cells} | {seconds:.1f} |", flush=True)
+        more = (
+            "" if np.isnan(seconds) else f"{seconds:.1f}",
+            "" if np.isnan(weight) else f"{weight:.0%}",
+        )
+        print(f"| {row} | {cells} | {more[0]} | {more[1]} |", flush=True)
 
 
 def main() -> None:
@@ -111,19 +106,12 @@ def main() -> None:
     with threadpool_limits(1):
         experiments = beyond_experiments(uci_people(DEVELOPMENT, people, arguments.data))
         for title, experiment in experiments.items():
-            found: dict[Any, list[tuple[float, float]]] = {}
-            choices: Counter[tuple[str, str]] = Counter()
+            found: dict[Any, list[Any]] = {}
             jobs = list(splits(experiment, arguments.runs))
             for data_set, person, parts in track(jobs, title, console=screen):
-                width = experiment.width_of(data_set)
-                for row, accuracy, seconds, chosen in measure(parts, width):
-                    found.setdefault((row, data_set, person), []).append((accuracy, seconds))
-                    if chosen:
-                        choices[data_set, chosen] += 1
+                for row, *figures in measure(parts, experiment.width_of(data_set)):
+                    found.setdefault((row, data_set, person), []).append(figures)
             report(title, experiment, found)
-            print("\nauto chose")
-            for (data_set, chosen), n in choices.items():
-                print(f"- {data_set}, {n} ×: {chosen}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -97,7 +96,7 @@ class StreamKNN(BaseEstimator):
         StreamKNN.n_fits += 1
         windows = sliding_windows(stream, self.width)
         self.knn_ = EuclideanKNN().fit(windows.X, windows.y)
-        self.selection_ = SimpleNamespace(chosen=f"{self.width} steps, Euclidean distance")
+        self.committee_ = f"{self.width} steps 100%"
         return self
 
     def predict(self, stream, filtered=False):

@@ -10,8 +10,8 @@ import mlat
 from doc_examples import DOCS, run_examples
 
 PAGES = [
-    *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "confidence.md"],
-    *["model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
+    *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "committee.md"],
+    *["confidence.md", "model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
 ]
 # Programs and optional parts, which other tests run.
 PROGRAMS = ("mlat.lab.bench", "mlat.cli")

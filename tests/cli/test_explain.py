@@ -10,6 +10,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from explain_models import split_vote
 from mlat.explain.explanation import explain
 from mlat.synthetic import rotating_states
 
@@ -161,3 +162,51 @@ def test_a_failed_picture_leaves_the_old_one(folder, in_folder):
     refused("explain", folder / "walk.mlat", folder / "again.csv", "--step", 3, "-o", "a.png")
     assert Path("a.png").read_bytes() == b"old"
     assert len(list(in_folder.iterdir())) == 1
+
+
+# A committee
+
+
+@pytest.fixture(scope="module")
+def committee(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("committee")
+    mlat.StreamClassifier(WIDTH).fit(rotating_states(**SENSORS)).save(place / "walk.mlat")
+    write_csv(place / "again.csv", again)
+    return place
+
+
+def test_explain_tells_what_each_expert_says(committee, in_folder):
+    clf = mlat.load(committee / "walk.mlat")
+    step = int(split_vote(clf, again)[0])
+    where = (committee / "walk.mlat", committee / "again.csv", "--label", "state", "--step", step)
+    out, error = run("explain", *where)
+    assert error == ""
+    found = explain(clf, again, step)
+    assert f"\n{found.in_words}\n" in out
+    for one in found.opinions:
+        says = str(one.state) if one.agrees else f"{one.state} (disagrees)"
+        figures = [f"{t.distances[0]:.4g}" for t in (one.own, one.other)] + [f"{one.log_odds:+.2f}"]
+        row = rf"│ {one.name} +│ +{one.weight:.0%} │ {re.escape(says)} +"
+        assert re.search(row + "".join(rf"│ +{re.escape(figure)} " for figure in figures), out)
+        assert f"\n{one.name}, weight {one.weight:.0%} ─" in out
+    assert re.search(rf"│ all together +│ {found.agreement:.0%} agree │", out)
+    assert re.search(rf"│ +{re.escape(f'{found.log_odds:+.2f}')} │\n└", out)
+    assert out.count("Squared distance by feature") == len(found.opinions)
+    assert (in_folder / f"again-step-{step}.png").read_bytes().startswith(PNG)
+    assert len(list(in_folder.iterdir())) == 1
+
+
+def test_explain_one_expert_of_several(committee, in_folder):
+    where = (committee / "walk.mlat", committee / "again.csv", "--step", "100")
+    out, _ = run("explain", *where, "--expert", "Energies", "-o", "a.png")
+    assert out.count("Squared distance by feature") == out.count("Squared distance by lag") == 1
+    assert "\nenergies, weight " in out
+    assert Path("a.png").read_bytes().startswith(PNG)
+    assert "--expert nobody is not in the committee; these are MLAT over channels" in refused(
+        "explain", *where, "--expert", "nobody"
+    )
+
+
+def test_a_single_expert_is_not_named(folder):
+    where = (folder / "walk.mlat", folder / "again.csv", "--step", "100")
+    assert "a single expert; leave --expert out" in refused("explain", *where, "--expert", "x")

@@ -1,4 +1,4 @@
-"""``mlat fit`` and ``mlat inspect`` for a model that chooses for itself, and for lifts."""
+"""``mlat fit`` and ``mlat inspect`` for a committee, for single metrics and for lifts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH, parse_budget
 from mlat.errors import InputError
-from mlat.explain import count_confusions
+from mlat.explain import count_confusions, experts_of
 from mlat.progress import report
 from mlat.synthetic import rotating_states
 
@@ -45,28 +45,33 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def choices(out: str) -> dict[str, str]:
-    """What the table of trials says of each: chosen, kept or nothing."""
-    rows = re.findall(r"│ (\S.*?) +│ +0\.\d{3} │ +[\d.]+% │ +[\d.]* │ +[\d.]+ │ (\w*) +│", out)
-    return dict(rows)
+def weights(out: str) -> dict[str, tuple[str, str]]:
+    """What the table of the committee says of each expert: its weight, and how good it is alone."""
+    rows = re.findall(r"│ (\S.*?) +│ .*?│ +\d* │ +(\d+%|left out) │ +([\d.]*%?) │", out)
+    return {name: (weight, alone) for name, weight, alone in rows}
 
 
 # fit
 
 
-def test_fit_tells_what_it_tried_and_chose(fitted):
+def test_fit_tells_who_is_in_the_committee(fitted):
     place, out = fitted
-    selection = mlat.load(place / "walk.mlat").selection_
-    told = choices(out)
-    assert list(told) == [str(trial.choice) for trial in selection.trials]
-    assert [name for name, mark in told.items() if mark == "chosen"] == [selection.chosen]
-    kept = {str(t.choice) for t in selection.trials if t.kept}
-    assert {name for name, mark in told.items() if mark} == kept
-    assert len(kept) < len(told)
-    assert f"\nChosen: {selection.chosen}.\n" in out
-    assert f"\nWhy: {selection.why}. It took " in out
-    best = next(t for t in selection.trials if str(t.choice) == selection.chosen)
-    assert re.search(rf"│ +{best.score:.3f} │ +{best.balanced_accuracy:.1%} │", out)
+    clf = mlat.load(place / "walk.mlat")
+    committee = clf.committee_
+    assert weights(out) == {
+        member.name: (
+            f"{member.weight:.0%}" if member.weight else "left out",
+            f"{member.accuracy:.1%}",
+        )
+        for member in committee.members
+    }
+    assert re.search(rf"│ all together +│ +│ +│ +│ +{committee.accuracy:.1%} │", out)
+    assert f"\nWeights from {committee.n_runs} held-out runs" in out
+    assert "│ running magnitude, running deviation, running difference, whitened │" in out
+    for member, expert in zip(committee.deciding, clf.experts_, strict=True):
+        learned = "Euclidean distance" if expert.metric is None else "MLAT, solver filter: loss"
+        assert f"\n{member.name}: {learned}" in out
+    assert re.search(r"\nLearned in [\d.]+ s\.\n", out)
 
 
 def test_fit_says_how_well_it_is_learned_beside_what_guessing_gives(fitted):
@@ -130,17 +135,18 @@ def test_fit_without_anything_to_judge_by(in_folder):
     short = rotating_states(**SENSORS, run_length=15, runs_per_state=1)
     write_csv(Path("s.csv"), short)
     out, _ = run("fit", "s.csv", "--label", "state", "-o", "m.mlat")
-    assert "tried" not in out
-    assert "Why: nothing can be judged" in out
-    assert "Euclidean distance: nothing is learned." in out
+    assert {weight for weight, _ in weights(out).values()} == {"33%"}
+    assert {alone for _, alone in weights(out).values()} == {""}
+    assert "All weigh the same: fewer than two states have runs far enough apart" in out
+    assert "Weights from" not in out
     assert "Not judged: fewer than two states have windows far enough apart" in out
 
 
-def test_a_budget_ends_the_search(fitted_folder, tmp_path):
+def test_without_a_budget_all_experts_weigh_the_same(fitted_folder, tmp_path):
     where = ["--label", "state", "--width", WIDTH, "-o", tmp_path / "m.mlat"]
     out, _ = run("fit", fitted_folder / "walk.csv", *where, "--budget", "0s")
-    assert len(choices(out)) == 1
-    assert "the budget of 0 s ended the search" in out
+    assert {weight for weight, _ in weights(out).values()} == {"33%"}
+    assert "All weigh the same: the budget" in out
 
 
 @pytest.mark.parametrize(
@@ -168,6 +174,10 @@ def test_wrong_budgets(given):
         (["--metric", "euclidean", "--shrinkage", "1"], "mlat or lmnn, not with euclidean"),
         (["--lift", "rectified"], "--lift goes with --metric mlat, lmnn or euclidean, not with a"),
         (["--whiten"], "--whiten goes with"),
+        (
+            ["--neighbors", "3"],
+            "--neighbors goes with --metric mlat, lmnn or euclidean, not with a",
+        ),
         (["--metric", "mlat", "--budget", "9"], "--budget goes with --metric auto, not with mlat"),
         (["--metric", "mlat", "--reach", "9"], "--reach goes with --metric auto, or with a --lift"),
         (["--metric", "mlat", "--lift", "rectified", "--reach", "9"], "--lift that looks back"),
@@ -200,21 +210,14 @@ def test_fit_passes_on_what_auto_takes(fitted_folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(mlat.StreamClassifier, "fit", remember)
     where = ["--label", "state", "-o", tmp_path / "m.mlat"]
-    more = ["--budget", "2m", "--reach", "30", "--neighbors", "3", "--unknown-rate", "0.1"]
+    more = ["--budget", "2m", "--reach", "30", "--unknown-rate", "0.1"]
     run("fit", fitted_folder / "walk.csv", *where)
     run("fit", fitted_folder / "walk.csv", *where, *more)
     names = ("metric", "budget", "reach", "n_neighbors", "unknown_rate", "width")
     assert [[one[name] for name in names] for one in asked] == [
         ["auto", 60.0, None, None, 0.0, 10],
-        ["auto", 120.0, 30, 3, 0.1, 10],
+        ["auto", 120.0, 30, None, 0.1, 10],
     ]
-
-
-def test_asked_neighbours_are_said_to_vote(fitted_folder, tmp_path):
-    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--budget", "0"]
-    out, _ = run("fit", fitted_folder / "walk.csv", *where, "--neighbors", "7")
-    assert "; 7 neighbours vote, as given." in out
-    assert mlat.load(tmp_path / "m.mlat").n_neighbors_ == 7
 
 
 def test_fit_with_a_lift(fitted_folder, tmp_path):
@@ -225,14 +228,14 @@ def test_fit_with_a_lift(fitted_folder, tmp_path):
     assert "Features: 16 at each step (identity, running_magnitude," in out
     assert "whitened within states). A state depends on the last 24 steps." in out
     assert "Euclidean distance: of whitened features." in out
-    assert "Chosen" not in out
+    assert "The committee" not in out
     expected = mlat.StreamClassifier(
         4, metric="euclidean", lift=mlat.Lift(ENERGIES.split(","), 20), whiten=True
     ).fit(train)
     assert (mlat.load(model).predict(again) == expected.predict(again)).all()
 
 
-def test_left_out_by_the_width_that_was_chosen(tmp_path):
+def test_left_out_by_the_width_of_the_widest_expert(tmp_path):
     single = rotating_states(**SENSORS, run_length=60, runs_per_state=1)
     states = single.states.copy()
     states[12:16] = ""
@@ -240,8 +243,8 @@ def test_left_out_by_the_width_that_was_chosen(tmp_path):
     file = write_csv(tmp_path / "s.csv", stream)
     where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", "20", "--budget", "0"]
     out, _ = run("fit", file, *where)
-    assert mlat.load(tmp_path / "m.mlat").width_ == 10
-    assert "Left out: 4 steps without a state." in out  # and not the run of 12 steps before them
+    assert mlat.load(tmp_path / "m.mlat").width_ == 20
+    assert "Left out: 4 steps without a state, 12 steps in runs of fewer than 20 steps." in out
 
 
 def test_progress_without_a_known_end(monkeypatch, capsys):
@@ -249,9 +252,9 @@ def test_progress_without_a_known_end(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     with screen.working("learning", budget=60):
         for step in range(1, 4):
-            report("choosing", step, 0, {"score": 0.5, "seconds": 7.0})
+            report("judging", step, 0, {"score": 0.5, "seconds": 7.0})
     shown = capsys.readouterr().err
-    assert "learning, choosing" in shown
+    assert "learning, judging" in shown
     assert "3 tried" in shown
     assert "7 of at most 60 s" in shown
     assert "3/" not in shown
@@ -260,14 +263,30 @@ def test_progress_without_a_known_end(monkeypatch, capsys):
 # inspect
 
 
-def test_inspect_tells_what_was_chosen(fitted, in_folder):
+def test_inspect_tells_of_every_expert(fitted, in_folder):
     place, said = fitted
-    out, _ = run("inspect", place / "walk.mlat", "--no-pictures")
-    assert choices(out) == choices(said)
-    classifier = mlat.load(place / "walk.mlat")
-    assert f"Chosen: {classifier.selection_.chosen}." in out
-    reach = classifier.width_ + classifier.features_.lift.memory
+    out, _ = run("inspect", place / "walk.mlat")
+    assert weights(out) == weights(said)
+    clf = mlat.load(place / "walk.mlat")
+    reach = clf.width_ + clf.features_.lift.memory
     assert f"A state depends on the last {reach} steps." in out
+    drawn = set()
+    sections = re.split(r"\n(?=\S.*, weight \d+% ─)", out)[1:]
+    for section, expert in zip(sections, experts_of(clf), strict=True):
+        assert section.startswith(f"{expert.name}, weight {expert.weight:.0%} ─")
+        seen = f"Sees {len(expert.features)} features, windows of {expert.width} steps."
+        assert seen in section
+        begin = expert.name.lower().replace(" ", "-")
+        drawn.add(f"{begin}-usage.png")
+        if expert.references.metric is None:
+            assert "Distance: Euclidean, of whitened features." in section
+        else:
+            assert "Eigenvalues: " in section
+            assert "By lag: size of the block" in section
+            drawn |= {f"{begin}-blocks.png", f"{begin}-history.png"}
+        assert "By feature: fraction of the weight of single steps" in section
+    assert "Every step is judged on its own" in out  # of MLAT with one tap
+    assert {file.name for file in Path("walk-pictures").iterdir()} == drawn
 
 
 def test_inspect_a_whitened_euclidean_model(in_folder):
@@ -303,7 +322,8 @@ def test_fit_says_what_it_learned_from(folder, tmp_path):
         "3 steps in runs of fewer than 8 steps."
     ) in out
     assert re.search(r"forwards +│ +3 │ +120 │ +102 ", out)  # 60 - 4 - 7 and 60 - 7
-    assert re.search(r"MLAT, solver filter: loss [\d.]+ → [\d.]+, \d+ iterations in [\d.]+ s", out)
+    assert re.search(r"MLAT, solver filter: loss [\d.]+ → [\d.]+, \d+ iterations; ", out)
+    assert re.search(r"Learned in [\d.]+ s", out)
     assert re.search(r"Model: .*m\.mlat \([\d.]+ kB\)", out)
 
 

@@ -120,15 +120,9 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     table.caption = "Held out: the mean recall of states in runs that were not learned from."
     table.caption_justify = "left"
     screen.print(table)
-    if committee.n_runs:
-        screen.print(
-            f"Weighted and judged by {_count_of(committee.n_runs, 'held-out run')}"
-            + (f", in {committee.seconds:.1f} s." if committee.seconds else "."),
-            soft_wrap=True,
-        )
-    if committee.why:
-        why = committee.why[0].upper() + committee.why[1:]
-        screen.print(f"{why}.", soft_wrap=True)
+    why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
+    took = f" Judging took {committee.seconds:.1f} s." if committee.seconds else ""
+    screen.print(f"{why[0].upper()}{why[1:]}.{took}", soft_wrap=True)
 
 
 def _seen(expert: Expert) -> str:

@@ -184,7 +184,7 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
         for r in on_streams[name]:
             on_stream = r["system"] in (AUTO, AUTO_FILTERED)
             assert set(r) == {*Job._fields, *FIELDS, *(["chosen"] if on_stream else [])}
-            assert r.get("chosen") == (f"{width} steps, Euclidean distance" if on_stream else None)
+            assert r.get("chosen") == (f"{width} steps 100%" if on_stream else None)
 
 
 def test_with_and_without_the_filter_it_is_one_fit(tmp_path):

@@ -77,7 +77,8 @@ def summary(drawn):
     ten = experiments[TEN_STEPS]
     people = {name: replace(p, load=of_people) for name, p in ten.people.items()}
     results = results_of(
-        drawn, chosen=lambda data_set, person: "odd" if person in "135" else "even"
+        drawn,
+        chosen=lambda data_set, person: "odd 60%, even 40%" if person in "135" else "even 100%",
     )
     return summarise({TEN_STEPS: results}, {TEN_STEPS: replace(ten, people=people)})
 
@@ -149,7 +150,10 @@ def test_two_points_below_are_no_harm_and_more_are():
 def test_seconds_and_choices(summary):
     width = summary.widths[TEN_STEPS]
     assert width.seconds["LMNN"] == {"scma": 1.5, "emg": 1.5}
-    assert width.chosen == {"scma": {"even": 10, "odd": 6}, "emg": {"even": 8}}
+    assert width.weights == {
+        "scma": {"even": (10 * 100 + 6 * 40) / 16, "odd": 6 * 60 / 16},
+        "emg": {"even": 100},
+    }
 
 
 @pytest.fixture

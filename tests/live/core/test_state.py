@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlat.classifier.selection import LIFTS
 
 import mlat
 from live_models import ENERGY, EXACT, STREAM, TRAIN, fitted, sizes, two_channels
 from live_oracles import comparable, push_all
 from mlat import InputError, Stream, StreamClassifier
-from mlat.classifier.selection import LIFTS
 from mlat.live import LiveModel
 from mlat.sealed.container import seal, unseal
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,14 +34,27 @@ predictions = st.builds(
     seq=st.none() | whole,
     time=st.none() | st.floats(allow_nan=False),
     probabilities=st.lists(figures, max_size=4).map(tuple),
+    agreement=st.floats(0, 1) | st.just(np.nan),
 )
 
 
 @given(st.lists(predictions, max_size=5))
 def test_predictions_come_back(given_):
-    found = decode_predictions(encode_predictions(given_))
+    found = decode_batch(encode_batch(Batch([], given_))).predictions
     assert repr(found) == repr(given_)  # NaN is not equal to itself, but reads the same
     assert encode_predictions(found) == encode_predictions(given_)
+
+
+def test_where_all_experts_agree_nothing_is_written_of_it():
+    """So that an older mlat reads the journal of a model with one expert."""
+    known = Prediction(0, "a", 0.5, 1.0, (1,), "", None, None, (0.5, 0.5), 1.0)
+    unknown = Prediction(1, "", np.nan, np.nan, (), "gap", None, None, ())
+    plain = encode_batch(Batch([], [known, unknown]))
+    assert len(plain) == 5 + len(encode_predictions([known, unknown]))
+    assert repr(decode_batch(plain).predictions) == repr([known, unknown])
+    assert decode_predictions(encode_predictions([known]))[0].agreement == 1.0
+    split = encode_batch(Batch([], [replace(known, agreement=0.6), unknown]))
+    assert len(split) == len(plain) + 5 + 16
 
 
 @given(
@@ -84,3 +99,10 @@ def test_what_was_read_can_be_changed():
 def test_an_entry_of_another_version_is_refused():
     with pytest.raises(InputError, match="kind 9"):
         decode_batch(b"\x09\x00\x00\x00\x00")
+
+
+@pytest.mark.parametrize("length", [8, 12])
+def test_agreement_without_its_predictions_is_refused(length):
+    entry = b"\x05" + length.to_bytes(4, "little") + bytes(length)
+    with pytest.raises(InputError, match="another length than its predictions"):
+        decode_batch(entry)

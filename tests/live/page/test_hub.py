@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_clients import predicted, push
-from mlat.live import Steps
+from mlat.live import Prediction, Steps
 from mlat.live.page.hub import (
     FRAME_STEPS,
     IN_FLIGHT,
@@ -256,3 +256,24 @@ def test_steps_that_nobody_asks_for_are_forgotten():
     wanted = [predicted(seq, seq=seq) for seq in range(3 * MOST_WAITING)]
     found = waiting.match(Steps(np.zeros((0, 1)), seq=np.arange(0)), wanted)
     np.testing.assert_array_equal(np.isnan(found[:, 0]), np.arange(len(wanted)) < 2 * MOST_WAITING)
+
+
+def test_frames_say_how_far_experts_agree_only_where_they_do_not():
+    hub = Hub()
+    told = [
+        Prediction(i, "a", 0.9, 1.0, (0,), "", None, None, (0.9, 0.1), a)
+        for i, a in enumerate([1.0, 1.0, 0.25, 1.0])
+    ]
+    values = np.zeros((4, 2))
+    hub.publish(Steps(values), told, None, 0.001)
+    header, arrays = hub.history.between(0, 2)
+    assert "agreement" not in header
+    assert len(arrays) == 2
+    header, arrays = hub.history.between(1, 4)
+    assert header["agreement"] is True
+    assert arrays[2].tolist() == [1.0, 0.25, 1.0]
+    assert hub.status()["latest"]["agreement"] == 1.0
+    missing = Prediction(4, "", np.nan, np.nan, (), "gap", None, None, ())
+    hub.publish(Steps(values[:1]), [missing], None, 0.001)
+    assert hub.status()["latest"]["agreement"] is None
+    assert "agreement" not in hub.history.between(4, 5)[0]

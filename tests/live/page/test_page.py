@@ -7,6 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from explain_models import committee
+from explain_models import test as sensors
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub
 from page_server import CHROMIUM, Served, body_stream, chromium, classifier, predict_steps
@@ -490,3 +492,49 @@ def test_rate_and_time_axis_are_right_across_a_gap(visit, still):
     texts = page.evaluate("mlatLive.page.view.ticks.map((tick) => tick.text)")
     # Of the last 500 steps, 200 came after the gap.
     assert texts == ["−10 min", "−10 min", "−10 min", "−2 s", "−1 s", "now"]
+
+
+@pytest.fixture
+def several():
+    """A server of a committee, whose stream stands still."""
+    with Served(committee()) as served:
+        yield served
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_shows_how_far_the_experts_agree(several, visit, scheme):
+    clf = several.clf
+    told = clf.live(search="exact", far=None).push(sensors.values)
+    step = next(p.step for p in told if p.agreement < 0.999)
+
+    def publish(begin, end):
+        several.hub.publish(Steps(sensors.values[begin:end]), told[begin:end], None, 0.001)
+
+    publish(0, step + 1)
+    page = visit(several, color_scheme=scheme)
+    shows(page, step + 1)
+    until(page, "document.querySelector('#agree').textContent !== ''")
+    named = ", ".join(f"{m.name} {100 * m.weight:.0f} %" for m in clf.committee_.deciding)
+    assert text(page, "experts-about") == named
+    part = f"{100 * told[step].agreement:.0f} %"
+    assert text(page, "agree") == f"{part} of the experts’ weight agrees"
+    got = page.evaluate(
+        f"[...Array({step + 1}).keys()].map((s) => mlatLive.page.buffer.agreement[s])"
+    )
+    expected = [p.agreement for p in told[: step + 1]]
+    assert np.allclose(np.array(got, float), expected, equal_nan=True)
+    drawn, different = colours(page, "#agreement")
+    assert drawn > 1000
+    assert different > 2
+    later = next(p.step for p in told[step:] if p.agreement > 0.999)
+    publish(step + 1, later + 1)
+    shows(page, later + 1)
+    until(page, "document.querySelector('#agree').textContent === 'All experts agree'")
+
+
+def test_one_expert_has_nobody_to_agree_with(visit, still):
+    page = visit(still)
+    still.publish(STREAM.values[:60])
+    shows(page, 60)
+    for name in ("agree", "agreement", "experts"):
+        assert not page.locator(f"#{name}").is_visible()

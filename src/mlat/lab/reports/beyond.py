@@ -5,6 +5,7 @@ Its journals need not be complete. A system that lacks somebody is shown, but ha
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ class Width:
     nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
     sizes: Mapping[str, int]  # how many people of each set the experiment has
     seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
-    chosen: Mapping[str, Mapping[str, int]]  # how often MLAT-auto chose what, by data set
+    weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
     left_out: Sequence[Mapping[str, Any]]
 
 
@@ -123,10 +124,10 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         made = experiment.systems[name].make("", ALL)
         if isinstance(made, Decimated):
             every[name] = {one: made.every(w, n_channels[one]) for one, w in steps.items()}
-    chosen: dict[str, Counter[str]] = defaultdict(Counter)
+    committees: dict[str, list[str]] = defaultdict(list)
     for result in results:
         if result["system"] == AUTO and "chosen" in result:
-            chosen[result["data_set"]][result["chosen"]] += 1
+            committees[result["data_set"]].append(result["chosen"])
     planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
     return Width(
         n_runs,
@@ -141,7 +142,7 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         tuple(group for group in planned if group not in everyone.groups),
         {one: len(by.names) for one, by in experiment.people.items()},
         {name: seconds[name] for name in systems},
-        {name: dict(choices.most_common()) for name, choices in chosen.items()},
+        {name: mean_weights(said) for name, said in committees.items()},
         left_out(results),
     )
 
@@ -225,11 +226,11 @@ def _opening(figures: BeyondFigures) -> list[str]:
         "",
         f"All but {auto} see windows, all of those of the given steps, and classify a test window "
         f"from its own steps alone. {auto}, which is `StreamClassifier` as it is, with nothing set "
-        "but the width, learns from the given steps as a stream. It chooses its features by the "
-        "given steps alone, and some of them reach further back than the window: at most *reach* "
-        "steps before its first one. They look at the past only, and never at a given step: each "
-        "segment of test steps is a recording of its own, more than a window away from all given "
-        f"steps. {filtered} is the same model with its causal filter over the states: it looks at "
+        "but the width, learns from the given steps as a stream. Some features of its experts "
+        "reach further back than the window: at most *reach* steps before its first one. They look "
+        "at the past only, and never at a given step: each segment of test steps is a recording of "
+        "its own, more than a window away from all given steps. "
+        f"{filtered} is the same model with its causal filter over the states: it looks at "
         "all of the test segment up to the window's end. That helps where a state lasts, and no "
         "other system here has it, so there are ranks with it and ranks without it.",
         "",
@@ -274,14 +275,30 @@ def _width_lines(title: str, width: Width, links: Links) -> list[str]:
             lines += harm_lines(others.harm)
     lines += ["### Time", "", "The median over people and runs, on one thread.", ""]
     lines += _seconds_table(width)
-    if width.chosen:
+    if width.weights:
+        experts = list(dict.fromkeys(name for by in width.weights.values() for name in by))
         rows = [
-            [set_title(one), "; ".join(f"{what} ({n})" for what, n in choices.items())]
-            for one, choices in width.chosen.items()
+            [name, *(f"{by.get(name, 0.0):.0f} %" for by in width.weights.values())]
+            for name in experts
         ]
-        lines += [f"### What {system_title(AUTO)} chose", ""]
-        lines += table(["", "chosen (how often)"], rows, left=2)
+        lines += [f"### The experts of {system_title(AUTO)}", "", "Their mean weights.", ""]
+        lines += table(["", *map(set_title, width.weights)], rows)
     return lines
+
+
+def mean_weights(committees: Sequence[str]) -> dict[str, float]:
+    """The mean weight of each expert in per cent, from what committees say of themselves.
+
+    Examples
+    --------
+    >>> mean_weights(["MLAT over channels 60%, energies 40%", "MLAT over channels 100%"])
+    {'MLAT over channels': 80.0, 'energies': 20.0}
+    """
+    total: Counter[str] = Counter()
+    for said in committees:
+        for name, weight in re.findall(r"(\S[^,]*?) (\d+)%", said):
+            total[name] += int(weight)
+    return {name: weight / len(committees) for name, weight in total.most_common()}
 
 
 def _seconds_table(width: Width) -> list[str]:
