@@ -27,8 +27,8 @@ from .screen import (
     is_plain,
     percent,
     print_accuracy,
-    print_features,
     print_committee,
+    print_features,
     size_of,
     working,
 )

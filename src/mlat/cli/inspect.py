@@ -21,7 +21,7 @@ from ..metric.estimators import MLAT
 from ..metric.matrix import unmix_blocks
 from .columns import ModelFile
 from .output import make_folder
-from .screen import console, is_plain, print_features, print_committee, size_of, working
+from .screen import console, is_plain, print_committee, print_features, size_of, working
 
 MAX_LAGS = 24  # rows of the table by lag; wider windows are shown in groups of lags
 MAX_FEATURES = 20

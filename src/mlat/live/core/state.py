@@ -409,7 +409,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     codes, belief = state.taught.codes, state.belief.proba
     counts = [state.held.missing_for, state.still.steps]
     if state.incremental is not None:
-        counts.append(state.incremental.count)
+        counts += [one.count for one in state.incremental]
     problems = {
         "steps wait that should not": len(keys) > options.reorder or own != keys,
         "steps are out of order": len(begun) == 1
@@ -423,7 +423,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
         "the search is of other steps": state.incremental is not None
-        and length not in (0, int(state.incremental.count[0])),
+        and any(length not in (0, int(one.count[0])) for one in state.incremental),
     }
     return next((what for what, is_so in problems.items() if is_so), "")
 
