@@ -17,14 +17,11 @@ def read_header(model):
 
 
 def rewrite(model, target, change):
-    """The model with its header or arrays changed, and the checksum made right again.
-
-    ``change`` sees the arrays without the number of their expert.
-    """
+    """The model with its header or arrays changed, and the checksum made right again."""
     header, arrays, _ = unseal(model.read_bytes(), "no model")
-    tensors = {name.removeprefix("0."): array for name, array in arrays.items()}
+    tensors = dict(arrays)
     change(header, tensors)
-    target.write_bytes(seal(header, {f"0.{name}": array for name, array in tensors.items()}))
+    target.write_bytes(seal(header, tensors))
     return target
 
 
@@ -32,8 +29,11 @@ def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
     """The model as version 2 wrote it: fields on one level, a checksum of the arrays only."""
     header, arrays, _ = unseal(model.read_bytes(), "no model")
     tensors = {name.removeprefix("0."): np.ascontiguousarray(a) for name, a in arrays.items()}
-    header |= header.pop("experts")[0] | {"version": 2}
+    (expert,) = header.pop("experts")
+    header.pop("committee")
     header.pop("usual_step")  # it did not know of time
+    header["confidence"].pop("soft")
+    header |= {"version": 2, "metric": expert["metric"], "selection": None}
     change(header, tensors)
     digest = hashlib.sha256()
     for name in sorted(tensors):
@@ -45,8 +45,9 @@ def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
 
 
 def _owner(header, name):
-    """The model, or its only expert, whoever has the field."""
-    return header if name in header else header["experts"][0]
+    """The model, or its first expert, whoever has the field."""
+    expert = header["experts"][0]
+    return expert if name in expert and name not in header else header
 
 
 def put(name, value):

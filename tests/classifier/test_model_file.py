@@ -35,6 +35,15 @@ METRICS = {
 }
 
 
+def expert_with(**values):
+    """Other fields of the first expert."""
+
+    def change(header, tensors):
+        header["experts"][0] |= values
+
+    return change
+
+
 @pytest.fixture(scope="module")
 def stream():
     return rotating_states(run_length=30, n_channels=3)
@@ -84,7 +93,7 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
     states[30:90] = ""
     clf = StreamClassifier(width=6, metric="euclidean").fit(stream.values, states)
     clf.save(tmp_path / "m")
-    assert len(load_file(tmp_path / "m")["0.steps"]) == len(stream) - 60
+    assert len(load_file(tmp_path / "m")["steps"]) == len(stream) - 60
     other = rotating_states(run_length=30, n_channels=3, random_state=5)
     np.testing.assert_array_equal(
         clf.predict(other.values), mlat.load(tmp_path / "m").predict(other.values)
@@ -99,8 +108,14 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
         (put("version", 1), "format version 1, .*; use the mlat that wrote it, or fit again"),
         (put("version", 2), "its checksum does not match"),
         (put("version", True), "format version True"),
-        (put("width", -3), r"experts\[0\].width is -3, not a whole number from 1 to"),
-        (put("width", 10**9), "the metric does not fit its width|GB of memory"),
+        (put("width", -3), "width is -3, not a whole number from 1 to"),
+        (put("width", 10**9), "no expert has the width of the windows"),
+        (expert_with(width=7), "the metric does not fit its width|no expert has the width"),
+        (expert_with(width=10**9), "the metric does not fit its width|GB of memory"),
+        (expert_with(columns=[0, 1, 3]), "an expert sees feature 3 of 3"),
+        (expert_with(columns=[0, 0, 1]), r"experts\[0\].columns names one of its entries twice"),
+        (expert_with(columns=[0, 1]), "does not fit its width and channels"),
+        (expert_with(whitened=True), "it holds"),
         (put("n_windows", 10**13), "n_windows is 10000000000000, not a whole number"),
         (put("n_windows", 10**11), r"start is int64 \(\d+,\), not int64 \(100000000000,\)"),
         (put("n_steps", True), "n_steps is True"),
@@ -117,12 +132,13 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
         (put("metric", {"kind": ["MLAT"]}), "metric.kind is a list, not"),
         (put("metric", {"kind": "MLAT"}), "metric.parameters is missing"),
         (put("metric", {"kind": "euclidean"}), "it holds"),
-        (put("n_neighbors", 10**6), "it has fewer windows than n_neighbors, 1000000"),
+        (put("n_neighbors", 10**6), "fewer windows than n_neighbors, 1000000"),
         (put("n_windows", "many"), "n_windows is 'many'"),
         (put("scaled", 3), "scaled is 3, not true or false"),
         (put("experts", []), "experts has 0 entries"),
-        (put("more", 1), r"experts\[0\].'more' is not known"),
-        (leave_out("step"), r"experts\[0\].step is missing"),
+        (put("more", 1), "'more' is not known"),
+        (expert_with(more=1), r"experts\[0\].'more' is not known"),
+        (leave_out("step"), "step is missing"),
         (put_inside("metric", evil=1), "metric.'evil' is not known"),
         *[
             (
@@ -236,8 +252,9 @@ def many_channels(header, tensors):
     """A model of 600 channels and no more than two windows."""
     d = 600
     header |= {"channels": [f"c{i}" for i in range(d)], "classes": ["a", "b"]}
-    header["experts"][0] |= {"n_windows": 2, "n_steps": 4, "width": 2, "metric": EUCLIDEAN}
-    header["experts"][0]["lift"] = {"maps": ["identity"], "reach": 5}
+    header |= {"n_windows": 2, "n_steps": 4, "width": 2}
+    header["lift"] = {"maps": ["identity"], "reach": 5}
+    header["experts"][0] |= {"width": 2, "metric": EUCLIDEAN}
     for name in [*tensors]:
         tensors.pop(name)
     tensors |= {name: np.arange(2) for name in ("run", "code")}
@@ -254,20 +271,21 @@ def bomb(kind):
         many_channels(header, tensors)
         expert = header["experts"][0]
         if kind == "reach":
-            expert["lift"] = {"maps": ["low_pass"], "reach": 1 << 20}
+            header["lift"] = {"maps": ["low_pass"], "reach": 1 << 20}
         elif kind == "MLAT":
-            expert |= {"width": 400, "n_steps": 401}
+            expert["width"] = 400
+            header |= {"width": 400, "n_steps": 401}
             tensors["start"] = np.array([0, 1])
             tensors["steps"] = np.zeros((401, 600))
             taps = {"taps": [1, 1, 600]}
             fitted = dict.fromkeys(["loss_", "initial_loss_", "scale_"], 1.0)
             fitted |= {"n_iter_": 1, "converged_": True, "message_": "", "history_": []}
             expert["metric"] = {"kind": kind, "parameters": {}, "shapes": taps, "fitted": fitted}
-            tensors["taps"] = np.ones((1, 1, 600))
+            tensors["0.taps"] = np.ones((1, 1, 600))
         elif kind == "maps":
-            expert["lift"]["maps"] = ["identity"] * 1000
+            header["lift"]["maps"] = ["identity"] * 1000
         elif kind == "channels":
-            expert["lift"]["maps"] = {"identity": [0] * 100_000}
+            header["lift"]["maps"] = {"identity": [0] * 100_000}
 
     return change
 
@@ -292,7 +310,7 @@ def test_what_cannot_be_read_again_is_not_written(tmp_path):
     lift = Lift(["low_pass"], reach=1 << 41)
     clf = StreamClassifier(6, metric="euclidean").fit(stream)
     clf.features_ = replace(clf.features_, lift=lift)
-    with pytest.raises(InputError, match=r"cannot be saved: experts\[0\].lift.reach is 2199"):
+    with pytest.raises(InputError, match=r"cannot be saved: lift.reach is 2199"):
         clf.save(tmp_path / "m")
     assert os.listdir(tmp_path) == []
 
@@ -354,8 +372,8 @@ MAPPED = Lift({"identity": [2, 0], "running_deviation": None, "log_magnitude": [
 
 MODELS = {
     "auto": {"unknown_rate": 0.05},
-    "auto, nothing tried": {"budget": 0},
-    "auto, five neighbours": {"n_neighbors": 5, "budget": 1, "reach": 20},
+    "auto, nothing judged": {"budget": 0},
+    "auto, every third window": {"step": 3, "reach": 20, "width": 12},
     "lifted": {"metric": "euclidean", "lift": MAPPED},
     "lifted, every 25th window": {"metric": "euclidean", "lift": MAPPED, "step": 25},
     "whitened": {"metric": "euclidean", "whiten": True},
@@ -400,15 +418,18 @@ def test_what_is_read_is_what_was_written(tmp_path, name):
         )
     np.testing.assert_array_equal(clf.class_distances(fresh), again.class_distances(fresh))
     np.testing.assert_array_equal(clf.features(fresh), again.features(fresh))
-    np.testing.assert_array_equal(clf.metric_matrix(), again.metric_matrix())
+    if clf.committee_ is None:
+        np.testing.assert_array_equal(clf.metric_matrix(), again.metric_matrix())
+    for old, new in zip(clf.expert_distances(fresh), again.expert_distances(fresh), strict=True):
+        np.testing.assert_array_equal(old, new)
     for old, new in zip(clf.kneighbors(fresh), again.kneighbors(fresh), strict=True):
         np.testing.assert_array_equal(old, new)
     assert again.feature_names_ == clf.feature_names_
     assert (again.width_, again.n_neighbors_) == (clf.width_, clf.n_neighbors_)
     assert again.unknown_rate == clf.unknown_rate
-    # What was chosen and why, and how sure it is.
-    assert again.selection_ == clf.selection_
-    assert (again.selection_ is None) == ("auto" not in name)
+    # Who decides, with which weight and why, and how sure it is.
+    assert repr(again.committee_) == repr(clf.committee_)
+    assert (again.committee_ is None) == ("auto" not in name)
     assert again.confidence_.calibration == clf.confidence_.calibration
     assert again.confidence_.threshold == clf.confidence_.threshold
     old, new = clf.confidence_.state_filter, again.confidence_.state_filter
@@ -419,13 +440,13 @@ def test_what_is_read_is_what_was_written(tmp_path, name):
     assert (tmp_path / "n.mlat").read_bytes() == (tmp_path / "m.mlat").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["lifted", "all of it", "auto, nothing tried"])
+@pytest.mark.parametrize("name", ["lifted", "all of it", "auto, nothing judged"])
 def test_what_is_read_can_be_fitted_anew(tmp_path, name):
-    """What was chosen counts as given: the same stream gives the same states."""
+    """The parameters are those that were given: the same stream gives the same states."""
     clf = StreamClassifier(**{"width": 6, **MODELS[name]}).fit(make_stream())
     clf.save(tmp_path / "m.mlat")
-    again = mlat.load(tmp_path / "m.mlat").fit(make_stream())
-    assert again.selection_ is None
+    again = mlat.load(tmp_path / "m.mlat").set_params(budget=clf.budget).fit(make_stream())
+    assert (again.committee_ is None) == (clf.committee_ is None)
     fresh = make_stream(1)
     np.testing.assert_array_equal(again.predict_proba(fresh), clf.predict_proba(fresh))
 
@@ -441,15 +462,15 @@ def test_a_lift_finds_the_steps_between_windows_again(tmp_path):
         )
     StreamClassifier(width=6, step=25, metric="euclidean").fit(make_stream()).save(tmp_path / "n")
     plain = read_header(tmp_path / "n")
-    plain = plain["experts"][0]
     assert plain["n_steps"] == 6 * plain["n_windows"]  # without a lift they are not kept
 
 
 def test_nothing_could_be_judged_is_kept_too(tmp_path):
     clf = StreamClassifier().fit(clusters(0, [40, 40]))
     clf.save(tmp_path / "m")
-    assert mlat.load(tmp_path / "m").selection_ == clf.selection_
-    assert clf.selection_.trials == []
+    again = mlat.load(tmp_path / "m").committee_
+    assert repr(again) == repr(clf.committee_)
+    assert again.why.startswith("all weigh the same")
 
 
 @pytest.fixture(scope="module")
@@ -458,28 +479,21 @@ def auto_model(tmp_path_factory):
     stream = rotating_states(run_length=70, n_channels=3, noise=0.5, runs_per_state=1)
     StreamClassifier(width=6, budget=0, unknown_rate=0.1).fit(stream).save(path)
     header = read_header(path)
-    (expert,) = header["experts"]
-    assert expert["whitened"]
-    assert "running_deviation" in expert["lift"]["maps"]
-    assert len(header["selection"]["trials"]) == 1
+    assert [expert["whitened"] for expert in header["experts"]] == [False, True, True]
+    assert "running_deviation" in header["lift"]["maps"]
+    assert len(header["committee"]["members"]) == 3
     return path
 
 
-def chosen(**values):
+def member(**values):
     def change(header, tensors):
-        header["selection"]["choice"] |= values
+        header["committee"]["members"][0] |= values
 
     return change
 
 
-def tried(**values):
-    def change(header, tensors):
-        header["selection"]["trials"][0] |= values
-
-    return change
-
-
-LIFT, SURE, CHOSEN = r"a reach of|\.lift|experts\[0\]: ", r"\.confidence", ": selection"
+LIFT = r"a reach of|: lift|: identity names|an expert sees"
+SURE, TOGETHER = ": confidence", ": committee|the committee|the weights of"
 
 
 INFINITE = np.full((4, 4), np.inf)
@@ -509,7 +523,7 @@ INFINITE = np.full((4, 4), np.inf)
         ],
         (put_inside("lift", maps=["identity"]), "is damaged"),
         (put("whitened", 1), "whitened is 1"),
-        (put("whitened", False), "it holds"),
+        (put("whitened", True), "it holds"),
         (put("unknown_rate", "often"), "unknown_rate is 'often'"),
         *[(put("unknown_rate", rate), "unknown_rate is") for rate in (-0.1, 1, 1.5, True, None)],
         (leave_out("confidence"), SURE),
@@ -524,28 +538,32 @@ INFINITE = np.full((4, 4), np.inf)
             (put_inside("confidence", threshold=far), SURE)
             for far in (-1, "far", float("nan"), [1])
         ],
-        *[(put("selection", record), CHOSEN) for record in (3, "auto", [], {}, {"choice": {}})],
-        (chosen(lift="cubes"), CHOSEN),
-        (chosen(lift=["running energies"]), CHOSEN),
-        (chosen(metric="Pickle"), CHOSEN),
-        (chosen(solver="exec"), CHOSEN),
-        (chosen(width="wide"), CHOSEN),
-        (chosen(width=True), CHOSEN),
-        (chosen(n_taps=1.5), CHOSEN),
-        (chosen(whiten=1), CHOSEN),
-        (chosen(shrinkage="1"), CHOSEN),
-        (chosen(evil=1), CHOSEN),
-        (tried(score="high"), CHOSEN),
-        (tried(score=[1]), CHOSEN),
-        (tried(seconds=10**400), CHOSEN),
-        (tried(choice=None), CHOSEN),
-        (lambda h, t: h["selection"]["trials"].append("one more"), CHOSEN),
-        (lambda h, t: h["selection"].update(trials=7), CHOSEN),
-        (lambda h, t: t.pop("mixing"), "it holds"),
+        *[(put("committee", record), TOGETHER) for record in (3, "auto", [], {}, {"members": []})],
+        (put("committee", None), "several experts need a committee"),
+        (put_inside("committee", members=[]), TOGETHER),
+        (put_inside("committee", members=7), TOGETHER),
+        (put_inside("committee", beta=-1), TOGETHER),
+        (put_inside("committee", beta=None), TOGETHER),
+        (put_inside("committee", evil=1), TOGETHER),
+        (put_inside("committee", seconds=10**400), TOGETHER),
+        (put_inside("committee", n_runs=1.5), TOGETHER),
+        (member(weight=0), "the committee does not fit the experts"),
+        (member(weight=0.9), "the weights of the committee are wrong"),
+        (member(weight=-0.1), TOGETHER),
+        (member(weight="all"), TOGETHER),
+        (member(name=""), TOGETHER),
+        (member(typical=0), TOGETHER),
+        (member(typical=None), "the committee does not fit the experts"),
+        (member(accuracy=2), TOGETHER),
+        (member(evil=1), TOGETHER),
+        (lambda h, t: h["committee"]["members"].append("one more"), TOGETHER),
+        (lambda h, t: h["experts"].pop(), "the committee does not fit|it holds"),
+        (put("n_neighbors", 2), "the weights of the committee are wrong"),
+        (lambda h, t: t.pop("1.mixing"), "it holds"),
         (lambda h, t: t.pop("transition"), "it holds"),
-        (put_tensor("mixing", lambda a: a[:-1]), "mixing is float64"),
-        (put_tensor("mixing", lambda a: a.astype(np.float32)), "mixing is float32"),
-        (put_tensor("mixing", lambda a: a * np.nan), "mixing holds NaN or infinity"),
+        (put_tensor("1.mixing", lambda a: a[:-1]), "mixing is float64"),
+        (put_tensor("1.mixing", lambda a: a.astype(np.float32)), "mixing is float32"),
+        (put_tensor("1.mixing", lambda a: a * np.nan), "mixing holds NaN or infinity"),
         (put_tensor("feature_mean", lambda a: a[:-1]), "feature_mean is float64"),
         (put_tensor("feature_mean", lambda a: a + np.inf), "feature_mean holds NaN"),
         (put_tensor("feature_scale", lambda a: -a), "a scale is not positive"),
@@ -557,26 +575,8 @@ INFINITE = np.full((4, 4), np.inf)
         (put_tensor("transition", lambda a: INFINITE), "transition holds NaN or infinity"),
     ],
 )
-def test_a_hostile_file_of_a_chosen_model_gets_one_line(auto_model, tmp_path, change, message):
+def test_a_hostile_file_of_a_committee_gets_one_line(auto_model, tmp_path, change, message):
     with pytest.raises(InputError, match=message) as caught:
         mlat.load(rewrite(auto_model, tmp_path / "bad.mlat", change))
     assert "\n" not in str(caught.value)
     assert "bad.mlat" in str(caught.value)
-
-
-def test_the_record_of_the_choice_is_not_needed(auto_model, tmp_path):
-    clf = mlat.load(rewrite(auto_model, tmp_path / "m.mlat", put("selection", None)))
-    assert clf.selection_ is None
-    stream = rotating_states(run_length=20, n_channels=3)
-    np.testing.assert_array_equal(clf.predict(stream), mlat.load(auto_model).predict(stream))
-
-
-def test_the_record_of_an_earlier_version_is_read(auto_model, tmp_path):
-    def in_percent(header, tensors):
-        for trial in header["selection"]["trials"]:
-            trial["accuracy"] = 100 * trial.pop("balanced_accuracy")
-
-    earlier = mlat.load(rewrite(auto_model, tmp_path / "m", in_percent)).selection_.trials[0]
-    now = mlat.load(auto_model).selection_.trials[0]
-    assert 0 < now.balanced_accuracy <= 1
-    assert earlier.balanced_accuracy == pytest.approx(now.balanced_accuracy)

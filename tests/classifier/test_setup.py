@@ -26,7 +26,8 @@ def test_what_is_given_is_not_chosen():
     stream = level_states(0, run_length=60, n_runs=1)
     for metric in ("euclidean", "mlat", "lmnn", mlat.MLAT(max_iter=2)):
         clf = fit(stream, metric=metric, lift=["identity", "low_pass"], whiten=True, width=7)
-        assert clf.selection_ is None
+        assert clf.committee_ is None
+        assert len(clf.experts_) == 1
         assert (clf.width_, clf.n_neighbors_) == (7, 1)
         assert clf.feature_names_ == ("x0", "x1", "mean of x0", "mean of x1")
         assert clf.features_.mixing.shape == (4, 4)
@@ -36,7 +37,7 @@ def test_what_is_given_is_not_chosen():
 
 def test_neighbours_given():
     train, fresh = clusters(0, [100, 100, 100]), fresh_clusters(1, 3)
-    clf = fit(train, n_neighbors=5)
+    clf = fit(train, metric="euclidean", n_neighbors=5)
     assert clf.n_neighbors_ == 5
     distances, rows = clf.kneighbors(fresh)
     assert rows.shape == (180, 5)
@@ -47,13 +48,13 @@ def test_neighbours_given():
     assert np.mean(clf.predict(fresh, filtered=True) == fresh.states) > 0.8
 
 
-def test_a_width_wider_than_some_runs():
-    """What it settles on is narrower, so the short run gives windows after all."""
-    train = clusters(0, [100, 100, 15])
+def test_wide_windows_of_many_channels_are_narrowed():
+    """As many values as MLAT over the channels can learn from, so a short run gives windows."""
+    train = clusters(0, [100, 100, 15], n_channels=30)
     clf = fit(train, width=20)
     assert clf.width_ == 10
     assert clf.classes_.tolist() == ["a", "b", "c"]
-    assert clf.score(fresh_clusters(1, 2)) > 0.95
+    assert clf.score(fresh_clusters(1, 2, 30)) > 0.95
     short = Stream(train.values[200:], train.states[200:])
     assert clf.score(short) == 1.0  # its own reference, from the beginning of a recording
 
@@ -71,8 +72,8 @@ def test_a_state_without_windows_gets_one_warning():
     ("options", "message"),
     [
         ({"metric": None}, 'metric must be "auto", "euclidean", "mlat", "lmnn" or an'),
-        ({"lift": ["identity"]}, 'metric="auto" chooses lift and whitening itself; leave them out'),
-        ({"whiten": True}, 'metric="auto" chooses lift and whitening itself'),
+        ({"lift": ["identity"]}, 'metric="auto" has lifts and whitening of its own; leave'),
+        ({"whiten": True}, 'metric="auto" has lifts and whitening of its own'),
         ({"metric": "cosine"}, 'metric must be "auto", "euclidean", "mlat", "lmnn" or an'),
         ({"reach": 0}, "reach must be a whole number of at least 1, not 0"),
         ({"reach": 2.5}, r"reach must be .* not 2\.5"),
@@ -88,6 +89,7 @@ def test_a_state_without_windows_gets_one_warning():
         ({"unknown_rate": True}, "unknown_rate must be from 0"),
         ({"n_neighbors": 0}, "n_neighbors must be at least 1"),
         ({"n_neighbors": 1.5}, "n_neighbors must be at least 1"),
+        ({"n_neighbors": 5}, "for 5 neighbours give one metric"),
         ({"width": 0}, "width must be a whole number of steps"),
         ({"step": 0}, "step must be a whole number of steps"),
         ({"metric": "mlat", "lift": "identity"}, "maps must list some of"),

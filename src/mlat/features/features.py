@@ -8,7 +8,7 @@ learns scaling and whitening from them, and :class:`Features` is the causal map 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from ..checks import Bools, Floats, Ints, ShortRepr
 from ..fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
-from .lifts import Lift
+from .lifts import Lift, LiftState
 from .whitening import whitening
 
 # A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
@@ -175,6 +175,42 @@ class Features(ShortRepr):
         return self.mix(self.plain(stream))
 
 
+class FeatureSteps:
+    """The map of :class:`Features`, made ready for steps that come bit by bit."""
+
+    def __init__(self, features: Features, n_channels: int) -> None:
+        self.features, self.n_channels = features, n_channels
+        self.lift = features.lift.prepared(n_channels)
+        # A lift and a scaling that do nothing are skipped.
+        lifted = features.lifted
+        self._scaling = lifted if lifted.mean.any() or (lifted.scale != 1.0).any() else None
+        self._is_plain = tuple(features.lift.maps) == ("identity",) and not isinstance(
+            features.lift.maps, Mapping
+        )
+
+    def usable(self, values: Floats) -> Bools:
+        """Which of the steps (m, d) have no missing and no extreme value."""
+        low, high = self.features.channels.limits
+        return np.asarray(((low <= values) & (values <= high)).all(axis=1))
+
+    def push(self, state: LiftState, values: Floats) -> tuple[LiftState, Floats]:
+        """The features (t, d') of the next steps (t, d) of one stream."""
+        lifted = self.features.channels(values)
+        if not self._is_plain:
+            state, lifted = self.lift.push(state, lifted)
+        return state, self._finished(lifted)
+
+    def push_rows(
+        self, ring: Floats, sums: Floats, count: Ints, values: Floats, owner: Ints
+    ) -> Floats:
+        """As :meth:`PreparedLift.push_rows`, from channels to features."""
+        scaled = self.features.channels(values)
+        return self._finished(self.lift.push_rows(ring, sums, count, scaled, owner))
+
+    def _finished(self, lifted: Floats) -> Floats:
+        return self.features.mix(lifted if self._scaling is None else self._scaling(lifted))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class View(ShortRepr):
     """What one of several experts sees of the features that all of them share.
@@ -193,7 +229,7 @@ class View(ShortRepr):
     def __call__(self, features: Floats) -> Floats:
         """From shared features (T, d') to what the expert's metric sees, (T, d_v)."""
         if self.columns is not None:
-            features = np.ascontiguousarray(features[..., self.columns])
+            features = np.take(features, self.columns, axis=-1)
         return features if self._product is None else self._product(features)
 
     @cached_property

@@ -7,13 +7,13 @@ back over the last ``reach`` steps, which may be more than a window.
 
 Channels are expected to have mean 0 and variance 1, as :class:`~mlat.StreamClassifier` scales them.
 
-To add a map, add a line to ``_MAPS``. If it needs a running statistic that is not there yet, add
-that to :func:`running_statistics`.
+To add a map, add a line to ``_MAPS``: what it takes of the channel, and whether it is a logarithm.
+If it needs a running statistic that is not there yet, add that to :func:`running_statistics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -34,8 +34,10 @@ ROUNDING = 1e-15  # relative error of the running sums, per step that they sum
 # running sum, which is then computed again.
 SPIKE = 1e6
 
-# The running statistics, in the order of :func:`running_statistics`.
-_MEAN, _MAGNITUDE, _DEVIATION, _DIFFERENCES, _DIFFERENCE = range(5)
+# What a map takes of a channel: a running statistic, in the order of
+# :func:`running_statistics`, or the present value itself.
+_MEAN, _MAGNITUDE, _DEVIATION, _DIFFERENCES, _DIFFERENCE, _VALUE, _RECTIFIED = range(7)
+_N_STATISTICS = 5
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class _Map:
     ----------
     title : str
         The name of the lifted channel, with {} for the channel's name.
-    function : callable
-        Values (t, d) and running statistics (t, 5, d) to lifted values (t, d).
+    source : int
+        What it takes of the channel.
+    floor : float, optional
+        Where given, the map is the logarithm of that plus the floor.
     running : bool
         Whether it looks at the last ``reach`` steps, and not at the present step only.
     before : int
@@ -55,36 +59,23 @@ class _Map:
     """
 
     title: str
-    function: Callable[[Floats, Floats], Floats]
+    source: int
+    floor: float | None = None
     running: bool = False
     before: int = 0
 
 
 _MAPS = {
-    "identity": _Map("{}", lambda values, stats: values),
-    "rectified": _Map("|{}|", lambda values, stats: np.abs(values)),
-    "log_magnitude": _Map("log |{}|", lambda values, stats: np.log(np.abs(values) + STEP_FLOOR)),
-    "difference": _Map("difference of {}", lambda values, stats: stats[:, _DIFFERENCE], before=1),
-    "low_pass": _Map("mean of {}", lambda values, stats: stats[:, _MEAN], running=True),
-    "running_magnitude": _Map(
-        "log magnitude of {}",
-        lambda values, stats: np.log(stats[:, _MAGNITUDE] + FLOOR),
-        running=True,
-    ),
-    "running_deviation": _Map(
-        "log deviation of {}",
-        lambda values, stats: np.log(stats[:, _DEVIATION] + FLOOR),
-        running=True,
-    ),
-    "running_difference": _Map(
-        "log difference of {}",
-        lambda values, stats: np.log(stats[:, _DIFFERENCES] + FLOOR),
-        running=True,
-        before=1,
-    ),
+    "identity": _Map("{}", _VALUE),
+    "rectified": _Map("|{}|", _RECTIFIED),
+    "log_magnitude": _Map("log |{}|", _RECTIFIED, STEP_FLOOR),
+    "difference": _Map("difference of {}", _DIFFERENCE, before=1),
+    "low_pass": _Map("mean of {}", _MEAN, running=True),
+    "running_magnitude": _Map("log magnitude of {}", _MAGNITUDE, FLOOR, running=True),
+    "running_deviation": _Map("log deviation of {}", _DEVIATION, FLOOR, running=True),
+    "running_difference": _Map("log difference of {}", _DIFFERENCES, FLOOR, running=True, before=1),
 }
 MAPS = {name: m.title for name, m in _MAPS.items()}
-MAP_OF = {name: m.function for name, m in _MAPS.items()}
 RUNNING = tuple(name for name, m in _MAPS.items() if m.running)
 
 
@@ -193,19 +184,25 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     def push(self, state: LiftState, chunk: ArrayLike) -> tuple[LiftState, Floats]:
         """Lift the next steps (t, d). The result does not depend on how a stream is cut."""
         values = _as_steps(chunk)
-        n_steps, n_channels = values.shape
+        n_channels = values.shape[1]
         if state.ring.shape != (self.memory_size, n_channels):
             raise InputError(
                 f"the steps have {n_channels} channels, but what is remembered is of "
                 f"{state.ring.shape[1]}, or of another lift; begin with start({n_channels})"
             )
-        ring, sums = state.ring.copy(), state.sums.copy()
-        stats = np.empty((n_steps, 5, n_channels))
-        running_statistics(values, ring, sums, state.count, stats)
-        parts = [
-            MAP_OF[name](values, stats)[:, channels] for name, channels in self._chosen(n_channels)
-        ]
-        return LiftState(ring, sums, state.count + n_steps), np.concatenate(parts, axis=1)
+        return self.prepared(n_channels).push(state, values)
+
+    def prepared(self, n_channels: int) -> PreparedLift:
+        """This lift for so many channels, with its parameters checked once and for all."""
+        chosen = [(_MAPS[name], channels) for name, channels in self._chosen(n_channels)]
+        size = [len(channels) for _, channels in chosen]
+        floors = [np.nan if m.floor is None else m.floor for m, _ in chosen]
+        return PreparedLift(
+            np.repeat([m.source for m, _ in chosen], size),
+            np.concatenate([channels for _, channels in chosen]),
+            np.repeat(floors, size),
+            self.memory_size,
+        )
 
     def n_features(self, n_channels: int) -> int:
         return sum(len(channels) for _, channels in self._chosen(n_channels))
@@ -246,6 +243,51 @@ class Lift(BaseEstimator):  # type: ignore[misc]
         return chosen
 
 
+class PreparedLift:
+    """A lift for a fixed number of channels.
+
+    Parameters
+    ----------
+    sources, channels : arrays of shape (d',)
+        What each lifted channel takes, and of which channel.
+    floors : array of shape (d',)
+        What is added before the logarithm; NaN where there is none.
+    size : int
+        How many steps the ring buffer holds.
+    """
+
+    def __init__(self, sources: Ints, channels: Ints, floors: Floats, size: int) -> None:
+        self._sources, self._channels, self.size = sources, channels, size
+        self._logs = ~np.isnan(floors)
+        self._floors = np.where(self._logs, floors, 0.0)
+        self._has_logs = bool(self._logs.any())
+        # Maps of the present value remember nothing.
+        self.remembers = bool((sources < _N_STATISTICS).any())
+
+    def push(self, state: LiftState, values: Floats) -> tuple[LiftState, Floats]:
+        """Lift the next steps (t, d) of one stream."""
+        ring, sums, count = state.ring.copy(), state.sums.copy(), np.array([state.count])
+        owner = np.zeros(len(values), np.int64)
+        lifted = self.push_rows(ring[None], sums[None], count, values, owner)
+        return LiftState(ring, sums, state.count + len(values)), lifted
+
+    def push_rows(
+        self, ring: Floats, sums: Floats, count: Ints, values: Floats, owner: Ints
+    ) -> Floats:
+        """Lift steps (t, d) in order, of the streams ``owner`` (t,).
+
+        Their memory changes in place: ``ring`` (n, size, d), ``sums`` (n, 4, d) and ``count`` (n,).
+        """
+        lifted = np.empty((len(values), len(self._sources)))
+        _lift_rows(
+            *(np.ascontiguousarray(values), owner, ring, sums, count, self.remembers),
+            *(self._sources, self._channels, self._floors, self._logs, lifted),
+        )
+        if self._has_logs:
+            np.log(lifted, out=lifted, where=self._logs)
+        return lifted
+
+
 def _as_steps(values: Any, *, allow_missing: bool = False) -> Floats:
     steps = np.ascontiguousarray(values, dtype=np.float64)
     if np.ndim(values) != 2:
@@ -260,6 +302,27 @@ def _as_channels(given: Any, name: str) -> Ints:
     if channels.ndim != 1 or (len(channels) and channels.dtype.kind not in "iu"):
         raise InputError(f"{name} must name its channels by index, as [0, 2], not {given!r}")
     return channels.astype(np.int64)
+
+
+@jit()
+def _lift_rows(  # type: ignore[no-untyped-def]
+    values, owner, ring, sums, count, remembers, sources, channels, floors, logs, lifted
+):
+    """All of a lift but the logarithms; a step is lifted the same whatever comes with it."""
+    stats = np.empty((1, _N_STATISTICS, values.shape[1]))
+    for t in range(len(values)):
+        o = owner[t]
+        if remembers:
+            running_statistics(values[t : t + 1], ring[o], sums[o], count[o], stats)
+        count[o] += 1
+        for f in range(len(sources)):
+            if sources[f] < _N_STATISTICS:
+                value = stats[0, sources[f], channels[f]]
+            else:
+                value = values[t, channels[f]]
+                if sources[f] == _RECTIFIED:
+                    value = abs(value)
+            lifted[t, f] = value + floors[f] if logs[f] else value
 
 
 @jit()

@@ -8,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
+from mlat.live.search.experts import ExpertSearches
 from mlat.live.search.incremental import (
     TILE,
     IncrementalSearch,
@@ -34,6 +35,11 @@ def fitted(stream, width=6, metric=None, **more):
     if metric is None:
         metric = mlat.MLAT(max_iter=2, n_targets=1)
     return mlat.StreamClassifier(width=width, metric=metric, **more).fit(stream)
+
+
+def search_of(clf, **more):
+    """The incremental search of the only expert of a classifier."""
+    return IncrementalSearch.of(clf.references_, n_neighbors=clf.n_neighbors_, **more)
 
 
 def query(clf, seed, n=150, like=None):
@@ -87,7 +93,7 @@ def same(a, b):
 )
 def test_distances_agree_with_naive_ones(width, d, lengths, metric, more):
     clf = fitted(labelled(1, d, lengths), width, metric, **more)
-    search = IncrementalSearch.of(clf, anchor=16)
+    search = search_of(clf, anchor=16)
     stream, seen = query(clf, 2)
     result = search.push(search.start(), seen)
     want = by_state(clf, naive(clf, seen))
@@ -119,7 +125,7 @@ def test_the_bound_holds_and_the_state_is_that_of_predict(
 ):
     training = labelled(seed, d, (14, 11, 17), scale=10.0**power, offset=offset)
     clf = fitted(training, width, scale=scale, n_neighbors=k)
-    search = IncrementalSearch.of(clf, anchor=anchor)
+    search = search_of(clf, anchor=anchor)
     stream, seen = query(clf, seed + 1, 60, like=training.values)
     result = search.push(search.start(), seen)
     ends = slice(width - 1, None)
@@ -135,7 +141,7 @@ def test_the_bound_holds_and_the_state_is_that_of_predict(
 @given(data=st.data(), k=st.sampled_from([1, 3]), seed=st.integers(0, 10**6))
 def test_any_chunking_is_bitwise_the_same(data, k, seed):
     clf = fitted(labelled(3), n_neighbors=k)
-    search = IncrementalSearch.of(clf, anchor=8)
+    search = search_of(clf, anchor=8)
     _, seen = query(clf, seed, 120)
     whole, state = search.push(search.start(), seen), search.start()
     cuts = sorted(data.draw(st.sets(st.integers(1, 119), max_size=12)))
@@ -148,7 +154,7 @@ def test_any_chunking_is_bitwise_the_same(data, k, seed):
 
 def test_a_segment_begins_as_if_nothing_had_been_before():
     clf = fitted(labelled(4))
-    search = IncrementalSearch.of(clf)
+    search = search_of(clf)
     _, seen = query(clf, 5)
     state = search.start()
     search.push(state, seen + 3.0)
@@ -158,7 +164,7 @@ def test_a_segment_begins_as_if_nothing_had_been_before():
 
 def test_arrays_of_a_state_go_on_where_it_was():
     clf = fitted(labelled(6))
-    search = IncrementalSearch.of(clf)
+    search = search_of(clf)
     _, seen = query(clf, 7)
     state = search.start()
     search.push(state, seen[:77])
@@ -181,7 +187,7 @@ def test_equal_references_of_two_states(k, nudge):
     far = rng.normal(size=(30, 2)) + 5
     stream = Stream(np.concatenate([run, far, other]), np.repeat(["b", "c", "a"], [50, 30, 50]))
     clf = fitted(stream, 5, mlat.MLAT(max_iter=1, n_targets=1), n_neighbors=k)
-    search = IncrementalSearch.of(clf)
+    search = search_of(clf)
     probe = Stream(np.concatenate([run[10:40], rng.normal(size=(60, 2)), other[5:30], far]))
     result = search.push(search.start(), clf.features_(probe))
     told = result.codes >= 0
@@ -203,7 +209,7 @@ def test_more_ties_than_candidates():
     )
     for k in (1, 3):
         clf = fitted(stream, 4, "euclidean", n_neighbors=k)
-        search = IncrementalSearch.of(clf)
+        search = search_of(clf)
         probe = Stream(np.random.default_rng(10).normal(scale=0.1, size=(30, 2)))
         result = search.push(search.start(), clf.features_(probe))
         np.testing.assert_array_equal(clf.classes_[result.codes[3:]], clf.predict(probe)[3:])
@@ -212,7 +218,7 @@ def test_more_ties_than_candidates():
 @pytest.mark.parametrize("size", [1e13, 1e30, 1e100])
 def test_a_burst_of_huge_values_passes(size):
     clf = fitted(labelled(11), 6)
-    search = IncrementalSearch.of(clf, anchor=8)
+    search = search_of(clf, anchor=8)
     period = search.references.period
     _, seen = query(clf, 12, 60 + 4 * period)
     seen[40:43, 1] = size
@@ -228,7 +234,7 @@ def test_a_burst_of_huge_values_passes(size):
 
 def test_running_sums_do_not_drift():
     clf = fitted(labelled(13, 2, (40, 30)), 5)
-    search = IncrementalSearch.of(clf, anchor=20)
+    search = search_of(clf, anchor=20)
     rng = np.random.default_rng(14)
     state, off, bounds = search.start(), [], []
     for _ in range(20):
@@ -249,23 +255,24 @@ def test_a_threshold_is_decided_as_predict_decides_it():
     stream, seen = query(clf, 16, 200)
     least = clf.class_distances(stream)[4:].min(axis=1)
     cuts = least[[20, 50, 90]].tolist()
-    search = IncrementalSearch.of(clf, cuts=cuts)
+    search = search_of(clf, cuts=cuts)
     result = search.push(search.start(), seen)
     for cut in cuts:
         np.testing.assert_array_equal(result.distances[4:, 0] > cut, least > cut)
     assert 3 <= result.exact.sum() < 20
-    assert IncrementalSearch.of(clf).references.cuts.tolist() == [clf.confidence_.threshold]
+    of_classifier = ExpertSearches.of(clf).searches[0]
+    assert of_classifier.references.cuts.tolist() == [clf.confidence_.threshold]
 
 
 def test_only_toeplitz_metrics_over_all_windows():
     stream = labelled(17)
-    assert IncrementalSearch.of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
-    assert IncrementalSearch.of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
-    assert IncrementalSearch.of(fitted(stream, step=2)) is None
+    assert search_of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
+    assert search_of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
+    assert search_of(fitted(stream, step=2)) is None
     clf = fitted(stream)
     with pytest.raises(InputError, match="anchor must be a whole number"):
-        IncrementalSearch.of(clf, anchor=0)
-    search = IncrementalSearch.of(clf)
+        search_of(clf, anchor=0)
+    search = search_of(clf)
     with pytest.raises(InputError, match=r"steps must have shape \(t, 3\), not \(4, 2\)"):
         search.push(search.start(), np.zeros((4, 2)))
 
@@ -276,7 +283,7 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
     L = 0.7 * np.eye(clf.width_ * 3)
     clf.metric_.components_, clf.metric_.blocks_ = L, np.zeros((clf.width_, 3, 3))
     clf.metric_.blocks_[0] = 0.49 * np.eye(3)
-    search = IncrementalSearch.of(clf)
+    search = search_of(clf)
     _, seen = query(clf, 19)
     result = search.push(search.start(), seen)
     want = by_state(clf, naive(clf, seen))
@@ -285,9 +292,9 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
 
 def test_cheaper_where_windows_are_long_enough():
     stream = labelled(20, 4, (300, 300, 300))
-    assert not IncrementalSearch.of(fitted(stream, 1, "euclidean")).cheaper()
-    assert IncrementalSearch.of(fitted(stream, 20, "euclidean")).cheaper()
-    assert IncrementalSearch.of(fitted(stream, 20)).cheaper()
+    assert not search_of(fitted(stream, 1, "euclidean")).cheaper()
+    assert search_of(fitted(stream, 20, "euclidean")).cheaper()
+    assert search_of(fitted(stream, 20)).cheaper()
 
 
 @pytest.mark.parametrize("m", [1, 3, 4, 7, 33])

@@ -50,7 +50,7 @@ def test_each_stream_is_what_a_search_of_its_own_finds(n, k, lift):
     clf = classifier(lift, n_neighbors=k)
     many, values = Many(clf, n), streams(n)
     results = [many.results(step) for step in values]
-    search = IncrementalSearch.of(clf)
+    search = IncrementalSearch.of(clf.references_, n_neighbors=k)
     for stream in range(n):
         alone = search.push(search.start(), clf.features_(Stream(values[:, stream])))
         for name in alone.__slots__:

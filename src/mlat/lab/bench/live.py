@@ -100,7 +100,7 @@ class Soak:
 def soak(n_steps: int, console: Console | None = None) -> Soak:
     """Push so many steps through one search, in chunks."""
     clf = model(SOAK_WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
-    search = IncrementalSearch.of(clf)
+    search = IncrementalSearch.of(clf.references_)
     assert search is not None
     pool = clf.features_.channels(live_values(50_000, SOAK_CHANNELS))
     rng = np.random.default_rng(3)
@@ -192,7 +192,7 @@ def incremental_step(
     clf: StreamClassifier, values: Floats
 ) -> tuple[IncrementalSearch, Callable[[int], object]]:
     """One step of one stream."""
-    search = IncrementalSearch.of(clf)
+    search = IncrementalSearch.of(clf.references_)
     assert search is not None
     seen = clf.features_(Stream(values))
     state = search.start()

@@ -18,6 +18,7 @@ from ...checks import Bools, Floats, Ints, is_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.state_filter import Belief, StateFilter, filter_proba
 from ...errors import InputError
+from ...features.features import FeatureSteps
 from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
 from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
@@ -266,13 +267,11 @@ class StepClassifier:
 
     def __init__(self, clf: StreamClassifier, options: LiveOptions) -> None:
         self._clf, self._options = clf, options
-        self._width, self._features = clf.width_, clf.features_
+        self._width = clf.width_
+        self._features = FeatureSteps(clf.features_, len(clf.channels_))
+        self._n_features = clf.features_.n_features
         self._kept = clf.width_ + options.teachable - 1
         self._unknown = clf.unknown_
-        # A lift that does nothing is skipped.
-        self._is_plain = tuple(clf.features_.lift.maps) == ("identity",) and isinstance(
-            clf.features_.lift.maps, list | tuple
-        )
         self.exact = ExactSearch(clf)
         self.limit: float = _limit(clf, options.far)
         self._incremental = _incremental_searches(clf, options, self.limit)
@@ -282,8 +281,8 @@ class StepClassifier:
         """A segment without a step; ``why`` says what came before it."""
         n_channels = len(self._clf.channels_)
         return Segment(
-            self._features.lift.start(n_channels),
-            np.empty((0, self._features.n_features)),
+            self._clf.features_.lift.start(n_channels),
+            np.empty((0, self._n_features)),
             np.empty((0, n_channels)),
             0,
             why,
@@ -291,7 +290,7 @@ class StepClassifier:
 
     def no_windows(self) -> Floats:
         """An empty array of windows, of shape (0, w, d')."""
-        return np.empty((0, self._width, self._features.n_features))
+        return np.empty((0, self._width, self._n_features))
 
     def start_incremental(self) -> States | None:
         return None if self._incremental is None else self._incremental.start()
@@ -375,11 +374,8 @@ class StepClassifier:
         Returns how many of them come before its first complete window, and the decision on the
         windows of the others.
         """
-        segment, w, features = state.segment, self._width, self._features
-        lift, lifted = segment.lift, features.channels(values)
-        if not self._is_plain:
-            lift, lifted = features.lift.push(lift, lifted)
-        seen = features.mix(features.lifted(lifted))
+        segment, w = state.segment, self._width
+        lift, seen = self._features.push(segment.lift, values)
         n_filling = min(max(0, w - 1 - segment.length), len(values))
         joined = np.concatenate([segment.features, seen])
         results = None
@@ -487,10 +483,13 @@ def _incremental_searches(
 ) -> ExpertSearches | None:
     """The incremental searches, where they are chosen or cheaper; None for the exact ones."""
     # The filter uses the probability of each state, which the incremental search knows up to its
-    # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly.
-    if options.search == "exact" or (options.search == "auto" and options.filtered):
+    # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly. That
+    # of a committee finds them exactly, from the few references that may be the nearest.
+    alone = clf.committee_ is None
+    if options.search == "exact" or (options.search == "auto" and options.filtered and alone):
         return None
-    searches = ExpertSearches.of(clf, anchor=options.anchor, limit=limit)
+    exactly = options.filtered and not alone
+    searches = ExpertSearches.of(clf, anchor=options.anchor, limit=limit, exactly=exactly)
     if options.search == "incremental" and searches is None:
         raise InputError(
             "the incremental search needs a Toeplitz metric and every window as a reference "

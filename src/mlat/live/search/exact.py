@@ -17,7 +17,6 @@ from ...classifier.classifier import StreamClassifier
 from ...compiled import jit
 from ...errors import InputError
 from ...fixed_order import LANES
-from ...neighbours.references import References
 from ...neighbours.votes import vote
 
 
@@ -66,13 +65,20 @@ class ExactSearch:
 
     def centred(self, windows: Floats) -> list[Floats]:
         """Windows (n, w, d') of features in each expert's space, less its references' mean."""
-        return [self._embed(expert, windows) - expert.nearest.mean for expert in self.experts]
+        return [
+            self._embed(number, windows) - expert.nearest.mean
+            for number, expert in enumerate(self.experts)
+        ]
 
-    def _embed(self, expert: References, windows: Floats) -> Floats:
+    def seen(self, expert: int, windows: Floats) -> Floats:
+        """What an expert sees of windows (n, w, d') of features."""
+        one = self.experts[expert]
+        return one.view(windows[:, windows.shape[1] - one.windows.width :])
+
+    def _embed(self, expert: int, windows: Floats) -> Floats:
         if not len(windows):  # which not every transformer takes
-            return np.empty((0, expert.n_dimensions))
-        seen = expert.view(windows[:, windows.shape[1] - expert.windows.width :])
-        return np.asarray(expert.embed(seen))
+            return np.empty((0, self.experts[expert].n_dimensions))
+        return np.asarray(self.experts[expert].embed(self.seen(expert, windows)))
 
     def decide(self, windows: Floats, taught: TaughtReferences) -> Decision:
         """The decision on windows (n, w, d') of features."""
@@ -80,7 +86,7 @@ class ExactSearch:
             return self._vote(windows, taught)
         found = []
         for number, expert in enumerate(self.experts):
-            Z = self._embed(expert, windows)
+            Z = self._embed(number, windows)
             nearest, rows = expert.by_class.query_rows(Z)
             if len(taught):
                 centred = Z - expert.nearest.mean
@@ -89,7 +95,7 @@ class ExactSearch:
         return self.decide_nearest([one[0] for one in found], [one[1] for one in found])
 
     def _vote(self, windows: Floats, taught: TaughtReferences) -> Decision:
-        Z = self._embed(self._references, windows)
+        Z = self._embed(0, windows)
         distances, rows = self._references.nearest.query(Z, self.n_neighbors)
         codes = self._codes
         if len(taught):
@@ -99,16 +105,18 @@ class ExactSearch:
         voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
         return Decision(voted, proba, distances[:, 0], rows, voted[:, None])
 
-    def combine(self, nearest: Sequence[Floats]) -> Floats:
-        """The distances (n, S) by which the state is decided, from those of each expert."""
-        return nearest[0] if self.committee is None else self.committee.combine(nearest)
-
     def decide_nearest(self, nearest: Sequence[Floats], rows: Sequence[Ints]) -> Decision:
         """The decision from each expert's distances (n, S) to the nearest of each state.
 
         ``rows`` (n, S) are these references; the decision has those of the decided state.
         """
-        combined = self.combine(nearest)
+        combined = nearest[0] if self.committee is None else self.committee.combine(nearest)
+        return self.decide_combined(combined, nearest, rows)
+
+    def decide_combined(
+        self, combined: Floats, nearest: Sequence[Floats], rows: Sequence[Ints]
+    ) -> Decision:
+        """The decision from the distances (n, S) by which states are decided."""
         codes = combined.argmin(axis=1)
         chosen = np.arange(len(codes)), codes
         proba = self._calibration.proba(combined)
@@ -202,6 +210,20 @@ class TaughtReferences:
             both[nearer, code] = distance[nearer]
             at[nearer, code] = n_references + column[nearer]
         return both, at
+
+    def nearest_of_both(
+        self,
+        centred: Sequence[Floats],
+        nearest: Sequence[Floats],
+        rows: Sequence[Ints],
+        n_references: int,
+    ) -> tuple[list[Floats], list[Ints]]:
+        """As :meth:`nearer`, for each expert."""
+        found = [
+            self.nearer(number, centred[number], nearest[number], rows[number], n_references)
+            for number in range(len(centred))
+        ]
+        return [one[0] for one in found], [one[1] for one in found]
 
     def among(
         self, centred: Floats, distances: Floats, rows: Ints, n_references: int

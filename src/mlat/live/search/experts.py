@@ -1,24 +1,35 @@
 """The incremental search of every expert of a classifier, and the decision they come to.
 
 Each expert has running sums of its own, whose distances are known up to a bound. From these follow
-a lower and an upper bound of the committee's distance to each state. Where the bounds of the
-nearest state and of the next do not overlap, the state is decided, and it is that of ``predict``.
-Elsewhere every expert compares the window exactly.
+a lower and an upper bound of the committee's distance to each state, which grows with the distance
+of each expert. Where the bounds of the nearest state and of the next do not overlap, the state is
+decided, and it is that of ``predict``. Elsewhere every expert compares the window exactly, with the
+references that may be the nearest of their state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 import numpy as np
 
 from ...checks import Bools, Floats, Ints
 from ...classifier.classifier import StreamClassifier
+from ...compiled import jit
 from .exact import Decision, ExactSearch, TaughtReferences
-from .incremental import ANCHOR, IncrementalResult, IncrementalSearch, IncrementalState
+from .incremental import (
+    ANCHOR,
+    Found,
+    IncrementalResult,
+    IncrementalSearch,
+    IncrementalState,
+    found_nothing,
+)
 
 States = tuple[IncrementalState, ...]
+Results = list[IncrementalResult] | list[Found]  # of one expert, or of those of a committee
 
 
 class ExpertSearches:
@@ -29,17 +40,30 @@ class ExpertSearches:
     searches : tuple of IncrementalSearch
     limit : float
         The distance beyond which a window is far from every reference.
+    exactly : bool
+        Whether a committee's distances are those of ``predict`` for every window, and not up to the
+        bound only.
     """
 
     def __init__(
-        self, clf: StreamClassifier, searches: Sequence[IncrementalSearch], limit: float
+        self,
+        clf: StreamClassifier,
+        searches: Sequence[IncrementalSearch],
+        limit: float,
+        exactly: bool = False,
     ) -> None:
         self.clf, self.searches, self.limit = clf, tuple(searches), limit
+        self.exactly = exactly
         self._committee = clf.committee_
 
     @classmethod
     def of(
-        cls, clf: StreamClassifier, *, anchor: int = ANCHOR, limit: float | None = None
+        cls,
+        clf: StreamClassifier,
+        *,
+        anchor: int = ANCHOR,
+        limit: float | None = None,
+        exactly: bool = False,
     ) -> ExpertSearches | None:
         """For a fitted classifier; None where an expert's metric is not Toeplitz, or step is not 1.
 
@@ -50,21 +74,24 @@ class ExpertSearches:
             As for :meth:`IncrementalSearch.of`.
         limit : float, optional
             Default the threshold of the classifier.
+        exactly : bool
+            For a committee.
         """
         limit = float(clf.confidence_.threshold) if limit is None else limit
+        alone = clf.committee_ is None
         searches = []
         for expert in clf.experts_:
             search = IncrementalSearch.of(
                 expert,
-                n_neighbors=clf.n_neighbors_,
+                n_neighbors=clf.n_neighbors_ if alone else 0,
                 anchor=anchor,
                 # A committee's limit is not one of its experts.
-                cuts=[limit] if clf.committee_ is None else (),
+                cuts=[limit] if alone else (),
             )
             if search is None:
                 return None
             searches.append(search)
-        return cls(clf, searches, limit)
+        return cls(clf, searches, limit, exactly)
 
     def cheaper(self) -> bool:
         """Whether all together take fewer operations than exact searches."""
@@ -81,46 +108,80 @@ class ExpertSearches:
         for search, state in zip(self.searches, states, strict=True):
             search.reset(state)
 
-    def push(self, states: States, features: Floats) -> list[IncrementalResult]:
+    def push(self, states: States, features: Floats) -> Results:
         """Take the next steps (t, d') of one stream; the states change in place."""
-        return [
-            search.push(state, expert.view(features))
-            for search, state, expert in zip(self.searches, states, self.clf.experts_, strict=True)
-        ]
+        if self._committee is None:
+            seen = self.clf.experts_[0].view(features)
+            return [self.searches[0].push(states[0], seen)]
+        t = len(features)
+        return self._fill(states, features, np.zeros(t, np.int64), np.ones(t, np.bool_))
+
+    def _fill(self, states: States, features: Floats, owner: Ints, present: Bools) -> list[Found]:
+        """What each expert finds for steps (t, d') of the streams ``owner`` (t,)."""
+        founds = found_nothing(len(states), len(features), len(self.clf.classes_), 0)
+        for search, state, expert, found in zip(
+            self.searches, states, self.clf.experts_, founds, strict=True
+        ):
+            seen = np.ascontiguousarray(expert.view(features))
+            search.fill(state, seen, owner, present, found)
+        return founds
 
     def decide(
         self,
-        results: Sequence[IncrementalResult],
+        results: Results,
         windows: Floats,
         exact: ExactSearch,
         taught: TaughtReferences,
     ) -> Decision:
         """The decision on the last windows (n, w, d') of the experts' results."""
         n = len(windows)
+        if self._committee is None:
+            result = cast(IncrementalResult, results[0])
+            if not len(taught):
+                codes, neighbours = result.codes[-n:], result.neighbours[-n:]
+                proba = exact.proba(result.nearest[-n:], neighbours)
+                said = codes[:, None]
+                return Decision(codes, proba, result.distances[-n:, 0], neighbours, said)
+            if exact.n_neighbors > 1:
+                return exact.decide(windows, taught)
         nearest = [result.nearest[-n:] for result in results]
         rows = [result.rows[-n:] for result in results]
         if len(taught):
-            if exact.n_neighbors > 1:
-                return exact.decide(windows, taught)
-            found = [
-                taught.nearer(number, centred, nearest[number], rows[number], len(exact))
-                for number, centred in enumerate(exact.centred(windows))
-            ]
-            nearest, rows = [one[0] for one in found], [one[1] for one in found]
-        elif self._committee is None:
-            result = results[0]
-            codes, neighbours = result.codes[-n:], result.neighbours[-n:]
-            proba = exact.proba(nearest[0], neighbours)
-            said = codes[:, None]
-            return Decision(codes, proba, result.distances[-n:, 0], neighbours, said)
-        decision = exact.decide_nearest(nearest, rows)
-        doubt = self.in_doubt(nearest, [result.bound[-n:] for result in results])
+            centred = exact.centred(windows)
+            nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
+        combined, doubt = self.judge(nearest, [result.bound[-n:] for result in results])
+        decision = exact.decide_combined(combined, nearest, rows)
         if doubt.any():
-            again = exact.decide(windows[doubt], taught)
-            decision.codes[doubt], decision.proba[doubt] = again.codes, again.proba
-            decision.distance[doubt], decision.rows[doubt] = again.distance, again.rows
-            decision.said[doubt] = again.said
+            some = np.flatnonzero(doubt)
+            if self._committee is None:
+                again = exact.decide(windows[some], taught)
+            else:
+                founds = cast(list[Found], results)
+                first = len(founds[0].bound) - n
+                nearest, rows = self._compare(
+                    founds, first + some, [exact.seen(m, windows[some]) for m in range(len(founds))]
+                )
+                if len(taught):
+                    centred = exact.centred(windows[some])
+                    nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
+                again = exact.decide_nearest(nearest, rows)
+            decision.codes[some], decision.proba[some] = again.codes, again.proba
+            decision.distance[some], decision.rows[some] = again.distance, again.rows
+            decision.said[some] = again.said
         return decision
+
+    def _compare(
+        self, founds: Sequence[Found], some: Ints, windows: Sequence[Floats]
+    ) -> tuple[list[Floats], list[Ints]]:
+        """What each expert of a committee finds exactly for some of the rows.
+
+        ``windows`` (m, w, d') of each expert are those of these rows.
+        """
+        exact = [
+            search.by_state(found, some, seen)
+            for search, found, seen in zip(self.searches, founds, windows, strict=True)
+        ]
+        return [one[0] for one in exact], [one[1] for one in exact]
 
     def push_many(
         self, states: States, features: Floats, owner: Ints, present: Bools
@@ -130,23 +191,24 @@ class ExpertSearches:
         A step that is not ``present`` ends the segment of its stream. Distances and bounds of a
         committee's result are those of the committee, its neighbours (m, M) those of each expert.
         """
-        results = []
-        for search, state, expert in zip(self.searches, states, self.clf.experts_, strict=True):
-            found = search.push_rows(state, expert.view(features), owner, present)
-            results.append(search.settle(found, partial(_window, state, owner)))
         if self._committee is None:
-            return results[0]
-        known = np.logical_and.reduce([result.codes >= 0 for result in results])
-        nearest = [result.nearest.copy() for result in results]
-        rows = [result.rows.copy() for result in results]
-        exact = np.zeros(len(known), bool)
-        exact[known] = self.in_doubt(
-            [D[known] for D in nearest], [result.bound[known] for result in results]
-        )
-        for i in np.flatnonzero(exact).tolist():
-            for m, (search, state) in enumerate(zip(self.searches, states, strict=True)):
-                nearest[m][i], rows[m][i] = search.by_state(_window(state, owner, i))
-        combined = self._committee.combine(nearest)
+            search, state, expert = self.searches[0], states[0], self.clf.experts_[0]
+            found = search.push_rows(state, expert.view(features), owner, present)
+            return search.settle(found, partial(_window, state, owner))
+        founds = self._fill(states, features, owner, present)
+        # The widest expert is the last to have a window.
+        known: Bools = np.logical_and.reduce([found.bound >= 0 for found in founds])
+        nearest = np.stack([found.nearest for found in founds])
+        rows = np.stack([found.rows for found in founds])
+        combined, exact = self.judge(list(nearest), [found.bound for found in founds])
+        exact &= known
+        some = np.flatnonzero(exact)
+        if len(some):
+            windows = [
+                np.stack([_window(state, owner, i) for i in some.tolist()]) for state in states
+            ]
+            nearest[:, some], rows[:, some] = self._compare(founds, some, windows)
+            combined[some] = self._committee.combine(list(nearest[:, some]))
         combined[~known] = np.nan
         codes = np.full(len(known), -1)
         codes[known] = combined[known].argmin(axis=1)
@@ -159,17 +221,25 @@ class ExpertSearches:
             combined, rows[0], bound, exact, codes, combined[chosen][:, None], neighbours
         )
 
-    def in_doubt(self, nearest: Sequence[Floats], bound: Sequence[Floats]) -> Bools:
-        """Where distances (n, S) within bounds (n,) of squared ones decide nothing, shape (n,)."""
-        low, high = _between(nearest, bound, +1), _between(nearest, bound, -1)
-        if self._committee is not None:
-            low, high = [self._committee.combine(low)], [self._committee.combine(high)]
-        upper, lower = high[0].min(axis=1), low[0].min(axis=1)
-        # More than one state may be the nearest.
-        doubt: Bools = (low[0] <= upper[:, None] * (1 + ROUNDING)).sum(axis=1) > 1
-        if np.isfinite(self.limit):
-            doubt |= (lower * (1 - ROUNDING) <= self.limit) & (upper * (1 + ROUNDING) >= self.limit)
-        return doubt
+    def judge(self, nearest: Sequence[Floats], bound: Sequence[Floats]) -> tuple[Floats, Bools]:
+        """The distances by which states are decided, (n, S), and where they decide nothing, (n,).
+
+        ``nearest`` (n, S) are distances of each expert, whose squares are known up to ``bound``
+        (n,).
+        """
+        n_experts, (n, n_classes) = len(nearest), nearest[0].shape
+        three = np.empty((n_experts, 3, n, n_classes))
+        for distances, within, room in zip(nearest, bound, three, strict=True):
+            _widen(distances, within, room)
+        if self._committee is None:
+            combined = three[0]
+        else:
+            flat = three.reshape(n_experts, 3 * n, n_classes)
+            combined = self._committee.combine(list(flat)).reshape(3, n, n_classes)
+        doubt = np.ones(n, np.bool_)
+        if not self.exactly:
+            _overlap(combined, self.limit, doubt)
+        return combined[0], doubt
 
 
 def _window(state: IncrementalState, owner: Ints, i: int) -> Floats:
@@ -181,11 +251,36 @@ def _window(state: IncrementalState, owner: Ints, i: int) -> Floats:
 
 # Of a logarithm, a weighted sum and an exponential.
 ROUNDING = 1e-13
+OF_SQUARES = 1e-15  # of a root, its square, and what is added to it
 
 
-def _between(nearest: Sequence[Floats], bound: Sequence[Floats], sign: int) -> list[Floats]:
-    """The least (+1) or the largest (-1) that distances may be."""
-    return [
-        np.sqrt(np.maximum(D**2 - sign * b[:, None], 0.0))
-        for D, b in zip(nearest, bound, strict=True)
-    ]
+@jit()
+def _widen(nearest, bound, three):  # type: ignore[no-untyped-def]
+    """Distances (n, S), and the least and the largest that they may be, (3, n, S)."""
+    for i in range(len(nearest)):
+        for s in range(nearest.shape[1]):
+            distance = nearest[i, s]
+            squared = distance * distance
+            slack = bound[i] + OF_SQUARES * squared
+            three[0, i, s] = distance
+            three[1, i, s] = three[2, i, s] = distance  # infinite: there is no reference
+            if distance < np.inf:
+                three[1, i, s], three[2, i, s] = 0.0, np.inf
+                if slack < np.inf:
+                    three[1, i, s] = np.sqrt(max(squared - slack, 0.0))
+                    three[2, i, s] = np.sqrt(squared + slack)
+
+
+@jit()
+def _overlap(combined, limit, doubt):  # type: ignore[no-untyped-def]
+    """Where more than one state may be the nearest, or the limit may be passed or not."""
+    _, low, high = combined
+    for i in range(len(doubt)):
+        least, upper = np.inf, np.inf
+        for s in range(low.shape[1]):
+            least, upper = min(least, low[i, s]), min(upper, high[i, s])
+        rivals = 0
+        for s in range(low.shape[1]):
+            rivals += not low[i, s] > upper * (1.0 + ROUNDING)
+        near_limit = least * (1.0 - ROUNDING) <= limit <= upper * (1.0 + ROUNDING)
+        doubt[i] = rivals != 1 or (limit < np.inf and near_limit)

@@ -56,6 +56,7 @@ from ...compiled import jit
 from ...errors import InputError
 from ...fixed_order import power_above
 from ...metric import toeplitz
+from ...metric.nearest import squared_distance
 from ...neighbours.references import References
 from ...neighbours.votes import vote
 
@@ -188,6 +189,7 @@ class IncrementalSearch:
         ----------
         expert : References
         n_neighbors : int
+            0 for an expert of several, which decides nothing by itself.
         anchor : int
             Each running sum starts again from a direct value after at most this many steps, or
             four widths where that is more.
@@ -287,25 +289,32 @@ class IncrementalSearch:
 
         A step that is not ``present`` ends the segment of its stream.
         """
-        t, k, n_classes = len(seen), self.n_neighbors, self.n_classes
-        found = Found(
-            np.zeros(t, np.int8),
-            np.full(t, -1, np.int64),
-            np.full((t, n_classes), np.nan),
-            np.full((t, n_classes), -1, np.int64),
-            np.full(t, np.nan),
-            np.full((t, k), np.nan),
-            np.full((t, k), -1, np.int64),
-            np.zeros(t, np.int64),
-            np.empty((t, MAX_CANDIDATES), np.int64),
-        )
-        arrays = (state.ring, state.products, state.sums, state.count)
-        _push_rows(seen, owner, present, *arrays, self.references, found)
+        found = found_nothing(1, len(seen), self.n_classes, self.n_neighbors)[0]
+        self.fill(state, seen, owner, present, found)
         return found
 
-    def by_state(self, window: Floats) -> tuple[Floats, Ints]:
-        """Distances (S,) of a window (w, d') as ``predict`` has them, and their rows (S,)."""
-        return self._exact.by_state(window)
+    def fill(
+        self, state: IncrementalState, seen: Floats, owner: Ints, present: Bools, found: Found
+    ) -> None:
+        """As :meth:`push_rows`, into arrays that are there already."""
+        arrays = (state.ring, state.products, state.sums, state.count)
+        _push_rows(seen, owner, present, *arrays, self.references, found)
+
+    def by_state(self, found: Found, some: Ints, windows: Floats) -> tuple[Floats, Ints]:
+        """What ``predict`` finds for some rows of a search that decides nothing by itself.
+
+        Parameters
+        ----------
+        found : Found
+        some : array of shape (m,)
+        windows : array of shape (m, w, d')
+            Of these rows.
+
+        Returns
+        -------
+        nearest, rows : arrays of shape (m, S)
+        """
+        return self._exact.by_states(windows, found.candidates[some], found.n_candidates[some])
 
     def settle(self, found: Found, window: Callable[[int], Floats]) -> IncrementalResult:
         """Compare exactly where the bound does not decide; ``window(i)`` is that of row i."""
@@ -372,6 +381,26 @@ class ExactAnswer:
                 best[code], found[code] = distance, row
         return self._references.nearest.scale * np.sqrt(best), found
 
+    def by_states(
+        self, windows: Floats, candidates: Ints, n_candidates: Ints
+    ) -> tuple[Floats, Ints]:
+        """Distances (m, S) of windows (m, w, d') to the nearest of each state, and their rows.
+
+        ``candidates`` (m, MAX_CANDIDATES) are the references that may be the nearest of their
+        state, the first ``n_candidates`` (m,) of each row; where these are -1 all references may.
+        """
+        Z, nearest = np.asarray(self._references.embed(windows)), self._references.nearest
+        best = np.full((len(Z), self.n_classes), np.inf)
+        found = np.full(best.shape, -1, np.int64)
+        x = np.ascontiguousarray((Z - nearest.mean) / nearest.scale)
+        of_rows = (self._place, self._codes)
+        _nearest_candidates(x, nearest.points, *of_rows, candidates, n_candidates, best, found)
+        distances: Floats = nearest.scale * np.sqrt(best)
+        every = n_candidates < 0
+        if every.any():
+            distances[every], found[every] = self._references.by_class.query_rows(Z[every])
+        return distances, found
+
     def neighbours(self, window: Floats, k: int, rows: Ints | None = None) -> tuple[Floats, Ints]:
         """Distances (k,) and rows (k,) of the nearest, of all or of the given rows."""
         z, nearest = self.embed(window), self._references.nearest
@@ -398,12 +427,22 @@ class ExactAnswer:
 def _squared(x, references, places):  # type: ignore[no-untyped-def]
     squared = np.empty(len(places))
     for i in range(len(places)):
-        total = 0.0
-        for f in range(len(x)):
-            difference = x[f] - references[places[i], f]
-            total += difference * difference
-        squared[i] = total
+        squared[i] = squared_distance(x, references[places[i]])
     return squared
+
+
+@jit()
+def _nearest_candidates(  # type: ignore[no-untyped-def]
+    x, references, place, codes, candidates, n_candidates, best, found
+):
+    for i in range(len(x)):
+        for j in range(n_candidates[i]):
+            row = candidates[i, j]
+            code = codes[row]
+            squared = squared_distance(x[i], references[place[row]])
+            # Of equally near references the first.
+            if squared < best[i, code] or (squared == best[i, code] and row < found[i, code]):
+                best[i, code], found[i, code] = squared, row
 
 
 # -------------------------------------------------------------------- references
@@ -730,6 +769,25 @@ class Found(NamedTuple):
     candidates: NDArray[np.int64]
 
 
+def found_nothing(n_searches: int, t: int, n_classes: int, k: int) -> list[Found]:
+    """Room for what each of some searches finds for t rows; nothing yet."""
+    nearest = np.full((n_searches, t, n_classes), np.nan)
+    rows = np.full(nearest.shape, -1, np.int64)
+    bound = np.full((n_searches, t), np.nan)
+    n_candidates = np.zeros((n_searches, t), np.int64)
+    candidates = np.empty((n_searches, t, MAX_CANDIDATES), np.int64)
+    # Several searches decide nothing each.
+    status, code = np.zeros(t, np.int8), np.full(t, -1, np.int64)
+    distances, neighbours = np.full((t, k), np.nan), np.full((t, k), -1, np.int64)
+    return [
+        Found(
+            *(status, code, nearest[i], rows[i], bound[i], distances, neighbours),
+            *(n_candidates[i], candidates[i]),
+        )
+        for i in range(n_searches)
+    ]
+
+
 @jit()
 def _push_rows(values, owner, present, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
     """Take one step per row, in order; the arrays of the n streams' state change."""
@@ -978,7 +1036,11 @@ def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untype
     near_cut = False
     for cut in refs.cuts:
         near_cut |= abs(here - (cut / unit) ** 2) <= own + rounding
-    if found.neighbours.shape[1] == 1:
+    if found.neighbours.shape[1] == 0:
+        rounding = _rounding(max(farthest, 0.0) + own, z, bound.rho)
+        margin = 2.0 * (2.0 * query[1] + bound.of_squared + rounding)
+        _candidates_of_each(G, of_tile, least, margin, refs, found, row)
+    elif found.neighbours.shape[1] == 1:
         _decide_one(G, least, best, margin, near_cut, refs, found, row)
     else:
         _decide_many(G, query[0], unit, margin, near_cut, refs, found, row)
@@ -988,6 +1050,24 @@ def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untype
 def _rounding(squared, z, rho):  # type: ignore[no-untyped-def]
     """The error of ``predict`` at this squared distance."""
     return 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + rho * squared)
+
+
+@jit()
+def _candidates_of_each(G, of_tile, least, margin, refs, found, row):  # type: ignore[no-untyped-def]
+    """No decision here: the references of each state that may be its nearest."""
+    n = 0
+    for tile in range(len(refs.tile_codes)):
+        high = least[refs.tile_codes[tile]] + margin
+        if of_tile[tile] > high:
+            continue
+        for j in range(tile * TILE, (tile + 1) * TILE):
+            if refs.rows[j] >= 0 and not refs.squared[j] - 2.0 * G[j + 1] > high:
+                if n == MAX_CANDIDATES:
+                    found.n_candidates[row] = -1
+                    return
+                found.candidates[row, n] = refs.rows[j]
+                n += 1
+    found.n_candidates[row] = n
 
 
 @jit()

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Bools, Floats, Ints, check_whole
+from ...checks import Floats, Ints, check_whole
 from ...classifier.classifier import StreamClassifier
 from ...classifier.confidence import is_unknown
-from ...compiled import jit
 from ...errors import InputError
-from ...features.features import Features
-from ...features.lifts import MAP_OF, running_statistics
+from ...features.features import FeatureSteps
 from .experts import ExpertSearches, States
 from .incremental import ANCHOR, IncrementalResult, IncrementalState
 
@@ -32,51 +30,16 @@ class LiftStates:
     sums: Floats  # (n, 4, d)
     count: Ints  # (n,)
 
-
-class ManyFeatures:
-    """The map of :class:`~mlat.features.Features`, for a step of each of many streams."""
-
-    def __init__(self, features: Features, n_channels: int) -> None:
-        self._features, self.n_channels = features, n_channels
-        self._chosen = features.lift._chosen(n_channels)
+    @classmethod
+    def start(cls, features: FeatureSteps, n_streams: int) -> LiftStates:
         # Maps of the present step alone remember nothing.
-        self._plain = {name for name, _ in self._chosen} <= {
-            "identity",
-            "rectified",
-            "log_magnitude",
-        }
-
-    def start(self, n_streams: int) -> LiftStates:
-        size = 0 if self._plain else self._features.lift.memory_size
-        d = 0 if self._plain else self.n_channels
-        return LiftStates(
+        d = features.n_channels if features.lift.remembers else 0
+        size = features.lift.size if d else 0
+        return cls(
             np.zeros((n_streams, size, d)),
             np.zeros((n_streams, 4, d)),
             np.zeros(n_streams, np.int64),
         )
-
-    def usable(self, values: Floats) -> Bools:
-        """Which of the steps (m, d) have no missing and no extreme value."""
-        low, high = self._features.channels.limits
-        return np.asarray(((low <= values) & (values <= high)).all(axis=1))
-
-    def push(self, states: LiftStates, values: Floats, owner: Ints) -> Floats:
-        """Features (m, d') of steps (m, d) of the streams ``owner``, each named once at most."""
-        scaled = np.ascontiguousarray(self._features.channels(values))
-        stats = np.empty((len(values), 5, 0 if self._plain else values.shape[1]))
-        if not self._plain:
-            _lift(scaled, owner, states.ring, states.sums, states.count, stats)
-        parts = [MAP_OF[name](scaled, stats)[:, channels] for name, channels in self._chosen]
-        lifted = self._features.lifted(np.concatenate(parts, axis=1))
-        return self._features.mix(lifted)
-
-
-@jit()
-def _lift(values, owner, ring, sums, counts, stats):  # type: ignore[no-untyped-def]
-    for i in range(len(values)):
-        o = owner[i]
-        running_statistics(values[i : i + 1], ring[o], sums[o], counts[o], stats[i : i + 1])
-        counts[o] += 1
 
 
 class Many:
@@ -118,9 +81,9 @@ class Many:
                 "Euclidean) and every window as a reference (step=1)"
             )
         self.clf, self.experts, self.n_streams = clf, experts, int(n_streams)
-        self._features = ManyFeatures(clf.features_, len(clf.channels_))
+        self._features = FeatureSteps(clf.features_, len(clf.channels_))
         self.states: States = experts.start(self.n_streams)
-        self._lifts: LiftStates = self._features.start(self.n_streams)
+        self._lifts = LiftStates.start(self._features, self.n_streams)
 
     @property
     def bytes_per_stream(self) -> int:
@@ -180,8 +143,9 @@ class Many:
         whole = there & ~broken
         features = np.zeros((self.n_streams, self.clf.features_.n_features))
         owner = np.flatnonzero(whole)
-        features[owner] = self._features.push(self._lifts, steps[owner], owner)
-        for array in (self._lifts.ring, self._lifts.sums, self._lifts.count):
+        memory = (self._lifts.ring, self._lifts.sums, self._lifts.count)
+        features[owner] = self._features.push_rows(*memory, steps[owner], owner)
+        for array in memory:
             array[broken] = 0
         rows = np.arange(self.n_streams) if present is None else np.flatnonzero(there)
         result = self.experts.push_many(self.states, features[rows], rows, whole[rows])
