@@ -87,6 +87,16 @@ def test_numbered_states_stay_numbers(stream, tmp_path):
     assert again.predict(stream.values)[0] == -1
 
 
+def test_the_usual_step_is_kept(stream, tmp_path):
+    timed = Stream(stream.values, stream.states, time=0.3 * np.arange(len(stream)))
+    clf = StreamClassifier(6, metric="euclidean").fit(timed)
+    clf.save(tmp_path / "m")
+    assert mlat.load(tmp_path / "m").usual_step_ == clf.usual_step_ == pytest.approx(0.3)
+    for wrong in (0, -1.0, "fast", True, float("inf"), float("nan")):
+        with pytest.raises(InputError, match="usual_step is"):
+            mlat.load(rewrite(tmp_path / "m", tmp_path / "bad", put("usual_step", wrong)))
+
+
 def test_only_the_steps_inside_windows_are_kept(tmp_path):
     stream = rotating_states(run_length=30, n_channels=3)
     states = stream.states.copy()

@@ -217,3 +217,18 @@ def test_a_stream_survives_pickling():
 
 def test_repr_is_short():
     assert len(repr(Stream(np.zeros(1000), np.arange(1000)))) < 150
+
+
+def test_the_usual_step_is_the_median_inside_recordings():
+    assert Stream(np.zeros((4, 1))).usual_step is None
+    assert Stream(np.zeros((1, 1)), time=[3.0]).usual_step is None
+    time = [0.0, 0.1, 0.2, 9.0, 9.1, 0.0, 0.1]
+    recordings = [0, 0, 0, 0, 0, 1, 1]
+    stream = Stream(np.zeros((7, 1)), time=time, recordings=recordings, max_gap=50)
+    assert stream.usual_step == pytest.approx(0.1)
+    days = np.array(["2024-01-01T00:00:00", "2024-01-01T00:00:02", "2024-01-01T00:00:04"])
+    dated = Stream(np.zeros((3, 1)), time=days.astype("datetime64[s]"))
+    assert dated.usual_step == 2.0
+    assert dated[:2].usual_step == 2.0
+    joined = Stream.join([stream, stream])
+    assert joined.usual_step == pytest.approx(0.1)

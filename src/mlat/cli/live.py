@@ -94,7 +94,11 @@ def live(
         int, typer.Option(metavar="N", min=0, help="Steps that may wait for an earlier one.")
     ] = 0,
     rate: Annotated[
-        float | None, typer.Option(metavar="HZ", help="Steps per second, to find gaps in time.")
+        float | None,
+        typer.Option(
+            metavar="HZ",
+            help="Steps per second, to find gaps in time; default that of the training stream.",
+        ),
     ] = None,
     max_gap: Annotated[
         float | None,

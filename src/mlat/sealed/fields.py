@@ -144,7 +144,7 @@ def mapped(names: Kind, kind: Kind, least: int = 0) -> Kind:
         if not isinstance(value, dict) or len(value) < least:
             raise InputError(f"{where} is {_short(value)}, not an object")
         for name, entry in value.items():
-            names(name, f"a name in {where}")
+            names(name, _inside(where, "a name"))
             kind(entry, _inside(where, name))
 
     return check

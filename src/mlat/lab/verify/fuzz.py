@@ -238,7 +238,7 @@ def change_arrays(arrays: Arrays, chance: random.Random) -> Arrays:
         case 6 if array.size > 1:
             flat = array.ravel()
             changed[name] = flat[chance.sample(range(len(flat)), len(flat))].reshape(array.shape)
-        case _ if array.size:
+        case _ if array.size and array.dtype.itemsize == 8:
             values = array.copy()
             strange = INTEGERS if array.dtype.kind == "i" else NUMBERS
             for _ in range(chance.choice([1, 1, 3, array.size])):
