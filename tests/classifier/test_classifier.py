@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -415,3 +417,94 @@ def test_rows_in_random_order(train):
         clf.fit(train)
         noise = np.random.default_rng(0).normal(size=train.values.shape)
         clf.fit(noise, train.states)
+
+
+TINY = rotating_states(run_length=20, runs_per_state=2, n_channels=2, noise=0.3)
+FRESH = rotating_states(run_length=15, runs_per_state=1, n_channels=2, noise=0.3, random_state=1)
+KINDS = {
+    "euclidean": {"metric": "euclidean"},
+    "filter": {"metric": mlat.MLAT(max_iter=4)},
+    "admm": {"metric": mlat.MLAT(solver="admm", max_iter=3)},
+    "lmnn": {"metric": mlat.LMNN(max_iter=4)},
+    "neighbours": {"metric": "euclidean", "n_neighbors": 3, "unknown_rate": 0.2},
+    "auto": {"reach": 6, "budget": 1e9},
+    "unscaled": {"metric": mlat.MLAT(max_iter=4), "scale": False},
+    "lifted": {
+        "metric": mlat.MLAT(max_iter=3),
+        "lift": ["identity", "running_deviation", "difference"],
+        "whiten": True,
+    },
+}
+_told = {}
+
+
+def told(kind, factor):
+    """What a classifier says of the stream, learned from and given values times a factor."""
+    key = kind, np.asarray(factor).tobytes()
+    if key not in _told:
+        clf = StreamClassifier(width=5, **KINDS[kind]).fit(TINY.values * factor, TINY.states)
+        values = FRESH.values * factor
+        live = [p.state for p in clf.live().push(values)]
+        _told[key] = (
+            clf.predict(values),
+            clf.predict_proba(values),
+            clf.predict(values, filtered=True),
+            clf.kneighbors(values)[1],
+            live,
+        )
+    return _told[key]
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(sorted(KINDS)), st.integers(-900, 900))
+@example("auto", 900)
+@example("lifted", -900)
+@example("unscaled", 900)
+@example("admm", -900)
+def test_data_in_any_unit_is_treated_alike(kind, power):
+    """To the last bit, for units that are a power of two apart."""
+    plain, other = told(kind, 1.0), told(kind, 2.0**power)
+    for a, b in zip(plain, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(sorted(KINDS)), st.floats(-250, 250))
+def test_any_factor_leaves_the_states(kind, power):
+    plain, other = told(kind, 1.0), told(kind, 10.0**power)
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_allclose(plain[1], other[1], atol=1e-6)
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(sorted(set(KINDS) - {"unscaled"})), st.integers(-900, 900), st.integers(-50, 50)
+)
+def test_every_channel_has_its_own_unit(kind, first, second):
+    plain, other = told(kind, 1.0), told(kind, np.array([2.0**first, 2.0**second]))
+    for a, b in zip(plain, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_other_types_of_numbers_at_their_ends(dtype):
+    size = 2.0**120 if dtype is np.float32 else 2.0**60
+    values = (np.round(TINY.values * 100) / 1024 * size).astype(dtype)
+    ends = StreamClassifier(width=5, metric="mlat").fit(values, TINY.states)
+    same = np.round(TINY.values * 100) / 1024
+    plain = StreamClassifier(width=5, metric="mlat").fit(same, TINY.states)
+    np.testing.assert_array_equal(ends.predict(values), plain.predict(same))
+
+
+def test_an_extreme_value_is_missing_and_said(classifier, test):
+    values = test.values.copy()
+    values[40, 1] = 1e155
+    with pytest.warns(UserWarning, match=r"channel 'x1' is 1e\+155, where .* count as missing"):
+        predicted = classifier.predict(values)
+    missing = values.copy()
+    missing[40, 1] = np.nan
+    np.testing.assert_array_equal(predicted, classifier.predict(missing))
+    with pytest.warns(UserWarning, match="count as missing"):
+        proba = classifier.predict_proba(values)
+    np.testing.assert_array_equal(proba, classifier.predict_proba(missing))
+    assert np.isnan(proba[40:48]).all()

@@ -103,3 +103,14 @@ def test_bad_parameters_get_one_line(options, message):
     with pytest.raises(InputError, match=message) as caught:
         StreamClassifier(**options).fit(clusters(0, [40, 40]))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("offset", [1e12, -1e13, 1e16])
+def test_an_offset_that_hides_the_variation_is_told(offset):
+    stream = level_states(0, run_length=60, n_runs=1)
+    values = stream.values + np.array([offset, 0.0])
+    with pytest.warns(UserWarning, match=r"channel 'x0': its offset is .* times its variation"):
+        StreamClassifier(metric="euclidean").fit(values, stream.states)
+    values[:, 0] = offset
+    fit(Stream(values, stream.states), metric="euclidean")  # a constant hides nothing
+    fit(Stream(stream.values + 1e9, stream.states), metric="euclidean")

@@ -1,5 +1,6 @@
 """Learning on a Dask cluster: the same metric as on one machine, whatever happens to workers."""
 
+import dataclasses
 import threading
 import time
 
@@ -106,6 +107,7 @@ def test_targets_loss_and_gradient_are_those_of_one_machine(client, seed, shards
     names = np.array(["a", "b", "c"])
     windows = Windows(steps, w, np.arange(n) * w, local.run, names[local.codes])
     source = source_of_windows(windows)
+    X = source.index.unit(X)
     targets = mlat.metric.targets.select_targets(
         X.reshape(n, -1), local.codes, 2, gap=gap, start=windows.start, run=local.run, width=w
     )
@@ -129,6 +131,15 @@ def test_targets_loss_and_gradient_are_those_of_one_machine(client, seed, shards
     moments = here.step_moments
     np.testing.assert_allclose(there.step_moments, moments, atol=1e-10 * np.abs(moments).max())
     there.release()
+
+
+@pytest.mark.parametrize("power", [-900, 700])
+def test_windows_in_any_unit_are_learned_from_on_the_cluster(client, power):
+    windows, metric = small_windows(), MLAT(max_iter=5)
+    scaled = dataclasses.replace(windows, values=np.ldexp(windows.values, power))
+    there = mlat.cluster.fit(client, metric, scaled, shards=2)
+    here = mlat.cluster.fit(client, metric, windows, shards=2)
+    np.testing.assert_array_equal(there.taps_, np.ldexp(here.taps_, -power))
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,19 @@ def test_what_is_wrong_with_a_stream_is_said_in_a_line(client, clf, tmp_path):
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 2**16), st.integers(1, 5), st.integers(1, 4), st.booleans())
-def test_sharded_neighbours_are_the_neighbours(client, seed, shards, k, ties):
+@given(
+    st.integers(0, 2**16),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.booleans(),
+    st.sampled_from([-900, 0, 900]),
+)
+def test_sharded_neighbours_are_the_neighbours(client, seed, shards, k, ties, power):
     rng = np.random.default_rng(seed)
     references, points = rng.normal(size=(30, 4)), rng.normal(size=(9, 4))
     if ties:
         references, points = np.round(references), np.round(points)
+    references, points = np.ldexp(references, power), np.ldexp(points, power)
     expected = NearestNeighbors(references).query(points, k)
     search = ShardedNeighbors(client, references, shards)
     distances, rows = search.query(points, k)

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mlat
 from mlat import Lift, Stream, StreamClassifier
@@ -189,3 +191,48 @@ def test_single_precision_is_scaled_in_double():
     assert features(single).dtype == np.float64
     double = lift_runs(stream, ALL).features(whiten=True)
     np.testing.assert_allclose(features(single), double(stream), atol=1e-3)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(-1000, 1000))
+def test_columns_of_any_size_are_scaled_alike(seed, power):
+    steps = np.random.default_rng(seed).normal(size=(40, 3)) + np.arange(3)
+    plain, scaled = Scaling.of(steps), Scaling.of(np.ldexp(steps, power))
+    np.testing.assert_array_equal(plain.mean, steps.mean(axis=0))
+    np.testing.assert_array_equal(plain.scale, steps.std(axis=0))
+    np.testing.assert_array_equal(scaled.mean, np.ldexp(plain.mean, power))
+    np.testing.assert_array_equal(scaled.scale, np.ldexp(plain.scale, power))
+    np.testing.assert_array_equal(scaled(np.ldexp(steps, power)), plain(steps))
+
+
+@pytest.mark.parametrize("value", [0.1, -1e300, np.finfo(float).max, 5e-324])
+def test_a_constant_of_any_size_stays_nothing(value):
+    scaled = Scaling.of(np.full((30, 1), value))
+    assert np.abs(scaled(np.full((30, 1), value))).max() < 1e-3
+
+
+def test_the_largest_numbers_are_scaled():
+    steps = np.array([[-1.0], [1.0], [-1.0], [1.0]]) * np.finfo(float).max
+    np.testing.assert_array_equal(Scaling.of(steps)(steps).ravel(), [-1, 1, -1, 1])
+
+
+@pytest.mark.parametrize("power", [-900, 0, 900])
+def test_extreme_values_are_those_that_no_distance_can_hold(power):
+    scaling = Scaling.of(np.ldexp(np.random.default_rng(0).normal(size=(40, 2)), power))
+    far = 1e99 if power <= 0 else 1e30  # or beyond all numbers
+    steps = scaling.mean + scaling.scale * np.array([[far, -far], [0, 0]])
+    assert scaling.extremes(steps) is None
+    steps[1] = [np.nan, 1.0 if power < 0 else np.inf]
+    extreme = scaling.extremes(steps)
+    if power < 0:
+        np.testing.assert_array_equal(extreme, [[False, False], [False, True]])
+    else:
+        assert extreme is None, "infinite and missing values have policies of their own"
+
+
+def test_unscaled_channels_keep_their_scale_unless_it_is_extreme(stream):
+    labelled = stream.values[stream.labelled & ~stream.missing]
+    assert (Scaling.own(labelled).scale == 1).all()
+    for power in (-900, 900):
+        scaling = Scaling.own(np.ldexp(labelled, power))
+        largest = np.abs(scaling(np.ldexp(labelled, power))).max()
+        assert 0.5 <= largest < 1

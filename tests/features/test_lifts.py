@@ -249,3 +249,23 @@ def test_steps_of_any_number_type():
     expected = Lift(ALL, 3).transform(values.astype(float))
     for given_as in (values, values.astype(np.float32), values.tolist(), values.T.copy().T):
         np.testing.assert_array_equal(Lift(ALL, 3).transform(given_as), expected)
+
+
+@pytest.mark.parametrize("spike", [1e7, 1e16, 1e40, 1e99])
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_spike_leaves_nothing_behind(name, spike):
+    values = steps(3, 120)
+    lift = Lift([name], reach=20)
+    clean = lift.transform(values)
+    values[[30, 31, 55], 1] = [spike, -spike, spike / 1e5]
+    lifted = lift.transform(values)
+    gone = np.ones(len(values), bool)
+    for at in (30, 31, 55):
+        gone[at : at + lift.memory + 1] = False
+    np.testing.assert_allclose(lifted[gone], clean[gone], atol=1e-6)
+    # In any chunks.
+    state, parts = lift.start(2), []
+    for begin in range(0, len(values), 7):
+        state, part = lift.push(state, values[begin : begin + 7])
+        parts.append(part)
+    np.testing.assert_array_equal(np.concatenate(parts), lifted)

@@ -3,6 +3,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -267,3 +269,70 @@ def test_windows_without_a_state_are_refused():
     )
     with pytest.raises(InputError, match="10 of 85 windows have no state; leave them out"):
         mlat.MLAT().fit(windows.X, windows.y)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 3), st.integers(-900, 900))
+@example(1, 900)
+@example(1, -900)
+@example(2, -60)  # near 1e-18, where a gradient once seemed to vanish
+def test_windows_in_any_unit_give_the_same_metric(of, power):
+    """To the last bit: the embedding is the same, and what is reported is in the windows' unit."""
+    metrics = [
+        mlat.MLAT(max_iter=4),
+        mlat.MLAT(solver="admm", max_iter=3, shrinkage=0.1),
+        mlat.LMNN(max_iter=4),
+        mlat.MLAT(max_iter=3, n_taps=2, n_filters=1, shrinkage=1.0),
+    ]
+    windows = mlat.sliding_windows(rotating_states(run_length=20, n_channels=2), 5)
+    plain, other = fitted(metrics[of], windows), clone(metrics[of])
+    other.fit(np.ldexp(windows.X, power), windows.y, start=windows.start, run=windows.run)
+    np.testing.assert_array_equal(
+        other.transform(np.ldexp(windows.X, power)), plain.transform(windows.X)
+    )
+    assert other.history_ == plain.history_
+    assert (other.loss_, other.message_) == (plain.loss_, plain.message_)
+    np.testing.assert_array_equal(other.components_, np.ldexp(plain.components_, -power))
+    if abs(power) < 450:
+        np.testing.assert_array_equal(other.metric_, np.ldexp(plain.metric_, -2 * power))
+        assert other.scale_ == np.ldexp(plain.scale_, -2 * power)
+    elif abs(power) > 550:
+        for name in ("metric_", "scale_"):
+            with pytest.raises(InputError, match="no number can hold .*_ in the unit of"):
+                getattr(other, name)
+
+
+@pytest.mark.parametrize("factor", [1e-18, 3e-7, 1e155, 7e200])
+@pytest.mark.parametrize(
+    "metric", [mlat.MLAT(max_iter=5), mlat.LMNN(max_iter=5), mlat.MLAT(solver="admm", max_iter=5)]
+)
+def test_windows_times_any_factor_are_learned_from(windows, metric, factor):
+    plain, other = fitted(clone(metric), windows), clone(metric)
+    other.fit(factor * windows.X, windows.y, start=windows.start, run=windows.run)
+    assert other.loss_ == pytest.approx(plain.loss_, rel=0.05)
+    assert other.n_iter_ == 5
+
+
+def test_a_start_is_in_the_unit_of_the_windows(windows):
+    first = fitted(mlat.MLAT(max_iter=3), windows)
+    again = fitted(mlat.MLAT(max_iter=1, init=first.taps_), windows)
+    scaled = mlat.MLAT(max_iter=1, init=np.ldexp(first.taps_, 40))
+    scaled.fit(np.ldexp(windows.X, -40), windows.y, start=windows.start, run=windows.run)
+    assert scaled.loss_ == again.loss_ <= first.loss_
+
+
+def test_a_metric_that_no_number_can_hold_is_refused(windows):
+    with pytest.raises(InputError, match=r"components_ .* by about 1e\+306; divide them by"):
+        mlat.LMNN(max_iter=1).fit(1e305 * windows.X, windows.y)
+
+
+def test_a_constant_channel_of_any_size_changes_nothing(windows):
+    X = np.array(windows.X)
+    X[:, :, 1] = 0.0
+    towering = X.copy()
+    towering[:, :, 1] = 1e300
+    losses = [
+        mlat.MLAT(max_iter=4).fit(x, windows.y, start=windows.start, run=windows.run).loss_
+        for x in (X, towering)
+    ]
+    assert losses[0] == losses[1]

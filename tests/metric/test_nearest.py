@@ -74,3 +74,11 @@ def test_parts_merge_to_the_whole_in_any_order():
 def test_nothing_to_compare_finds_nothing():
     assert (nearest(np.zeros((2, 3)), np.empty((0, 3)), 1).rows == -1).all()
     assert nearest(np.empty((0, 3)), np.zeros((2, 3)), 1).rows.shape == (0, 1)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(-1000, 1000))
+def test_no_unit_is_too_small_or_too_large(seed, power):
+    rng = np.random.default_rng(seed)
+    X, others = rng.normal(size=(9, 3)), rng.normal(size=(30, 3))
+    found = nearest(np.ldexp(X, power), np.ldexp(others, power), 4)
+    np.testing.assert_array_equal(found.rows, nearest(X, others, 4).rows)

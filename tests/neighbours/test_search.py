@@ -69,7 +69,7 @@ def test_more_neighbours_than_references():
         NearestNeighbors(np.zeros((3, 1))).query(np.zeros((1, 1)), 5)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-25, 1e25, 1e100])
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-100, 1e-25, 1e25, 1e100, 1e170, 1e300])
 def test_the_scale_does_not_change_the_neighbours(scale):
     rng = np.random.default_rng(1)
     references, queries = rng.normal(size=(60, 4)), rng.normal(size=(20, 4))
@@ -144,7 +144,7 @@ def test_blocks_do_not_change_a_bit(monkeypatch):
     np.testing.assert_array_equal(nearest_by_class(Z, references, codes, 4), whole)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-25, 1.0, 1e25, 1e100])
+@pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-25, 1.0, 1e25, 1e170, 1e300])
 def test_no_scale_is_too_small_or_too_large(scale):
     rng = np.random.default_rng(1)
     references, Z = rng.normal(size=(60, 4)), rng.normal(size=(20, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import Design, default_experts, default_reach
 
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
+# A number has 16 digits: of an offset this many times the variation, five are left for it.
+LARGE_OFFSET = 1e11
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,7 @@ def set_up(
             'neighbours give one metric, such as metric="mlat"'
         )
     check_states(stream, width)
+    _warn_of_offsets(stream)
     if is_auto:
         designs = tuple(default_experts(stream, width))
         return Setup(
@@ -123,4 +127,20 @@ def check_states(stream: Stream, width: int) -> None:
         raise InputError(
             f"the stream has windows of one state only, {stream.classes[codes[0]]!s}; label at "
             "least two states"
+        )
+
+
+def _warn_of_offsets(stream: Stream) -> None:
+    """Warn of channels whose variation is nearly lost in the rounding of a large offset."""
+    values = stream.values[stream.labelled & ~stream.missing].astype(np.float64, copy=False)
+    low, high = values.min(axis=0), values.max(axis=0)
+    size, variation = np.maximum(-low, high), high / 2 - low / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = size / variation
+    for channel in np.flatnonzero((ratio > LARGE_OFFSET) & (variation > 0)):
+        warnings.warn(
+            f"channel {stream.channels[channel]!r}: its offset is {ratio[channel]:.0e} times its "
+            "variation, of which rounding leaves little or nothing; subtract the offset first, or "
+            "leave the channel out",
+            stacklevel=4,
         )

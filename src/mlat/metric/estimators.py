@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from .. import progress
 from ..checks import SMALLEST, Floats, Ints, check_real, check_whole
 from ..errors import InputError
-from ..fixed_order import Convolution, Linear, exponent_of
+from ..fixed_order import Convolution, Linear
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
 from ..stream.windows import (
@@ -47,8 +47,8 @@ Embedding = Callable[[Floats], Floats]
 # More targets make a better metric where there are many windows. Where there are few, some of ten
 # targets would be far away, and pulling them together removes what separates the states.
 FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
-# Below this power of two numbers lose digits that matter beside the largest of an array.
-SMALLEST_EXPONENT = -960
+# Beside a largest number below this, others lose digits that matter.
+SMALLEST_HELD = 2.0**-960
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
@@ -214,8 +214,9 @@ class MarginMetric(
 
         None where no number can hold it. ``power`` is 1 for maps of windows, 2 for quadratic forms.
         """
-        own: Floats = np.ldexp(learned, -power * self._exponent)
-        is_held = np.isfinite(own).all() and exponent_of(own) > SMALLEST_EXPONENT
+        with np.errstate(over="ignore", under="ignore"):
+            own: Floats = np.ldexp(learned, -power * self._exponent)
+        is_held = SMALLEST_HELD <= np.abs(own).max() < np.inf
         return own if is_held or not np.any(learned) else None
 
     def _representable(self, own: Any, name: str) -> Any:

@@ -17,8 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..checks import Floats, Ints
 from ..compiled import jit
+from ..fixed_order import exponent_of
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
+ORDINARY = 300  # powers of two up to which squares are far from overflowing and from vanishing
 # Points this far out (where candidates are within 1) would overflow single precision.
 FAR = 1e15
 
@@ -28,7 +30,7 @@ class Nearest:
     """The k nearest of each of n points.
 
     ``rows`` (n, k) are row numbers, nearest first, filled up with -1; ``squared`` (n, k) are the
-    squared distances, infinite where there is no neighbour.
+    squared distances, infinite where there is no neighbour (or no number can hold the square).
     """
 
     rows: Ints
@@ -94,6 +96,10 @@ def nearest(
     found = Nearest.none(len(X), k)
     if not len(X) or not len(others):
         return found
+    # Squares of extreme numbers overflow or vanish: these are compared in another unit.
+    exponent = max(exponent_of(X), exponent_of(others))
+    if abs(exponent) > ORDINARY:
+        X, others = np.ldexp(X, -exponent), np.ldexp(others, -exponent)
     # Around their mean the points are small, and so are the rounding errors of the product.
     mean = others.mean(axis=0)
     candidates = Candidates(others, others - mean, rows)
@@ -108,6 +114,9 @@ def nearest(
             None if here is None else here[some],
             there,
         )
+    if abs(exponent) > ORDINARY:
+        with np.errstate(over="ignore", under="ignore"):
+            found.squared[:] = np.ldexp(found.squared, 2 * exponent)
     return found
 
 
@@ -168,10 +177,14 @@ class Candidates:
 
         ``here`` (b, 4) and ``there`` (m, 4) are tables of :class:`Places`.
         """
+        norms = np.einsum("ij,ij->i", centred, centred)
+        far = ~(norms < self.bounded)
+        if far.any():  # they would overflow, and are compared with every candidate
+            centred = np.where(far[:, None], 0.0, centred)
         _select(
             centred.astype(self.rough.dtype, copy=False) @ self.rough.T,
             exact,
-            np.einsum("ij,ij->i", centred, centred),
+            norms,
             self.exact,
             self.squared,
             *self.rounding,

@@ -29,6 +29,8 @@ class NearestNeighbors:
     mean : array of shape (r,), optional
         For references that are some of many: the mean of all of them. Distances are then the same
         to the last bit as among all.
+    scale : float, optional
+        And their scale, so that squared distances have the same unit.
     rows : array of shape (n,), optional
         The row number of each reference; default 0 to n - 1.
 
@@ -45,11 +47,15 @@ class NearestNeighbors:
     """
 
     def __init__(
-        self, references: Floats, mean: Floats | None = None, rows: Ints | None = None
+        self,
+        references: Floats,
+        mean: Floats | None = None,
+        rows: Ints | None = None,
+        scale: float | None = None,
     ) -> None:
         self.mean = references.mean(axis=0) if mean is None else mean
         self.points: Floats = np.ascontiguousarray(references - self.mean, dtype=np.float64)
-        self.scale = power_above(np.abs(self.points).max(initial=0.0))
+        self.scale = power_above(np.abs(self.points).max(initial=0.0)) if scale is None else scale
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows
@@ -62,16 +68,14 @@ class NearestNeighbors:
 
         Equally near references come in the order of their rows.
         """
-        squared, rows = self._query(points, n_neighbors)
+        squared, rows = self.query_squared(points, n_neighbors)
         return self.scale * np.sqrt(squared), rows
 
     def query_squared(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
-        """The same with squared distances, which differ where distances round to the same."""
-        squared, rows = self._query(points, n_neighbors)
-        return self.scale**2 * squared, rows
+        """The same with squared distances, which differ where distances round to the same.
 
-    def _query(self, points: Floats, n_neighbors: int) -> tuple[Floats, Ints]:
-        """Squared distances in units of the scale, and rows."""
+        They are in units of ``scale**2``, which itself may be beyond all numbers.
+        """
         if not 1 <= n_neighbors <= len(self):
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"

@@ -144,3 +144,15 @@ def test_what_does_not_fit_is_refused():
     lmnn = mlat.StreamClassifier(width=5, metric=mlat.LMNN(max_iter=2)).fit(labelled())
     with pytest.raises(InputError, match="exactly Toeplitz"):
         Many(lmnn, 2)
+
+
+def test_an_extreme_value_ends_the_segment_of_its_stream():
+    clf = classifier("running")
+    values = streams(2, steps=40)
+    values[12, 1, 0] = 1e155
+    missing = values.copy()
+    missing[12, 1, 0] = np.nan
+    here, there = Many(clf, 2), Many(clf, 2)
+    for step, other in zip(values, missing, strict=True):
+        for a, b in zip(here.push(step), there.push(other), strict=True):
+            np.testing.assert_array_equal(a, b)

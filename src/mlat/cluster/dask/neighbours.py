@@ -9,6 +9,7 @@ import numpy as np
 
 from ...checks import Floats, Ints
 from ...errors import InputError
+from ...fixed_order import power_above
 from ...neighbours.search import NearestNeighbors
 from .client import check_client
 from .tasks import Team
@@ -69,7 +70,7 @@ class ShardedNeighbors:
             order = np.lexsort((where, near), axis=1)[:, :n_neighbors]
             squared[some] = np.take_along_axis(near, order, axis=1)
             rows[some] = np.take_along_axis(where, order, axis=1)
-        return np.sqrt(squared), rows
+        return self._scale * np.sqrt(squared), rows
 
     def release(self) -> None:
         """Free the references on the workers."""
@@ -84,12 +85,13 @@ class ShardedNeighbors:
         if count < 1:
             raise InputError(f"shards must be at least 1, not {shards}")
         mean = references.mean(axis=0)
+        self._scale = power_above(_reach(references, mean))
         self._first = np.arange(count + 1) * n // count
 
         def make(part: int, worker: str) -> Any:
             mine = references[self._first[part] : self._first[part + 1]]
-            sent = self._client.scatter([mine, mean], workers=[worker], hash=False)
-            return self._client.submit(NearestNeighbors, *sent, workers=[worker], pure=False)
+            there, centre = self._client.scatter([mine, mean], workers=[worker], hash=False)
+            return self._submit_search(there, centre, worker)
 
         self._make = make
 
@@ -102,16 +104,27 @@ class ShardedNeighbors:
         sums = self._client.gather([submit(_sum, one, pure=False) for one in references])
         self._first = np.cumsum([0, *(count for count, _ in sums)])
         mean = sum(total for _, total in sums) / self._first[-1]
+        reaches = [submit(_reach, one, mean, pure=False) for one in references]
+        self._scale = power_above(max(self._client.gather(reaches)))
 
         def make(part: int, worker: str) -> Any:
-            return submit(NearestNeighbors, references[part], mean, workers=[worker], pure=False)
+            return self._submit_search(references[part], mean, worker)
 
         self._make = make
 
+    def _submit_search(self, references: Any, mean: Any, worker: str) -> Any:
+        return self._client.submit(
+            NearestNeighbors, references, mean, scale=self._scale, workers=[worker], pure=False
+        )
+
 
 def nearest_of_shard(search: NearestNeighbors, points: Floats, k: int) -> tuple[Floats, Ints]:
-    """Squared distances and rows within the shard, no more than it has."""
+    """Squared distances in the common unit and rows within the shard, no more than it has."""
     return search.query_squared(points, min(k, len(search)))
+
+
+def _reach(references: Floats, mean: Floats) -> float:
+    return float(np.abs(references - mean).max(initial=0.0))
 
 
 def _sum(references: Floats) -> tuple[int, Floats]:
