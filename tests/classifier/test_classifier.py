@@ -361,8 +361,8 @@ def test_a_frame_with_time_and_persons(train, test, make):
     # The frame that it learned from is taken, by the names of its channels in any order.
     turned = frame[list(frame.columns)[::-1]]
     within = Stream(train.values, channels=train.channels, recordings=who)
-    for given in (frame, turned):
-        np.testing.assert_array_equal(clf.predict(given), expected.predict(within))
+    for one in (frame, turned):
+        np.testing.assert_array_equal(clf.predict(one), expected.predict(within))
     assert clf.score(frame, train.states) == pytest.approx(
         expected.score(Stream(within.values, train.states, recordings=who))
     )

@@ -235,9 +235,9 @@ def test_windows_in_random_order_need_start_and_run(metric, target_gap):
     mixed = windows.take(np.random.default_rng(0).permutation(len(windows)))
     metric = clone(metric).set_params(target_gap=target_gap)
     when = {"start": mixed.start, "run": mixed.run}
-    for given in ({}, {"start": mixed.start}, {"run": mixed.run}):
+    for some in ({}, {"start": mixed.start}, {"run": mixed.run}):
         with pytest.warns(UserWarning, match="seem to be in random order.*give start and run"):
-            metric.fit(mixed.X, mixed.y, **given)
+            metric.fit(mixed.X, mixed.y, **some)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric.fit(mixed.X, mixed.y, **when)
@@ -298,7 +298,7 @@ def test_windows_in_any_unit_give_the_same_metric(of, power):
         assert other.scale_ == np.ldexp(plain.scale_, -2 * power)
     elif abs(power) > 550:
         for name in ("metric_", "scale_"):
-            with pytest.raises(InputError, match="no number can hold .*_ in the unit of"):
+            with pytest.raises(InputError, match=r"no number can hold .*_ in the unit of"):
                 getattr(other, name)
 
 

@@ -193,13 +193,14 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         )
         committee = held_out = None
         if setup.designs:
+            codes, lengths = stream.runs.code, stream.runs.length
             designs, committee, held_out = learn_committee(
                 stream,
                 setup.designs,
                 setup.reach,
                 scale=self.scale,
                 budget=self.budget,
-                classes=np.unique(sliding_windows(stream, setup.width).y),
+                classes=stream.classes[np.unique(codes[lengths >= setup.width])],
             )
             setup = replace(setup, designs=tuple(designs))
         return self._learn(stream, setup, self.step, committee, held_out)
