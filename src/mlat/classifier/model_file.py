@@ -262,6 +262,9 @@ def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
         )
     if version == UNSEALED:
         sealed = header.get("sha256") == checksum_of_version_2(arrays)
+        newer = sorted(header.keys() & {"usual_step", "experts", "committee"})
+        if newer:
+            raise InputError(f"{name} is damaged: version {UNSEALED} has no {', '.join(newer)}")
         header, arrays = _upgraded(header, arrays)
     if not sealed:
         raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
