@@ -64,7 +64,7 @@ def assert_as_batch(clf, predictions, stream, *, filtered=False):
         ]
     np.testing.assert_array_equal([p.distance for p in predictions], nearest)
     # Without a window there is nothing but a reason; with one that is known there is none.
-    for p, complete in zip(predictions, rows[:, 0] >= 0, strict=True):
+    for p, complete in zip(predictions, ~np.isnan(nearest), strict=True):
         assert bool(p.probabilities) == bool(p.neighbours) == bool(complete)
         assert (p.why == "") == (p.state != clf.unknown_)
         if p.why:
