@@ -36,7 +36,7 @@ def run_in_one_line(program: Callable[[], None]) -> None:
     """Run a program from its imports on: warnings in one line each, and no traceback for Ctrl-C."""
     try:
         _open_closed_streams()
-        _interrupt_between_compilations()
+        _interrupt_outside_llvm()
         with _warnings_in_one_line():
             program()
     except KeyboardInterrupt:
@@ -144,8 +144,8 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.open(os.devnull, flags), mode))  # noqa: SIM115
 
 
-def _interrupt_between_compilations() -> None:
-    """Let Ctrl-C wait until the compiler has done with a function.
+def _interrupt_outside_llvm() -> None:
+    """Let Ctrl-C wait for the moment until LLVM returns.
 
     It calls back into Python, where an exception is lost: the program would go on as if nothing had
     happened, or end with an error of the compiler's.
@@ -154,7 +154,7 @@ def _interrupt_between_compilations() -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         within = frame
         while within is not None:
-            if within.f_globals.get("__name__", "").partition(".")[0] in ("numba", "llvmlite"):
+            if within.f_globals.get("__name__", "").startswith("llvmlite.binding"):
                 again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
                 again.daemon = True
                 again.start()
