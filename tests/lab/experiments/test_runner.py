@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from imitations import (
@@ -17,6 +19,7 @@ from imitations import (
     experiment,
     run_all,
     slow_experiment,
+    streams_experiments,
     timeless,
 )
 from mlat import InputError
@@ -183,8 +186,53 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
     for name, width in ((TEN_STEPS, 4), (ONE_SECOND, 6)):
         for r in on_streams[name]:
             on_stream = r["system"] in (AUTO, AUTO_FILTERED)
-            assert set(r) == {*Job._fields, *FIELDS, *(["chosen"] if on_stream else [])}
-            assert r.get("chosen") == (f"{width} steps 100%" if on_stream else None)
+            assert set(r) == {*Job._fields, *FIELDS, *(["chosen", "expected"] if on_stream else [])}
+            assert r.get("chosen") == (f"{width} steps, Euclidean distance" if on_stream else None)
+
+
+@pytest.fixture(scope="module")
+def whole_streams(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return {
+        protocol: run_all(experiment, folder / protocol, protocol=protocol)
+        for protocol, experiment in streams_experiments().items()
+    }
+
+
+def test_whole_streams_are_judged_by_state_and_by_switch(whole_streams):
+    for protocol, results in whole_streams.items():
+        for r in results:
+            recall = [r["right"][state] / r["total"][state] for state in r["total"]]
+            assert r["accuracy"] == pytest.approx(100 * np.mean(recall))
+            assert r["protocol"] == protocol
+            assert sum(r["total"].values()) == r["n_test"]
+            assert max(r["total"].values()) <= 30
+            assert r["n_switches"] > 0
+            assert 0 <= r["missed"] <= 1
+            assert (r["delay"] is None) == (r["missed"] > 0.5)
+
+
+def test_windows_and_streams_are_judged_at_the_same_steps(whole_streams):
+    by_person = {}
+    for results in whole_streams.values():
+        for r in results:
+            key = r["protocol"], r["data_set"], r["person"]
+            by_person.setdefault(key, {})[r["system"]] = r
+    assert len(by_person) == 8
+    for by in by_person.values():
+        assert len({(r["n_test"], r["n_train"], r["n_switches"]) for r in by.values()}) == 1
+        # The imitation is the Euclidean distance over the same windows.
+        for field in ("accuracy", "delay", "missed", "right"):
+            assert by[AUTO][field] == by["ED"][field]
+
+
+def test_experts_are_judged_by_themselves_where_asked(tmp_path):
+    experiment = streams_experiments()["second"]
+    alone = {AUTO: replace(experiment.systems[AUTO], alone=True)}
+    results = run_all(replace(experiment, systems=alone), tmp_path / "journal", protocol="second")
+    for r in results:
+        assert r["experts"] == {"itself": r["accuracy"]}
+        assert r["expected"] == 75.0
 
 
 def test_with_and_without_the_filter_it_is_one_fit(tmp_path):

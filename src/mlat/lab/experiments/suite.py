@@ -73,7 +73,7 @@ KINDS: Mapping[str, Kind] = {
     "energy": Kind("only the energy tells", energy=0.5),
     "offset": Kind(
         "an offset marks the run; a rhythm in two of six channels tells the state",
-        n_telling=2, rhythm=1.0, noise=0.3, offset=2.0,
+        n_telling=2, rhythm=1.5, noise=0.3, offset=1.5,
     ),
     "drift": replace(_MIXED, what="everything tells; the level drifts from run to run", drift=0.35),
     "one run": replace(_MIXED, what="everything tells; one run a state", runs=1),

@@ -201,7 +201,7 @@ def streams_report(
         lambda: _draw(figures),
         lambda links: text(figures, links),
         headline,
-        (*COLUMNS, "delay", "missed", "n_switches", "chosen"),
+        (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
