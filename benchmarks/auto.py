@@ -3,10 +3,10 @@
     python benchmarks/auto.py DATA [--runs 4]
 
 DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are those that
-the experts and their constants were chosen on. Accuracy in per cent on held-out observations of the
-same person (protocol ``holdout``), with windows of ten steps and of one second: the mean over people
-of the mean over runs. Everyone sees the same splits as in ``mlat reproduce --table beyond``. CPU
-seconds are of one fit, on one thread; an expert alone is one of the committee's, so it has none.
+the experts and their constants were chosen on. Accuracy in per cent on held-out observations of
+the same person (protocol ``holdout``), with windows of ten steps and of one second: the mean over
+people of the mean over runs. Everyone sees the same splits as in ``mlat reproduce --table beyond``.
+CPU seconds are of one fit, on one thread; an expert alone is one of the committee's and has none.
 """
 
 from __future__ import annotations
@@ -85,15 +85,12 @@ def report(title: str, experiment: Experiment, found: dict[Any, list[Any]]) -> N
             np.mean([np.mean([one[0] for one in found[row, name, person]]) for person in people])
             for name, people in sets.items()
         ]
-        _, seconds, weight = np.mean(
-            [one for key in found if key[0] == row for one in found[key]], 0
-        )
-        cells = " | ".join(f"{a:.1f}" for a in [*by_set, np.mean(by_set)])
-        more = (
-            "" if np.isnan(seconds) else f"{seconds:.1f}",
-            "" if np.isnan(weight) else f"{weight:.0%}",
-        )
-        print(f"| {row} | {cells} | {more[0]} | {more[1]} |", flush=True)
+        all_of_row = [one for key in found if key[0] == row for one in found[key]]
+        _, seconds, weight = np.mean(all_of_row, axis=0)
+        cells = [f"{a:.1f}" for a in [*by_set, np.mean(by_set)]]
+        cells.append("" if np.isnan(seconds) else f"{seconds:.1f}")
+        cells.append("" if np.isnan(weight) else f"{weight:.0%}")
+        print(f"| {row} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:

@@ -296,7 +296,7 @@ def mean_weights(committees: Sequence[str]) -> dict[str, float]:
     """
     total: Counter[str] = Counter()
     for said in committees:
-        for name, weight in re.findall(r"(\S[^,]*?) (\d+)%", said):
+        for name, weight in re.findall(r"([^,\s][^,]*?) (\d+)%", said):
             total[name] += int(weight)
     return {name: weight / len(committees) for name, weight in total.most_common()}
 
