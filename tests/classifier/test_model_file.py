@@ -110,6 +110,11 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
     )
 
 
+def put_at(array, place, value):
+    array[place] = value
+    return array
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -197,6 +202,9 @@ def test_only_the_steps_inside_windows_are_kept(tmp_path):
         (put_tensor("start", lambda a: a - 10**6), "windows are out of range"),
         (put_tensor("start", lambda a: a[::-1]), "windows are out of range or out of order"),
         (put_tensor("start", lambda a: a - a % 10), "windows are out of range or out of order"),
+        (put_tensor("start", lambda a: put_at(a, 5, -(1 << 63))), "windows are out of range"),
+        (put_tensor("run", lambda a: put_at(a, 5, -(1 << 63))), "runs are out of order"),
+        (put_tensor("run", lambda a: put_at(a, 5, (1 << 63) - 1)), "runs are out of order"),
         (put_tensor("run", lambda a: a[::-1]), "runs are out of order"),
         (put_tensor("run", np.zeros_like), "a run is of two states"),
         (put_tensor("run", lambda a: np.arange(len(a))), "runs are out of order"),

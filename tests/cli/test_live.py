@@ -347,3 +347,34 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
     assert re.fullmatch(r"mlat: compiled in \d+ s", second)
     assert third.endswith("from row 0")
     assert not any(line.startswith("LATE") for line in rest)
+
+
+def test_a_replay_with_gaps_in_time_is_as_predict(tmp_path):
+    """Nobody says the rate: the model has it from the recording that it was fitted on."""
+    for name, seed in (("train.csv", 0), ("new.csv", 1)):
+        stream = rotating_states(**SENSORS, random_state=seed)
+        times, now = [], 0.0
+        for step in range(len(stream)):
+            now += 30.0 if step % 97 == 50 else 0.02
+            times.append(round(now, 3))
+        write_csv(tmp_path / name, stream, time=times)
+    model = tmp_path / "m.mlat"
+    fit = ["--label", "state", "--time", "time", "--metric", "euclidean", "--width", 8]
+    run("fit", tmp_path / "train.csv", *fit, "-o", model)
+    out, _ = run("predict", model, tmp_path / "new.csv", "--time", "time")
+    expected = [row["predicted"] for row in csv.DictReader(out.splitlines())]
+    source = f"replay:{tmp_path / 'new.csv'}@max"
+    options = ["--far", "off", "--dead", "off", "--format", "csv"]
+    out, said = run("live", model, "--source", source, *options)
+    assert [row["state"] for row in csv.DictReader(out.splitlines())] == expected
+    assert f"{(len(stream) - 51) // 97 + 1} gaps" in said
+    assert "apart" not in said
+    # At another rate it says so, once.
+    text = (tmp_path / "new.csv").read_text().splitlines()
+    slower = [
+        text[0],
+        *(f"{float(t) * 5:.3f},{rest}" for t, rest in (r.split(",", 1) for r in text[1:])),
+    ]
+    (tmp_path / "new.csv").write_text("\n".join(slower) + "\n")
+    _, said = run("live", model, "--source", source, *options)
+    assert said.count("0.1 s apart, those that the model was learned from were 0.02 s apart") == 1

@@ -412,13 +412,14 @@ def _inconsistent(
 ) -> str:
     """What is wrong with the windows or the transitions; empty if nothing is."""
     width = header["width"]
-    if start[0] < 0 or start[-1] > header["n_steps"] - width or (np.diff(start) <= 0).any():
+    # First the range: differences of numbers out of it could overflow, and look right.
+    if start.min() < 0 or start.max() > header["n_steps"] - width or (np.diff(start) <= 0).any():
         return "windows are out of range or out of order"
     # Runs come one after the other, have one state and share no step.
-    begins = np.flatnonzero(np.diff(run)) + 1
-    if (np.diff(run) < 0).any() or (np.diff(start)[begins - 1] < width).any():
+    begins = run[1:] != run[:-1]
+    if (run[1:] < run[:-1]).any() or (np.diff(start)[begins] < width).any():
         return "runs are out of order"
-    if not np.isin(np.flatnonzero(np.diff(code)) + 1, begins).all():
+    if ((code[1:] != code[:-1]) & ~begins).any():
         return "a run is of two states"
     if not np.array_equal(np.unique(code), np.arange(n_states)):
         return "windows are of unknown states, or a state has no windows"
