@@ -4,6 +4,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 from sklearn.base import BaseEstimator
