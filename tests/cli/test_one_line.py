@@ -91,8 +91,7 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *(str(a) for a in arguments)],
         text=True,
-        stderr=subprocess.PIPE,
-        **{"stdout": subprocess.PIPE, **options},
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
     )
 
 

@@ -308,3 +308,11 @@ def test_roles_by_name():
     assert [role_by_name(name) for name in none] == [None] * len(none)
     assert role_by_name(7) is None
     assert role_by_name("__index_level_0__") == "row"
+
+
+def test_a_switch_that_goes_on_and_off_is_a_sensor():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(20, 90, size=40)
+    switch = np.repeat(np.arange(40) % 2, lengths).astype(float)
+    for column in (switch, -switch):
+        assert counting(column, np.zeros(len(column), bool)) is None

@@ -383,9 +383,11 @@ def counting(
     word: Literal["rises", "falls"] = "rises" if sign > 0 else "falls"
     if _counts(column, begins):
         return word
-    if len(values) < MANY_STEPS or int((sign * change[inside] > 0).sum()) < FEW_RISES:
-        return None
     back = np.flatnonzero(inside & (sign * change < 0))
+    # From each reset to the next: a switch goes on and off, and never counts.
+    n_rises = int((sign * change[inside] > 0).sum())
+    if len(values) < MANY_STEPS or n_rises < FEW_RISES * (len(back) + 1):
+        return None
     return word if _are_resets(sign * values, recording, back) else None
 
 

@@ -44,6 +44,7 @@ def prediction(step: int, **changes: object) -> Prediction:
         "seq": step,
         "time": step / 100,
         "probabilities": (0.75, 0.25),
+        "agreement": 1.0,
     }
     return Prediction(step=step, **{**fields, **changes})
 

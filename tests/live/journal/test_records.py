@@ -104,5 +104,5 @@ def test_an_entry_of_another_version_is_refused():
 @pytest.mark.parametrize("length", [8, 12])
 def test_agreement_without_its_predictions_is_refused(length):
     entry = b"\x05" + length.to_bytes(4, "little") + bytes(length)
-    with pytest.raises(InputError, match="another length than its predictions"):
+    with pytest.raises(InputError, match="of other predictions"):
         decode_batch(entry)

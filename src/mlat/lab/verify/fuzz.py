@@ -354,6 +354,8 @@ def make_subjects() -> list[Subject]:
                 f"model {name}", content, _forging(forge_sealed, unseal(content, "")), use_model
             )
         )
+        if model.committee_ is not None:  # which version 2 did not have
+            continue
         older = _older_model(content)
         subjects.append(
             Subject(
@@ -375,8 +377,11 @@ def _forging(how: Callable[..., bytes], good: Any, *more: Any) -> Any:
 
 def _older_model(content: bytes) -> bytes:
     header, arrays, _ = unseal(content, "")
-    header |= header.pop("experts")[0] | {"version": 2}
-    header.pop("usual_step")
+    (expert,) = header.pop("experts")
+    for newer in ("usual_step", "committee"):
+        header.pop(newer)
+    header["confidence"].pop("soft")
+    header |= {"version": 2, "metric": expert["metric"], "selection": None}
     arrays = {name.removeprefix("0."): array for name, array in arrays.items()}
     header["sha256"] = model_file.checksum_of_version_2(arrays)
     return bytes(save(arrays, metadata={"mlat": json.dumps(header)}))
@@ -457,14 +462,16 @@ def use_model(content: bytes) -> None:
     values = np.resize(VALUES[: 2 * model.width_ + 3], (min(2 * model.width_ + 3, 60), n))
     for filtered in (False, True):
         model.predict(Stream(values, channels=model.channels_), filtered=filtered)
-    if model.selection_ is not None:
-        str(model.selection_), model.selection_.chosen
-    metric = model.metric_
-    if metric is not None:
-        blocks = unmix_blocks(learned.blocks_of(metric), model.features_.mixing)
-        learned.lag_fractions(blocks), learned.channel_fractions(blocks)
-        f"{metric.loss_:.4g} {metric.n_iter_} {metric.message_}"
-        metric.check_parameters()
+    if model.committee_ is not None:
+        str(model.committee_), model.committee_.powers
+    for expert in model.experts_:
+        metric = expert.metric
+        if metric is not None:
+            mixing = model.features_.mixing if model.committee_ is None else expert.view.mixing
+            blocks = unmix_blocks(learned.blocks_of(metric), mixing)
+            learned.lag_fractions(blocks), learned.channel_fractions(blocks)
+            f"{metric.loss_:.4g} {metric.n_iter_} {metric.message_}"
+            metric.check_parameters()
     session = LiveSession(model)
     session.push(values)
     session.restore(session.snapshot())

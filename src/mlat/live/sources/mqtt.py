@@ -637,13 +637,16 @@ class Deliveries:
         self._refused: set[int] = set()  # counts of messages that are not kept
         self._known: dict[int, _Known] = {}  # by packet number, in the order of arrival
         self._last = 0  # packet number of the last message
+        self._forgotten = 0  # the count up to which packet numbers were given to others
         if after:
             self._count, keys, before = _parse_position(after)
             self._acknowledged = self._count
-            for distance in range(before, 0, -1):
-                self._remember((keys[0][0] - 1 - distance) % 65535 + 1, None)
-            for packet, digest in keys:
-                self._remember(packet, digest)
+            known: list[tuple[int, int | None]] = [
+                ((keys[0][0] - 1 - distance) % 65535 + 1, None) for distance in range(before, 0, -1)
+            ]
+            known += keys
+            for count, (packet, digest) in enumerate(known, self._count - len(known) + 1):
+                self._remember(count, packet, digest)
 
     @property
     def full(self) -> bool:
@@ -669,15 +672,18 @@ class Deliveries:
         self._count += 1
         if packet:
             self._open.append((self._count, packet))
-            self._remember(packet, digest)
+            self._remember(self._count, packet, digest)
         return self._count
 
-    def _remember(self, packet: int, digest: int | None) -> None:
+    def _remember(self, count: int, packet: int, digest: int | None) -> None:
         while packet in self._known or len(self._known) >= MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+            is_reused = packet in self._known
+            oldest = self._known.pop(next(iter(self._known)))
+            if is_reused:
+                self._forgotten = max(self._forgotten, oldest.count)
         last = self._known.get(self._last)
         run = last.run + 1 if last is not None and packet == self._last % 65535 + 1 else 1
-        self._known[packet] = _Known(self._count, digest, run)
+        self._known[packet] = _Known(count, digest, run)
         self._last = packet
 
     def position(self, count: int) -> str:
@@ -685,7 +691,12 @@ class Deliveries:
         newest = (item for item in reversed(self._known.items()) if item[1].count <= count)
         keys = [item for item in islice(newest, MOST_UNACKNOWLEDGED) if item[1].digest is not None]
         packed = b"".join(_KEY.pack(packet, one.digest) for packet, one in reversed(keys))
-        before = min(keys[-1][1].run - 1, MOST_KNOWN - len(keys)) if keys else 0
+        before = 0
+        if keys:
+            oldest = keys[-1][1]
+            # By its number alone a message is known only while no other has that number.
+            before = min(oldest.run - 1, MOST_KNOWN - len(keys), oldest.count - 1 - self._forgotten)
+            before = max(before, 0)
         return f"{count}:{base64.urlsafe_b64encode(packed).decode()}:{before}"
 
     def keep(self, position: str) -> None:
