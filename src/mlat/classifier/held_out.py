@@ -160,6 +160,7 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) ->
             np.where(learned, part.states, part.no_state),
             recordings=part.recordings,
             channels=part.channels,
+            unlabelled=part.no_state,
         )
         one = Stream(
             part.values[judged],

@@ -51,10 +51,9 @@ def test_every_table_fits_in_a_hundred_columns(tmp_path, monkeypatch):
         "dtw": lambda console: dtw._show(searches, console),
     }
     for name, show in tables.items():
-        with (tmp_path / name).open("w") as text:
-            monkeypatch.setattr("sys.stdout", text)
+        with (tmp_path / name).open("w") as text, monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", text)
             show(bench_console())
-            monkeypatch.undo()
         rows = [line for line in (tmp_path / name).read_text().splitlines() if line[:1] == "│"]
         assert all(len(line) <= 100 for line in rows)
         # A row that had no room would go on in a line whose first cell is empty.

@@ -48,7 +48,7 @@ def test_predictions_come_back(given_):
 def test_where_all_experts_agree_nothing_is_written_of_it():
     """So that an older mlat reads the journal of a model with one expert."""
     known = Prediction(0, "a", 0.5, 1.0, (1,), "", None, None, (0.5, 0.5), 1.0)
-    unknown = Prediction(1, "", np.nan, np.nan, (), "gap", None, None, ())
+    unknown = Prediction(1, "", np.nan, np.nan, (), "gap", None, None, (), np.nan)
     plain = encode_batch(Batch([], [known, unknown]))
     assert len(plain) == 5 + len(encode_predictions([known, unknown]))
     assert repr(decode_batch(plain).predictions) == repr([known, unknown])

@@ -273,7 +273,7 @@ def test_frames_say_how_far_experts_agree_only_where_they_do_not():
     assert header["agreement"] is True
     assert arrays[2].tolist() == [1.0, 0.25, 1.0]
     assert hub.status()["latest"]["agreement"] == 1.0
-    missing = Prediction(4, "", np.nan, np.nan, (), "gap", None, None, ())
+    missing = Prediction(4, "", np.nan, np.nan, (), "gap", None, None, (), np.nan)
     hub.publish(Steps(values[:1]), [missing], None, 0.001)
     assert hub.status()["latest"]["agreement"] is None
     assert "agreement" not in hub.history.between(4, 5)[0]

@@ -15,7 +15,7 @@ from mlat.live.run.output import Notices, csv_lines, json_lines, log_lines
 def test_lines_of_both_forms():
     nan = float("nan")
     known = Prediction(3, "walk, fast", 0.5, 1.25, (4, 2), "", 7, 0.5, (0.5, 0.5), 0.75)
-    unknown = Prediction(4, "", nan, nan, (), "missing", None, None, ())
+    unknown = Prediction(4, "", nan, nan, (), "missing", None, None, (), nan)
     assert json_lines([known, unknown]) == (
         '{"step": 3, "state": "walk, fast", "proba": 0.5, "distance": 1.25, "why": "", '
         '"neighbours": [4, 2], "seq": 7, "time": 0.5, "agreement": 0.75}\n'
@@ -51,7 +51,7 @@ def test_what_is_not_finite_is_null():
     line = json_lines([infinite])
     fields = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (fields["proba"], fields["distance"], fields["time"]) == (None, None, None)
-    assert csv_lines([infinite]) == "0,walk,,,,,,,\n"
+    assert csv_lines([infinite]) == "0,walk,,,,,,,1.0\n"
 
 
 def test_what_libraries_log_is_one_line(monkeypatch, capsys):

@@ -350,7 +350,8 @@ class StepClassifier:
             for i in range(begin, begin + n_filling):
                 predictions.append(
                     Prediction(
-                        first + i, self._unknown, np.nan, np.nan, (), why, seq[i], time[i], ()
+                        *(first + i, self._unknown, np.nan, np.nan, (), why, seq[i], time[i], ()),
+                        np.nan,
                     )
                 )
             if decision is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +84,7 @@ class Prediction:
     seq: int | None
     time: float | None
     probabilities: tuple[float, ...]
-    agreement: float = math.nan
+    agreement: float = 1.0
 
 
 COUNTED = {  # name of each counter: what it counts

@@ -160,7 +160,7 @@ class LineParser:
     --------
     >>> parser = LineParser(("ax", "ay"))
     >>> parser.feed(b"ay,ax,note\\n1,2,a\\n3,fa")
-    [Steps(values=array([[2., 1.]]), seq=None, time=None)]
+    [Steps(values=array of shape (1, 2), seq=None, time=None)]
     >>> parser.feed(b"st,b\\n")[0].reason
     "lines, line 3: channel 'ax' is 'fast', which is not a number; leave a missing value empty"
     """
