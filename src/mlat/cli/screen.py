@@ -123,6 +123,11 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
     took = f" Judging took {committee.seconds:.1f} s." if committee.seconds else ""
     screen.print(f"{why[0].upper()}{why[1:]}.{took}", soft_wrap=True)
+    if not np.isnan(committee.expected):
+        screen.print(
+            f"Expected of a new stream of this kind: {percent(committee.expected)} (balanced).",
+            soft_wrap=True,
+        )
 
 
 def _seen(expert: Expert) -> str:
