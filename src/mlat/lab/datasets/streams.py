@@ -65,7 +65,10 @@ def _read(copy: SetFiles, file: str, complete: bool) -> Stream:
                 column_types={STATE: pa.string(), RECORDING: pa.string()}
             ),
         )
-        recording = RECORDING if RECORDING in table.column_names else None
-        return read_stream(table, label=STATE, recording=recording)
+        names = table.column_names
+        recording = RECORDING if RECORDING in names else None
+        channels = [name for name in names if name not in (STATE, RECORDING)]
+        # Named, so that none is taken for a time or a row number.
+        return read_stream(table, label=STATE, recording=recording, channels=channels)
     except (pa.ArrowInvalid, InputError) as error:
         raise InputError(f"{where} cannot be read ({error}); get a fresh copy") from None
