@@ -225,3 +225,27 @@ def test_help_names_no_type_of_a_flag(command):
     told = run(*command, "--help")[0]
     assert "--help" in told
     assert "bool" not in told.lower()
+
+
+def test_process_interrupted_while_llvm_calls_back(folder, tmp_path):
+    code = (
+        "import signal, sys\n"
+        "from numba.core.codegen import CPUCodeLibrary\n"
+        "hook = CPUCodeLibrary._object_compiled_hook\n"
+        "def interrupted(*given):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return hook(*given)\n"
+        "CPUCodeLibrary._object_compiled_hook = classmethod(\n"
+        "    lambda cls, *given: interrupted(*given)\n"
+        ")\n"
+        "from mlat.cli import main\n"
+        "main()\n"
+    )
+    files = (str(folder / "walk.mlat"), str(folder / "again.csv"))
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", *files],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mlat: interrupted\n")

@@ -1,6 +1,8 @@
 """Running jobs: the same results however they are run, and going on where a run stopped."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -104,6 +106,38 @@ def test_killed_outright_it_goes_on_without_repeating_or_losing_work(tmp_path):
     assert journal.read_bytes().startswith(kept)
     whole, _ = compute(slow_experiment(), _folder(tmp_path, "whole"), n_runs=1)
     assert timeless(results) == timeless(whole)
+
+
+@pytest.mark.parametrize("when", ["while workers start", "while they work"])
+def test_ctrl_c_ends_the_workers_without_a_word_of_theirs(tmp_path, when):
+    journal = tmp_path / "journal.jsonl"
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "if __name__ == '__main__':\n"
+        "    import pathlib, imitations as t\n"
+        "    try:\n"
+        "        t.compute(t.slow_experiment(), pathlib.Path(sys.argv[1]), n_workers=2, n_runs=1)\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], stderr=subprocess.PIPE, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    if when == "while they work":
+        ready = lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 1  # noqa: E731
+    else:
+        ready = lambda: len(_children(process.pid)) >= 3  # noqa: E731  two, and their tracker
+    while not ready():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    workers = _children(process.pid)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal tells all of them
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 130
+    assert not any(_alive(pid) for pid in workers)
 
 
 def _children(pid):

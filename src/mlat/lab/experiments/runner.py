@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache
-from multiprocessing.connection import wait
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,23 +75,49 @@ def _compute(experiment: Experiment, jobs: Sequence[Job], n_workers: int) -> Ite
         for job in jobs:
             yield worker.do(job)
         return
+    # A forked process would inherit threads and locks in whatever state they are.
+    context = multiprocessing.get_context("spawn")
+    until_closed, open_end = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
         min(n_workers, len(jobs)),
-        # A forked process would inherit threads and locks in whatever state they are.
-        mp_context=multiprocessing.get_context("spawn"),
+        mp_context=context,
         initializer=_start_worker,
-        initargs=(experiment,),
+        initargs=(experiment, until_closed),
     )
     try:
-        for future in as_completed([pool.submit(_do, job) for job in jobs]):
+        with _without_interrupts():
+            futures = [pool.submit(_do, job) for job in jobs]
+        for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
         raise WorkerError(
             "a worker process was killed, perhaps for want of memory; what is done is kept: run "
             "the same again, with fewer workers"
         ) from None
+    except (KeyboardInterrupt, GeneratorExit):
+        open_end.close()  # which ends the workers: a job may take minutes
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        open_end.close()
+        until_closed.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started here never see Ctrl-C, not even while they import.
+
+    Here it is only put off.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # not on every system
+        yield
+        return
+    resource_tracker.ensure_running()  # whose start lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Outcome(NamedTuple):
@@ -261,19 +289,17 @@ def judge(parts: Split | StreamSplit, predicted: NDArray[Any]) -> dict[str, Any]
 _worker: Worker | None = None
 
 
-def _start_worker(experiment: Experiment) -> None:
+def _start_worker(experiment: Experiment, until_closed: Connection) -> None:
     global _worker
     _worker = Worker(experiment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    threading.Thread(target=_die_with_parent, args=(until_closed,), daemon=True).start()
 
 
-def _die_with_parent() -> None:
-    """A parent that is killed outright cannot tell its workers; they would wait for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+def _die_with_parent(until_closed: Connection) -> None:
+    """End at once when the parent says so, or is killed outright and cannot say so."""
+    wait([until_closed])
+    os._exit(1)
 
 
 def _do(job: Job) -> Result:
