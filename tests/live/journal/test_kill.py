@@ -75,6 +75,19 @@ def test_killed_from_the_interpreter_up(folder):
     assert "verify: 3 kills" in found.stdout
 
 
+def test_killed_while_it_is_taught_and_its_broker_restarts(folder, tmp_path):
+    brokers.need("mosquitto")
+    pytest.importorskip("paho.mqtt.client")
+    found = verify(
+        "run", folder / "walk.mlat", folder / "walk.csv", "--kills", 10, "--fork",
+        "--mqtt", "--teach", "--journal", tmp_path, "--seed", 2,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert re.search(r"verify: 10 kills .* \d+ restarts of the broker, \d+ lessons", found.stdout)
+    assert f"{N_STEPS} of {N_STEPS} steps of the recording" in found.stdout
+    assert "that were answered, each once" in found.stdout
+
+
 def test_death_at_every_operation_on_the_disk(tmp_path):
     program = Path(__file__).parents[2] / "live_crashes.py"
     found = subprocess.run(

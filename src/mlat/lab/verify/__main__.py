@@ -9,6 +9,8 @@ and looks what comes of it. Exit status 1: something is wrong.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import random
 import shutil
 import sys
@@ -22,9 +24,10 @@ from ...errors import InputError, MlatError
 from ...live.core.steps import Steps
 from ...live.sources.replay import read_recording
 from .checks import check_journal
+from .feeds import Broadcast, Lessons, free_port
 from .fuzz import fuzz
 from .kills import Forked, Kills, Spawned, kill_until_end
-from .reading import BrokenError
+from .reading import BrokenError, read_journal
 
 WRONG, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -76,12 +79,9 @@ def _run(args: argparse.Namespace) -> list[str]:
     kills = Kills(args.kills, random.Random(args.seed), start_up)
     began = time.monotonic()
     folder = args.journal or Path(tempfile.mkdtemp(prefix="mlat-verify-"))
-    arguments = [
-        *["live", str(args.model), "--source", f"replay:{args.recording}@{args.pace}"],
-        *["--far", "off", "--dead", "off", *args.options],
-    ]
     found: list[str] = []
     is_wanted = args.journal is not None
+    restarts = n_lessons = 0
     try:
         while not kills.rounds or kills.done < kills.wanted:
             place = folder / f"round-{kills.rounds}"
@@ -91,15 +91,34 @@ def _run(args: argparse.Namespace) -> list[str]:
                 raise InputError(
                     f"{place} exists already; give a folder for new journals"
                 ) from None
-            kill_until_end(
-                arguments,
-                place,
-                kills,
-                Forked if args.fork else Spawned,
-                report=print if args.verbose else lambda _: None,
-            )
+            with contextlib.ExitStack() as stack:
+                source, through = f"replay:{args.recording}@{args.pace}", _has_ended
+                if args.mqtt:
+                    broker = Broadcast(recording, _rate(args.pace), place / "broker", kills.random)
+                    stack.enter_context(broker)
+                    source, through = broker.source, broker.through
+                arguments = ["live", str(args.model), "--source", source]
+                if args.teach:
+                    port = free_port()
+                    arguments += ["--serve", f"127.0.0.1:{port}"]
+                    states = classifier.classes_.tolist()
+                    teacher = stack.enter_context(Lessons(states, port, random.Random(args.seed)))
+                kill_until_end(
+                    [*arguments, "--far", "off", "--dead", "off", *args.options],
+                    place,
+                    kills,
+                    Forked if args.fork else Spawned,
+                    through=through,
+                    n_steps=len(recording) if args.mqtt or args.teach else None,
+                    report=print if args.verbose else lambda _: None,
+                )
             found = check_journal(place / "journal", classifier, recording)
             _check_complete(found, place / "journal", recording)
+            if args.mqtt:
+                restarts += broker.restarts
+            if args.teach:
+                found.append(teacher.check(read_journal(place / "journal")))
+                n_lessons += len(teacher.sent)
     except BrokenError:
         is_wanted = True  # to see what is wrong
         raise
@@ -109,11 +128,25 @@ def _run(args: argparse.Namespace) -> list[str]:
     moments = ", ".join(f"{n} at {moment}" for moment, n in sorted(kills.moments.items()))
     return [
         f"{kills.done} kills in {kills.rounds} rounds ({moments}), "
+        f"{f'{restarts} restarts of the broker, ' if args.mqtt else ''}"
+        f"{f'{n_lessons} lessons, ' if args.teach else ''}"
         f"{time.monotonic() - began:.0f} s; the last round:",
         *found,
         f"{kills.n_printed} of {kills.rounds * len(recording)} predictions were printed, none of "
         "them twice and none before it was on disk",
     ]
+
+
+def _has_ended(said: Path) -> bool:
+    """Whether a session with a page, which does not end by itself, has said so."""
+    return said.exists() and "the source has ended" in said.read_text()
+
+
+def _rate(pace: str) -> float:
+    try:
+        return math.inf if pace == "max" else float(pace)
+    except ValueError:
+        raise InputError(f"--pace {pace}: give steps a second, or max") from None
 
 
 def _check_complete(found: Sequence[str], journal: Path, recording: Steps) -> None:
@@ -132,6 +165,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=None, help="of the moments; default random")
     run.add_argument("--journal", type=Path, help="keep the journals there; default keeps none")
     run.add_argument("--pace", default="2000", help="steps a second, or max")
+    run.add_argument(
+        "--mqtt", action="store_true", help="through a mosquitto that restarts now and then"
+    )
+    run.add_argument("--teach", action="store_true", help="and teach through the page all the time")
     run.add_argument("--fork", action="store_true", help="fork instead of starting Python")
     run.add_argument("--verbose", action="store_true", help="print a line for each kill")
     run.epilog = "Options after -- are given to mlat live."

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ class Life(Protocol):
     """One process of ``mlat live``."""
 
     def kill(self) -> None: ...
+    def stop(self) -> None: ...
     def ended(self) -> int | None: ...
     def wait(self) -> int: ...
 
@@ -53,6 +55,9 @@ class Spawned:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def stop(self) -> None:
+        self._process.terminate()
+
     def ended(self) -> int | None:
         return self._process.poll()
 
@@ -73,7 +78,10 @@ class Forked:
                 [
                     "mlat.cli.commands",
                     "mlat.cli.live_program",
-                    "mlat.live.sources",
+                    "mlat.live.sources.mqtt",
+                    "mlat.live.page.connections",
+                    "mlat.live.page.routes",
+                    "uvicorn",
                     "mlat.lab.verify.warm",
                     __name__,
                 ]
@@ -86,6 +94,9 @@ class Forked:
     def kill(self) -> None:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.join()
+
+    def stop(self) -> None:
+        self._process.terminate()
 
     def ended(self) -> int | None:
         code: int | None = self._process.exitcode
@@ -132,6 +143,8 @@ def kill_until_end(
     kills: Kills,
     start: Callable[[Sequence[str], Path, Path], Life],
     *,
+    through: Callable[[Path], bool] = lambda _: False,
+    n_steps: int | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> None:
     """One round: start and kill ``mlat live`` until the source has ended, from an empty journal.
@@ -142,6 +155,11 @@ def kill_until_end(
         Of ``mlat``, without the journal.
     folder : path
         For the journal and what is printed; empty.
+    through : callable
+        Whether no more steps will come, so that there is no point in a further kill. Its argument
+        is the file of what the process has said.
+    n_steps : int, optional
+        Stop the last process when so many steps are on disk; without it, it ends by itself.
 
     Raises
     ------
@@ -157,8 +175,11 @@ def kill_until_end(
         moment = None
         try:
             if kills.done < kills.wanted:
-                moment = _kill_at_random(life, journal, out, kills)
-            status = life.wait() if moment is None else None
+                moment = _kill_at_random(life, journal, out, kills, partial(through, said))
+            if moment is None:
+                if n_steps is not None:
+                    _stop_after(life, journal, n_steps)
+                status = life.wait()
         except KeyboardInterrupt:
             life.kill()
             raise
@@ -213,13 +234,29 @@ def _same(kept: Any, printed: Any) -> bool:
     return bool(kept == printed)
 
 
-def _kill_at_random(life: Life, journal: Path, out: Path, kills: Kills) -> str | None:
-    """Kill at one of the moments; return which, or None if the process ended before."""
+def _stop_after(life: Life, journal: Path, n_steps: int) -> None:
+    """Stop a process in order when so many steps are on disk, or when no more come."""
+    deadline = time.monotonic() + LONGEST_LIFE
+    while life.ended() is None and time.monotonic() < deadline:
+        if journal.exists() and len(read_journal(journal).predictions) >= n_steps:
+            time.sleep(0.5)  # whatever may come twice has time to come
+            life.stop()
+            return
+        time.sleep(0.2)
+    if life.ended() is None:
+        life.kill()
+        raise BrokenError(f"{journal}: not all steps came within {LONGEST_LIFE:g} s")
+
+
+def _kill_at_random(
+    life: Life, journal: Path, out: Path, kills: Kills, through: Callable[[], bool]
+) -> str | None:
+    """Kill at one of the moments; return which, or None if the process or its source ended."""
     began, before = time.monotonic(), _names(journal)
     moment = kills.random.choice(MOMENTS)
     delay = kills.random.uniform(0.0, kills.start_up if moment == "starting" else RUNNING)
     from_when = began if moment == "starting" else math.inf
-    while life.ended() is None:
+    while life.ended() is None and not through():
         now = time.monotonic()
         if from_when == math.inf and out.exists() and out.stat().st_size:
             from_when = now
