@@ -57,6 +57,7 @@ def assert_as_batch(clf, predictions, stream, *, filtered=False):
     distances, rows = clf.kneighbors(stream)
     if clf.n_neighbors_ == 1:
         nearest = clf.class_distances(stream).min(axis=1)
+        rows = np.where(np.isnan(nearest), -1, 0)[:, None]
     else:
         nearest = distances[:, 0]
         assert [p.neighbours or (-1,) * clf.n_neighbors_ for p in predictions] == [

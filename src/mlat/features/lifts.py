@@ -7,8 +7,8 @@ back over the last ``reach`` steps, which may be more than a window.
 
 Channels are expected to have mean 0 and variance 1, as :class:`~mlat.StreamClassifier` scales them.
 
-To add a map, add a line to ``_MAPS``: what it takes of the channel, and whether that is a logarithm.
-If it needs a running statistic that is not there yet, add that to :func:`running_statistics`.
+To add a map, add a line to ``_MAPS``: what it takes of the channel, and whether it is the logarithm
+of it. If it needs a running statistic that is not there yet, add it to :func:`running_statistics`.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     def push(self, state: LiftState, chunk: ArrayLike) -> tuple[LiftState, Floats]:
         """Lift the next steps (t, d). The result does not depend on how a stream is cut."""
         values = _as_steps(chunk)
-        n_steps, n_channels = values.shape
+        n_channels = values.shape[1]
         if state.ring.shape != (self.memory_size, n_channels):
             raise InputError(
                 f"the steps have {n_channels} channels, but what is remembered is of "
