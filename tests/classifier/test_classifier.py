@@ -202,7 +202,7 @@ def test_streams_that_do_not_fit(classifier, test, change, message):
     [
         (lambda s: StreamClassifier(n_neighbors=0).fit(s), "n_neighbors must be at least 1"),
         (lambda s: StreamClassifier(width=99).fit(s), "width 99 is longer than every run"),
-        (lambda s: StreamClassifier(n_neighbors=9999).fit(s[:120]), "gives only"),
+        (lambda s: StreamClassifier(metric="mlat", n_neighbors=9999).fit(s[:120]), "gives only"),
         (lambda s: StreamClassifier().fit(s[:40]), "windows of one state only, forwards"),
         (lambda s: StreamClassifier().fit(s.values), "fit needs the states"),
         (lambda s: StreamClassifier().fit(s, s.states), "states of its own"),

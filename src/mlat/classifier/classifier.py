@@ -196,7 +196,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
                 setup.reach,
                 scale=self.scale,
                 budget=self.budget,
-                classes=np.unique(sliding_windows(stream, setup.width).y),
+                classes=_states_with_windows(stream, setup.width),
             )
             setup = replace(setup, designs=tuple(designs))
         return self._learn(stream, setup, committee, self.step)
@@ -489,6 +489,12 @@ def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> Non
             raise InputError("the stream has states of its own; give it alone")
     elif states is None:
         raise InputError("fit needs the states: a labelled stream, or values and states")
+
+
+def _states_with_windows(stream: Stream, width: int) -> NDArray[Any]:
+    runs = stream.runs
+    states: NDArray[Any] = stream.classes[np.unique(runs.code[runs.length >= width])]
+    return states
 
 
 def _warn_if_shuffled(stream: Stream) -> None:
