@@ -225,7 +225,8 @@ def _prepare(
     right = y @ B  # of the symmetric part of B, all that a squared distance depends on
     right = (right + y @ B.T) / 2
     part = np.sqrt((right**2).sum(axis=1).max())
-    unit = power_above(FINE * part * np.sqrt((y**2).sum(axis=1).max()))
+    # At least what single precision holds, with room to spare.
+    unit = max(power_above(FINE * part * np.sqrt((y**2).sum(axis=1).max())), 2.0**-100)
     half = metric.blocks / weight
     half[0] /= 2
     references = PreparedReferences(
