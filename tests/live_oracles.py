@@ -57,6 +57,7 @@ def assert_as_batch(clf, predictions, stream, *, filtered=False):
     distances, rows = clf.kneighbors(stream)
     if clf.n_neighbors_ == 1:
         nearest = clf.class_distances(stream).min(axis=1)
+        rows = np.where(np.isnan(nearest), -1, 0)[:, None]
     else:
         nearest = distances[:, 0]
         assert [p.neighbours or (-1,) * clf.n_neighbors_ for p in predictions] == [
@@ -113,7 +114,7 @@ class BruteForce:
 
     def __init__(self, clf):
         self.clf = clf
-        self.references = clf.references_.embedded()
+        self.references = [expert.embedded() for expert in clf.experts_]
         self.codes = np.searchsorted(clf.classes_, clf.windows_.y)
 
     def windows(self, stream):
@@ -125,20 +126,23 @@ class BruteForce:
                 found[end - 1] = seen[end - w : end]
         return found
 
-    def embed(self, windows):
-        return self.clf.references_.embed(np.array(windows))
-
-    def distances(self, window, taught):
-        """To every reference and then every taught (code, window), and their states."""
-        z = self.embed([window])[0]
-        rows, codes = self.references, self.codes
-        if taught:
-            rows = np.concatenate([rows, self.embed([w for _, w in taught])])
-            codes = np.append(codes, [code for code, _ in taught])
-        return np.sqrt(((rows - z) ** 2).sum(axis=1)), codes
+    def embed(self, expert, windows):
+        last = np.array(windows)[:, -expert.windows.width :]
+        return expert.embed(expert.view(last))
 
     def nearest(self, window, taught):
-        """The least of these for each state."""
-        distances, codes = self.distances(window, taught)
+        """For each state the distance to its nearest reference or taught (code, window)."""
+        codes = np.append(self.codes, [code for code, _ in taught]).astype(int)
         n_classes = max(len(self.clf.classes_), codes.max() + 1)
-        return np.array([distances[codes == c].min(initial=np.inf) for c in range(n_classes)])
+        of_experts = []
+        for expert, references in zip(self.clf.experts_, self.references, strict=True):
+            z = self.embed(expert, [window])[0]
+            rows = references
+            if taught:
+                rows = np.concatenate([rows, self.embed(expert, [w for _, w in taught])])
+            distances = np.sqrt(((rows - z) ** 2).sum(axis=1))
+            nearest = [distances[codes == c].min(initial=np.inf) for c in range(n_classes)]
+            of_experts.append(np.array(nearest))
+        if self.clf.committee_ is None:
+            return of_experts[0]
+        return self.clf.committee_.combine([one[None] for one in of_experts])[0]

@@ -266,3 +266,45 @@ def naive_stream_split(values, states, recordings, width, given, second=False):
         if not lost:
             return taken, starts, sorted(test), counted, left_out
         left_out |= lost
+
+
+# --- The committee ------------------------------------------------------------------------------
+
+
+def naive_expert_distances(clf, stream):
+    """The distance of each expert to its nearest reference of each state: M lists of rows (S,).
+
+    Window by window and reference by reference, from the matrix of each metric.
+    """
+    plain, ends = clf.features(stream), np.flatnonzero(clf.ends_window(stream))
+    found = []
+    for expert in clf.experts_:
+        w = expert.windows.width
+        seen, known = (
+            steps[:, expert.view.columns] @ _or_identity(expert.view.mixing, expert.view.columns)
+            for steps in (plain, expert.plain)
+        )
+        M = np.eye(w * seen.shape[1]) if expert.metric is None else expert.metric.metric_
+        rows = np.full((len(stream), len(clf.classes_)), np.nan)
+        for end in ends:
+            window = seen[end - w + 1 : end + 1].ravel()
+            for code, state in enumerate(clf.classes_):
+                squared = []
+                for start in expert.windows.start[expert.windows.y == state]:
+                    difference = window - known[start : start + w].ravel()
+                    squared.append(difference @ M @ difference)
+                rows[end, code] = math.sqrt(max(min(squared), 0.0))
+        found.append(rows)
+    return found
+
+
+def _or_identity(mixing, columns):
+    return np.eye(len(columns)) if mixing is None else mixing
+
+
+def naive_product(distances, weights, typical, soft):
+    """The product of experts: each distance in units of its typical value, to its power."""
+    product = np.ones_like(distances[0])
+    for one, weight, unit in zip(distances, weights, typical, strict=True):
+        product *= (one / unit + soft) ** weight
+    return product

@@ -257,7 +257,7 @@ def test_a_model_of_version_2_still_opens(tmp_path, name):
         (lambda h, t: h.pop("lift"), "lift is missing"),
         (lambda h, t: h.update(confidence=3), "confidence is 3"),
         (lambda h, t: h.pop("classes"), "classes is missing"),
-        (lambda h, t: h.update(experts=3), "experts"),
+        (lambda h, t: h.update(metric=3), "metric is 3"),
     ],
 )
 def test_a_hostile_file_of_version_2_gets_one_line(model, tmp_path, change, message):

@@ -54,6 +54,19 @@ def test_states_are_those_of_predict(client, clf, tmp_path):
     assert mlat.cluster.predict(client, clf, []) == []
 
 
+def test_a_committee_predicts_as_it_does_here(client):
+    clf = StreamClassifier(12, reach=7).fit(stream_of(0))
+    assert len(clf.experts_) == 3
+    streams = [stream_of(seed) for seed in range(1, 4)]
+    holes = streams[1].values.copy()
+    holes[25] = np.nan
+    streams[1] = Stream(holes, streams[1].states)
+    for filtered in (False, True):
+        found = mlat.cluster.predict(client, clf, streams, filtered=filtered)
+        for stream, states in zip(streams, found, strict=True):
+            np.testing.assert_array_equal(states, clf.predict(stream, filtered=filtered))
+
+
 def test_what_is_wrong_with_a_stream_is_said_in_a_line(client, clf, tmp_path):
     with pytest.raises(InputError, match="the stream has 2 channels, the model was learned on 3"):
         mlat.cluster.predict(client, clf, [np.zeros((20, 2))])

@@ -75,8 +75,12 @@ def run(query):
         query.stop()
 
 
-def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path):
+@pytest.mark.parametrize("experts", [1, 3])
+def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path, experts):
     """By time, with timestamps: held values, gaps, rows too late to be taken, rows twice."""
+    if experts > 1:
+        clf = mlat.StreamClassifier(8, reach=6).fit(rotating_states(n_channels=2, random_state=9))
+    assert len(clf.experts_) == experts
     made = streams(2, length=80)
     made["wearer 0"] = np.delete(made["wearer 0"], slice(30, 36), axis=0)
     rows = as_rows(made, np.random.default_rng(1), delay=12)
@@ -98,12 +102,13 @@ def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path):
     )
     run(
         told.writeStream.format("memory")
-        .queryName("policies")
+        .queryName(f"policies_{experts}")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
-    found = spark.sql("select *, unix_micros(time) as micros from policies order by step").collect()
+    asked = f"select *, unix_micros(time) as micros from policies_{experts} order by step"
+    found = spark.sql(asked).collect()
     model = LiveModel(clf, order_by="time", **options)
     for who in made:
         state, wanted = model.start(), []

@@ -31,3 +31,16 @@ def test_a_short_soak():
     assert soaked.n_checked == 991
     assert soaked.wrong == 0
     assert 0 < soaked.share < 1
+
+
+def test_a_committee_is_measured_beside_one_expert():
+    clf = live.committee(10, channels=3, n_states=3, per_state=60)
+    assert len(clf.experts_) == 3
+    assert len(clf.windows_) == 180
+    values = live.live_values(600, 3)
+    ticks = live.real_time(clf, values, n_streams=5, rate=200.0, seconds=0.1)
+    assert ticks.bytes_per_stream == Many(clf, 2).bytes_per_stream
+    session = clf.live(search="incremental")
+    session.push(values[:500])
+    assert live.snapshot_bytes(clf, values) == len(session.snapshot())
+    live.session_step(clf, values)(3)

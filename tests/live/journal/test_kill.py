@@ -29,12 +29,13 @@ N_STEPS = 8000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model and a recording with some missing values."""
+    """Models of one expert and of several, and a recording with some missing values."""
     place = tmp_path_factory.mktemp("kill")
     made = {"n_channels": 4, "noise": 0.3}
     mlat.StreamClassifier(8, metric="euclidean").fit(rotating_states(**made)).save(
         place / "walk.mlat"
     )
+    mlat.StreamClassifier(8, reach=10).fit(rotating_states(**made)).save(place / "experts.mlat")
     stream = rotating_states(**made, random_state=1, runs_per_state=40)
     values = stream.values[:N_STEPS].copy()
     values[np.random.default_rng(0).integers(0, N_STEPS, 20), 1] = np.nan
@@ -51,21 +52,22 @@ def verify(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_killed_fifty_times(folder, tmp_path):
+@pytest.mark.parametrize(("model", "n"), [("walk.mlat", 50), ("experts.mlat", 20)])
+def test_killed_again_and_again(folder, tmp_path, model, n):
     """A separate program kills it, and checks by the description of the files."""
     found = verify(
-        "run", folder / "walk.mlat", folder / "walk.csv", "--kills", 50, "--fork",
+        "run", folder / model, folder / "walk.csv", "--kills", n, "--fork",
         "--journal", tmp_path, "--seed", 4,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
-    assert re.search(r"verify: 50 kills in \d+ rounds", found.stdout)
+    assert re.search(rf"verify: {n} kills in \d+ rounds", found.stdout)
     for moment in ("starting", "running", "new .snapshot", "new .journal"):
         assert f"at {moment}" in found.stdout, "no kill met this moment"
     assert f"{N_STEPS} of {N_STEPS} steps of the recording" in found.stdout
     assert "all equal predict on the whole stream" in found.stdout
     # The same journal at rest.
     journal = tmp_path / "round-0" / "journal"
-    assert main(["check", str(journal), str(folder / "walk.mlat"), str(folder / "walk.csv")]) == 0
+    assert main(["check", str(journal), str(folder / model), str(folder / "walk.csv")]) == 0
 
 
 def test_killed_from_the_interpreter_up(folder):

@@ -16,6 +16,7 @@ LEVELLED = StreamClassifier(
 ).fit(PLACES)
 VOTING = StreamClassifier(4, metric="euclidean", n_neighbors=3).fit(PLACES)
 FILTER = StreamClassifier(4, metric=mlat.MLAT(max_iter=2)).fit(PLACES)
+COMMITTEE = StreamClassifier(12, reach=5).fit(PLACES)
 
 
 def elsewhere(seed, n=40):
@@ -40,14 +41,21 @@ def test_a_new_state_is_predicted_at_once():
 
 @pytest.mark.parametrize(
     ("clf", "search"),
-    [(PLAIN, "exact"), (LEVELLED, "exact"), (PLAIN, "incremental"), (FILTER, "incremental")],
-    ids=["plain", "lifted", "plain incremental", "filter incremental"],
+    [
+        (PLAIN, "exact"),
+        (LEVELLED, "exact"),
+        (COMMITTEE, "exact"),
+        (PLAIN, "incremental"),
+        (FILTER, "incremental"),
+        (COMMITTEE, "incremental"),
+    ],
+    ids=["plain", "lifted", "committee", *[f"{n} incremental" for n in ("plain", "filter", "all")]],
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
     lessons=st.lists(
         st.tuples(
-            st.integers(6, 39), st.sampled_from(["a", "c", "new", "newer"]), st.integers(1, 3)
+            st.integers(14, 39), st.sampled_from(["a", "c", "new", "newer"]), st.integers(1, 3)
         ),
         max_size=6,
     ),

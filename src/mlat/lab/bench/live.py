@@ -65,6 +65,21 @@ def model(
     return StreamClassifier(width=width, metric=metric).fit(training)
 
 
+def committee(
+    width: int,
+    *,
+    channels: int = CHANNELS,
+    n_states: int = N_STATES,
+    per_state: int = PER_STATE,
+) -> StreamClassifier:
+    """The default, with as many references, and with all of its experts.
+
+    With many channels it is no wider than ten steps, whatever the width that is asked for.
+    """
+    training = recording(per_state + min(width, 10) - 1, channels, n_states)
+    return StreamClassifier(width=width, budget=0).fit(training)
+
+
 def live_values(n_steps: int, channels: int = CHANNELS, seed: int = 2) -> NDArray[np.float64]:
     """Steps of the same sensors at another time."""
     values = recording(-(-n_steps // N_STATES), channels, seed=seed).values[:n_steps]
@@ -307,7 +322,9 @@ class Steps:
     ``short`` is the search at w=10, ``brute`` scikit-learn's query there, ``read`` reading as many
     bytes as the short search does; ``long_few`` and ``long`` are the searches at w=200 with as few
     taps and with all of them. ``session`` and ``session_long`` are whole steps of a session, from
-    raw channels to a prediction, at w=10 and at w=200 with all taps.
+    raw channels to a prediction, at w=10 and at w=200 with all taps; ``committee`` and
+    ``committee_long`` those of the default, which has ``n_experts``, and whose snapshot takes
+    ``snapshot`` bytes; ``one_snapshot`` is that of one expert.
     """
 
     short: float
@@ -317,15 +334,20 @@ class Steps:
     long: float
     session: float
     session_long: float
+    committee: float
+    committee_long: float
     n_bytes: int
     n_references: int
+    n_experts: int
+    snapshot: int
+    one_snapshot: int
 
 
 def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
     """One stream, one step at a time."""
-    console.print(f"learning three metrics over {CHANNELS} channels, two of {LONG} steps ...")
+    console.print(f"learning three metrics and two committees over {CHANNELS} channels ...")
     values = live_values(2000)
-    short, long = model(10, 20), model(LONG, None)
+    short, long, together = model(10, 20), model(LONG, None), committee(10)
     search, step = incremental_step(short, values)
     n_bytes = bytes_of_a_step(search)
     taken = in_turn(
@@ -337,12 +359,28 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
             "long": incremental_step(long, values)[1],
             "session": session_step(short, values),
             "session_long": session_step(long, values),
+            "committee": session_step(together, values),
+            "committee_long": session_step(committee(LONG), values),
         },
         rounds,
         PER_ROUND,
     )
     us = {name: 1e6 * seconds for name, seconds in taken.items()}
-    return Steps(**us, n_bytes=n_bytes, n_references=len(short.windows_))
+    return Steps(
+        **us,
+        n_bytes=n_bytes,
+        n_references=len(short.windows_),
+        n_experts=len(together.experts_),
+        snapshot=snapshot_bytes(together, values),
+        one_snapshot=snapshot_bytes(short, values),
+    )
+
+
+def snapshot_bytes(clf: StreamClassifier, values: Floats) -> int:
+    """The length of a snapshot of a session in which every buffer is full."""
+    session = clf.live(search="incremental")
+    session.push(values[:500])
+    return len(session.snapshot())
 
 
 def show_steps(steps: Steps, console: Console) -> None:
@@ -356,10 +394,20 @@ def show_steps(steps: Steps, console: Console) -> None:
         (f"its search alone, w={LONG}, 20 taps", steps.long_few, short),
     ):
         rows.append((name, f"{took:.0f}", f"{took / base:.2f} of w=10", "1.5"))
+    together = steps.committee
+    of_one = f"{together / session:.1f} of one expert's"
+    name = f"a step of a committee of {steps.n_experts}"
+    rows.append((f"{name}, w=10", f"{together:.0f}", of_one, "3, and 300 µs"))
+    flat = f"{steps.committee_long / together:.2f} of w=10"
+    rows.append((f"{name}, w={LONG}", f"{steps.committee_long:.0f}", flat, "1.5"))
     ratio = f"search: {short / steps.read:.1f} of it"
     rows.append(("reading the search's bytes", f"{steps.read:.0f}", ratio, ""))
     title = f"One step against {steps.n_references:,} references, d={CHANNELS}"
     console.print(table(title, ("what", "µs", "ratio", "goal"), rows))
+    console.print(
+        f"a snapshot takes {steps.one_snapshot / 1024:.0f} KB with one expert, "
+        f"{steps.snapshot / 1024:.0f} KB with {steps.n_experts} (goal 128 KB)"
+    )
     speed = steps.n_bytes / steps.read / 1e3
     console.print(
         f"a step moves {steps.n_bytes / 1e6:.2f} MB, at {steps.n_bytes / short / 1e3:.0f} GB/s of "
@@ -367,7 +415,7 @@ def show_steps(steps: Steps, console: Console) -> None:
     )
 
 
-def show_ticks(ticks: Ticks, console: Console) -> None:
+def show_ticks(ticks: Ticks, console: Console, who: str = "one expert") -> None:
     rows = [
         ("latency, median", f"{ticks.p50:.1f} ms", ""),
         ("latency, 99 in 100", f"{ticks.p99:.1f} ms", "20 ms"),
@@ -375,15 +423,23 @@ def show_ticks(ticks: Ticks, console: Console) -> None:
         ("median on a core of its own, by processor time", f"{ticks.own_p50:.1f} ms", ""),
         ("99 in 100 there", f"{ticks.own_p99:.1f} ms", "20 ms"),
         ("fraction of the core", f"{ticks.share:.0%}", ""),
-        ("memory per stream", f"{ticks.bytes_per_stream / 1024:.1f} KB", "64 KB"),
+        (
+            "memory per stream",
+            f"{ticks.bytes_per_stream / 1024:.1f} KB",
+            "64 KB" if who == "one expert" else "",
+        ),
         ("windows compared exactly", f"{ticks.exact:.2%}", ""),
     ]
-    title = f"{ticks.n_streams} streams of {CHANNELS} channels at {ticks.rate:g} Hz, one core"
+    what = f"{ticks.n_streams} streams of {CHANNELS} channels at {ticks.rate:g} Hz"
+    title = f"{what}, one core, {who}"
     console.print(table(title, ("what", "measured", "goal"), rows))
 
 
 def main(
     streams: Annotated[int, typer.Option(help="How many streams at once.")] = 500,
+    committee_streams: Annotated[
+        int, typer.Option(help="How many streams at once with a committee.")
+    ] = 200,
     rate: Annotated[float, typer.Option(help="Steps a second of each.")] = 100.0,
     seconds: Annotated[float, typer.Option(help="How long they run, in real time.")] = 20.0,
     soak_steps: Annotated[
@@ -411,9 +467,14 @@ def main(
                 measured = measure_steps(console)
                 figures["steps"] = asdict(measured)
                 show_steps(measured, console)
-            ticks = real_time(
-                model(10, 20), live_values(5000), n_streams=streams, rate=rate, seconds=seconds
-            )
-            figures["ticks"] = asdict(ticks)
-            show_ticks(ticks, console)
+            for name, clf, n, who in (
+                ("ticks", model(10, 20), streams, "one expert"),
+                ("committee_ticks", committee(10), committee_streams, "a committee"),
+            ):
+                if n:
+                    ticks = real_time(
+                        clf, live_values(5000), n_streams=n, rate=rate, seconds=seconds
+                    )
+                    figures[name] = asdict(ticks)
+                    show_ticks(ticks, console, who)
     write_json(out, figures)

@@ -6,6 +6,7 @@ accepted become features, windows, distances and states, as in ``predict``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -201,6 +202,10 @@ class LiveModel:
         """Taught windows (m, w, d') of features, prepared to be compared."""
         return self._classifier.exact.teach(names, codes, windows)
 
+    def restored_search(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
+        """The running sums of each expert, from the arrays of a snapshot."""
+        return self._classifier.restored(arrays)
+
     def _accept(self, state: LiveState, steps: Steps) -> list[Prediction]:
         """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps):
@@ -294,6 +299,11 @@ class StepClassifier:
 
     def start_incremental(self) -> States | None:
         return None if self._incremental is None else self._incremental.start()
+
+    def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
+        """The running sums of each expert, from the arrays of a snapshot."""
+        assert self._incremental is not None
+        return self._incremental.restored(arrays)
 
     def last_windows(self, segment: Segment, n: int) -> Floats:
         """The features of the last ``n`` complete windows, shape (n, w, d')."""

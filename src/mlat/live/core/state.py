@@ -44,7 +44,6 @@ from ...sealed.fields import (
 )
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
-from ..search.incremental import IncrementalState
 from .dead_channels import Still
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, stored_name
@@ -141,7 +140,7 @@ class LiveState(ShortRepr):
     counters : Counters
     warnings : list of str
         Each is given once.
-    incremental : tuple of IncrementalState, or None
+    incremental : tuple of IncrementalState or LaglessState, or None
         The running sums of each expert's incremental search, where it is used.
     """
 
@@ -453,11 +452,11 @@ def _rebuild(
     incremental = None
     if blank.incremental is not None:
         prefixes = [_prefix(number) for number in range(len(blank.incremental))]
-        incremental = tuple(
-            IncrementalState.from_arrays(
+        incremental = model.restored_search(
+            [
                 {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-            )
-            for prefix in prefixes
+                for prefix in prefixes
+            ]
         )
     return LiveState(
         blank.made_by,

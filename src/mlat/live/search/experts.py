@@ -9,11 +9,12 @@ references that may be the nearest of their state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...checks import Bools, Floats, Ints
 from ...classifier.classifier import StreamClassifier
@@ -27,8 +28,9 @@ from .incremental import (
     IncrementalState,
     found_nothing,
 )
+from .lagless import LaglessSearch, LaglessState
 
-States = tuple[IncrementalState, ...]
+States = tuple[IncrementalState | LaglessState, ...]
 Results = list[IncrementalResult] | list[Found]  # of one expert, or of those of a committee
 
 
@@ -37,7 +39,7 @@ class ExpertSearches:
 
     Attributes
     ----------
-    searches : tuple of IncrementalSearch
+    searches : tuple of IncrementalSearch or LaglessSearch
     limit : float
         The distance beyond which a window is far from every reference.
     exactly : bool
@@ -48,7 +50,7 @@ class ExpertSearches:
     def __init__(
         self,
         clf: StreamClassifier,
-        searches: Sequence[IncrementalSearch],
+        searches: Sequence[IncrementalSearch | LaglessSearch],
         limit: float,
         exactly: bool = False,
     ) -> None:
@@ -79,9 +81,9 @@ class ExpertSearches:
         """
         limit = float(clf.confidence_.threshold) if limit is None else limit
         alone = clf.committee_ is None
-        searches = []
+        searches: list[IncrementalSearch | LaglessSearch] = []
         for expert in clf.experts_:
-            search = IncrementalSearch.of(
+            search = (None if alone else LaglessSearch.of(expert)) or IncrementalSearch.of(
                 expert,
                 n_neighbors=clf.n_neighbors_ if alone else 0,
                 anchor=anchor,
@@ -106,15 +108,28 @@ class ExpertSearches:
     def reset(self, states: States) -> None:
         """Begin a new segment, in place."""
         for search, state in zip(self.searches, states, strict=True):
-            search.reset(state)
+            cast(Any, search).reset(state)
+
+    def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
+        """The states whose ``to_arrays`` gave these arrays."""
+        return tuple(
+            search.restored(own) for search, own in zip(self.searches, arrays, strict=True)
+        )
 
     def push(self, states: States, features: Floats) -> Results:
         """Take the next steps (t, d') of one stream; the states change in place."""
         if self._committee is None:
-            seen = self.clf.experts_[0].view(features)
-            return [self.searches[0].push(states[0], seen)]
+            search, state = self._only(states)
+            return [search.push(state, self.clf.experts_[0].view(features))]
         t = len(features)
         return self._fill(states, features, np.zeros(t, np.int64), np.ones(t, np.bool_))
+
+    def _only(self, states: States) -> tuple[IncrementalSearch, IncrementalState]:
+        """The search and the state of a single expert."""
+        search, state = self.searches[0], states[0]
+        assert isinstance(search, IncrementalSearch)
+        assert isinstance(state, IncrementalState)
+        return search, state
 
     def _fill(self, states: States, features: Floats, owner: Ints, present: Bools) -> list[Found]:
         """What each expert finds for steps (t, d') of the streams ``owner`` (t,)."""
@@ -123,7 +138,7 @@ class ExpertSearches:
             self.searches, states, self.clf.experts_, founds, strict=True
         ):
             seen = np.ascontiguousarray(expert.view(features))
-            search.fill(state, seen, owner, present, found)
+            cast(Any, search).fill(state, seen, owner, present, found)
         return founds
 
     def decide(
@@ -192,8 +207,9 @@ class ExpertSearches:
         committee's result are those of the committee, its neighbours (m, M) those of each expert.
         """
         if self._committee is None:
-            search, state, expert = self.searches[0], states[0], self.clf.experts_[0]
-            found = search.push_rows(state, expert.view(features), owner, present)
+            search, state = self._only(states)
+            seen = self.clf.experts_[0].view(features)
+            found = search.push_rows(state, seen, owner, present)
             return search.settle(found, partial(_window, state, owner))
         founds = self._fill(states, features, owner, present)
         # The widest expert is the last to have a window.
@@ -242,7 +258,7 @@ class ExpertSearches:
         return combined[0], doubt
 
 
-def _window(state: IncrementalState, owner: Ints, i: int) -> Floats:
+def _window(state: IncrementalState | LaglessState, owner: Ints, i: int) -> Floats:
     """The last window (w, d') of the stream that row i is of."""
     stream = owner[i]
     ring = state.ring[stream]

@@ -59,6 +59,7 @@ from ...metric import toeplitz
 from ...metric.nearest import squared_distance
 from ...neighbours.references import References
 from ...neighbours.votes import vote
+from ...stream.windows import Windows
 
 ANCHOR = 64
 # A direct value costs w*d for each piece, an increment 4d for each reference.
@@ -199,9 +200,7 @@ class IncrementalSearch:
         """
         check_whole(anchor, "anchor")
         windows, width = expert.windows, expert.windows.width
-        order = np.lexsort((windows.start, windows.run))
-        same = np.diff(windows.run[order]) == 0
-        if (np.diff(windows.start[order])[same] != 1).any():
+        if not in_runs(windows):
             return None
         seen = expert.view(expert.features.mix(expert.plain))
         metric = toeplitz_metric(expert.metric, width, seen.shape[1])
@@ -229,9 +228,9 @@ class IncrementalSearch:
         d, w = r.n_features, r.width
         # In whole vectors of four factors and eight results. These counts choose the search, and a
         # snapshot opens only with the search it was made with: they stay as they were.
-        factors = _ceil(d, 4)
-        direct = w * factors * _ceil(len(r.first), 8)
-        filters = 2 * len(metric.blocks) * factors * _ceil(d, 8)
+        factors = least_multiple(d, 4)
+        direct = w * factors * least_multiple(len(r.first), 8)
+        filters = 2 * len(metric.blocks) * factors * least_multiple(d, 8)
         incremental = r.right.size + 4 * r.squared.size + 2 * (direct + filters)
         embed = 2 * w * d * metric.n_terms if metric.n_terms > 1 else 0
         exact = embed + len(r.codes) * metric.n_coordinates
@@ -257,6 +256,10 @@ class IncrementalSearch:
         state.ring[:] = self.references.centre
         for array in (state.products, state.sums, state.count):
             array[:] = 0
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> IncrementalState:
+        """The state that :meth:`IncrementalState.to_arrays` wrote."""
+        return IncrementalState.from_arrays(arrays)
 
     def push(self, state: IncrementalState, seen: Floats) -> IncrementalResult:
         """Take the next steps (t, d') of one stream; the state changes in place.
@@ -454,6 +457,13 @@ LARGEST = 2000  # w*d up to which the matrix of such a metric is formed to judge
 SMALL_FILTER = 1 << 18
 
 
+def in_runs(windows: Windows) -> bool:
+    """Whether the windows of each run follow each other step by step."""
+    order = np.lexsort((windows.start, windows.run))
+    same = np.diff(windows.run[order]) == 0
+    return not bool((np.diff(windows.start[order])[same] != 1).any())
+
+
 class ToeplitzMetric(NamedTuple):
     """A block-Toeplitz metric ``M = LᵀL`` without its zero lags.
 
@@ -618,7 +628,7 @@ def prepare(
                 direct.append(transformed.ravel())
                 rows.append(members[piece])
                 n_state += len(piece)
-        n_padded = _ceil(n_state, TILE)
+        n_padded = least_multiple(n_state, TILE)
         rows.append(np.full(n_padded - n_state, -1))
         squared.append(np.full(n_padded - n_state, np.inf))
         columns.append(np.zeros((n_padded - n_state, n_columns)))
@@ -644,7 +654,7 @@ def prepare(
         anticausal=np.ascontiguousarray(half.transpose(2, 0, 1).reshape(d, -1), dtype=dtype),
         parts=np.sqrt((right.reshape(len(right), -1, d) ** 2).sum(axis=2)).max(axis=0),
         cuts=np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
-        bound=_bound(metric, half, width, period, largest, weight, dtype, centre / scale),
+        bound=bound_of(metric, half, width, period, largest, weight, dtype, centre / scale),
     )
 
 
@@ -678,7 +688,7 @@ def _columns(x: Floats, half: Floats, width: int) -> tuple[Floats, Floats, float
     return np.concatenate(parts, axis=1), change, float(np.sqrt(norms.max()))
 
 
-def _ceil(n: int, size: int) -> int:
+def least_multiple(n: int, size: int) -> int:
     """The least multiple of ``size`` that is at least n."""
     return -(-n // size) * size
 
@@ -710,7 +720,7 @@ class Bound(NamedTuple):
     block: int
 
 
-def _bound(
+def bound_of(
     metric: ToeplitzMetric,
     half: Floats,
     width: int,
@@ -844,7 +854,7 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
                 G[refs.first[piece]] = direct[i, piece]
             move_on(G, grown[i], refs.squared, of_tile)
             if ready[i]:
-                _find(G, of_tile, query[i], refs, least, found, row)
+                find(G, of_tile, query[i], refs, least, found, row)
 
 
 @jit()
@@ -959,32 +969,72 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
     """
     n_columns, n_references = right.shape
     size = n_columns // n_parts
-    n_fours = size - size % 4
-    part = np.empty(COLUMNS, np.float32)
+    m = len(left)
+    n_fours = m - m % 4
+    part = np.empty(4 * COLUMNS, np.float32)
     for begin in range(0, n_references, COLUMNS):
         end = min(begin + COLUMNS, n_references)
-        for row in range(len(left)):
-            x, total = left[row], out[row, begin:end]
-            total[:] = np.float32(0.0)
-            for first in range(0, n_columns, size):
-                part[:] = np.float32(0.0)
-                # Four products for each time that a sum is read and written. Slices of single
-                # rows, since only these are known to be contiguous when this is compiled.
-                for c in range(first, first + n_fours, 4):
-                    x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
-                    y0, y1 = right[c, begin:end], right[c + 1, begin:end]
-                    y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
+        out[:, begin:end] = np.float32(0.0)
+        for first in range(0, n_columns, size):
+            for row in range(0, n_fours, 4):
+                _four_rows(left, row, right, first, first + size, begin, end, part)
+                for i in range(4):
+                    total = out[row + i, begin:end]
                     for j in range(end - begin):
-                        sum_j = part[j] + x0 * y0[j]
-                        sum_j += x1 * y1[j]
-                        sum_j += x2 * y2[j]
-                        part[j] = sum_j + x3 * y3[j]
-                for c in range(first + n_fours, first + size):
-                    x0, y0 = x[c], right[c, begin:end]
-                    for j in range(end - begin):
-                        part[j] += x0 * y0[j]
+                        total[j] += part[i * COLUMNS + j]
+            for row in range(n_fours, m):
+                _one_row(left[row], right, first, first + size, begin, end, part)
+                total = out[row, begin:end]
                 for j in range(end - begin):
                     total[j] += part[j]
+
+
+# Both sum in the same order. Slices of single rows, since only these are known to be contiguous
+# when this is compiled.
+
+
+@jit(fastmath={"contract"})
+def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
+    part[:] = np.float32(0.0)
+    n_fours = (last - first) - (last - first) % 4
+    # Four products for each time that a sum is read and written.
+    for c in range(first, first + n_fours, 4):
+        x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
+        y0, y1 = right[c, begin:end], right[c + 1, begin:end]
+        y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
+        for j in range(end - begin):
+            sum_j = part[j] + x0 * y0[j]
+            sum_j += x1 * y1[j]
+            sum_j += x2 * y2[j]
+            part[j] = sum_j + x3 * y3[j]
+    for c in range(first + n_fours, last):
+        x0, y0 = x[c], right[c, begin:end]
+        for j in range(end - begin):
+            part[j] += x0 * y0[j]
+
+
+@jit(fastmath={"contract"})
+def _four_rows(left, row, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
+    """What is read of the references serves four rows."""
+    part[:] = np.float32(0.0)
+    n_pairs = (last - first) - (last - first) % 2
+    for c in range(first, first + n_pairs, 2):
+        a0, a1 = left[row, c], left[row, c + 1]
+        b0, b1 = left[row + 1, c], left[row + 1, c + 1]
+        c0, c1 = left[row + 2, c], left[row + 2, c + 1]
+        d0, d1 = left[row + 3, c], left[row + 3, c + 1]
+        y0, y1 = right[c, begin:end], right[c + 1, begin:end]
+        for j in range(end - begin):
+            part[j] = (part[j] + a0 * y0[j]) + a1 * y1[j]
+            part[COLUMNS + j] = (part[COLUMNS + j] + b0 * y0[j]) + b1 * y1[j]
+            part[2 * COLUMNS + j] = (part[2 * COLUMNS + j] + c0 * y0[j]) + c1 * y1[j]
+            part[3 * COLUMNS + j] = (part[3 * COLUMNS + j] + d0 * y0[j]) + d1 * y1[j]
+    for c in range(first + n_pairs, last):
+        y0 = right[c, begin:end]
+        for i in range(4):
+            x0 = left[row + i, c]
+            for j in range(end - begin):
+                part[i * COLUMNS + j] += x0 * y0[j]
 
 
 @jit(fastmath={"nnan", "nsz"})
@@ -1004,7 +1054,7 @@ def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped-def]
+def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped-def]
     """The nearest reference of each state, and whether they decide the state."""
     bound = refs.bound
     least[:] = np.inf

@@ -19,7 +19,7 @@ from ...classifier.confidence import is_unknown
 from ...errors import InputError
 from ...features.features import FeatureSteps
 from .experts import ExpertSearches, States
-from .incremental import ANCHOR, IncrementalResult, IncrementalState
+from .incremental import ANCHOR, IncrementalResult
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +56,7 @@ class Many:
     Attributes
     ----------
     experts : ExpertSearches
-    states : tuple of IncrementalState
+    states : tuple of IncrementalState or LaglessState
         Of all streams, for each expert.
 
     Examples
@@ -175,11 +175,11 @@ class Many:
                     f"{name} of the snapshot is {shape}, not {array.shape}: it is of another "
                     "classifier, or of another number of streams"
                 )
-        self.states = tuple(
-            IncrementalState.from_arrays(
-                {name: arrays[_name(number, name)] for name in IncrementalState.__slots__}
-            )
-            for number in range(len(self.states))
+        self.states = self.experts.restored(
+            [
+                {name: arrays[_name(number, name)] for name in state.to_arrays()}
+                for number, state in enumerate(self.states)
+            ]
         )
         self._lifts = LiftStates(
             *(np.array(arrays[f"lift_{name}"]) for name in ("ring", "sums", "count"))
