@@ -130,19 +130,24 @@ class BruteForce:
         last = np.array(windows)[:, -expert.windows.width :]
         return expert.embed(expert.view(last))
 
-    def nearest(self, window, taught):
-        """For each state the distance to its nearest reference or taught (code, window)."""
+    def distances(self, window, taught, expert=0):
+        """To every reference and then every taught (code, window), and their states."""
+        one, rows = self.clf.experts_[expert], self.references[expert]
         codes = np.append(self.codes, [code for code, _ in taught]).astype(int)
-        n_classes = max(len(self.clf.classes_), codes.max() + 1)
+        if taught:
+            rows = np.concatenate([rows, self.embed(one, [w for _, w in taught])])
+        z = self.embed(one, [window])[0]
+        return np.sqrt(((rows - z) ** 2).sum(axis=1)), codes
+
+    def nearest(self, window, taught):
+        """The least of these for each state, or what a committee makes of those of its experts."""
         of_experts = []
-        for expert, references in zip(self.clf.experts_, self.references, strict=True):
-            z = self.embed(expert, [window])[0]
-            rows = references
-            if taught:
-                rows = np.concatenate([rows, self.embed(expert, [w for _, w in taught])])
-            distances = np.sqrt(((rows - z) ** 2).sum(axis=1))
-            nearest = [distances[codes == c].min(initial=np.inf) for c in range(n_classes)]
-            of_experts.append(np.array(nearest))
+        for expert in range(len(self.clf.experts_)):
+            distances, codes = self.distances(window, taught, expert)
+            n_classes = max(len(self.clf.classes_), codes.max() + 1)
+            of_experts.append(
+                np.array([distances[codes == c].min(initial=np.inf) for c in range(n_classes)])
+            )
         if self.clf.committee_ is None:
             return of_experts[0]
         return self.clf.committee_.combine([one[None] for one in of_experts])[0]

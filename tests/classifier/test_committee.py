@@ -18,7 +18,6 @@ from mlat.classifier.committee import (
     Judged,
     Member,
     default_reach,
-    evenly,
     fair_rows,
     fit_weights,
     learn_metric,
@@ -149,7 +148,7 @@ def test_a_committee_says_who_decides_and_why():
     assert np.isnan(unjudged.accuracy)
     assert len({member.weight for member in unjudged.members}) == 1
     without_time = fit(energy_states(0), budget=0).committee_
-    assert "the budget leaves no time" in without_time.why
+    assert "the budget of 0 s ended" in without_time.why
 
 
 # Weights
@@ -162,14 +161,14 @@ def judged_by(seed, good, n=60, n_states=3):
     nearest = rng.uniform(0.7, 1.3, size=(len(good), n, n_states))
     for m, factor in enumerate(good):
         nearest[m, np.arange(n), codes] *= factor
-    return Judged(nearest, codes, np.arange(n) // 5)
+    return Judged(nearest, codes, np.arange(n) // 5, np.arange(n) == 0)
 
 
 def test_the_better_expert_weighs_more():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
     beta = fit_weights(judged, typical, 0.01)
-    assert beta[0] > 3 * beta[2] > 0 or beta[2] == 0
+    assert beta[0] > 2 * beta[2]
     assert beta.argmax() == 0
     # A ridge draws them together, the more the stronger it is.
     spread = [np.ptp(fit_weights(judged, typical, ridge)) for ridge in (0.01, 1.0, 100.0)]
@@ -207,12 +206,6 @@ def test_small_states_are_kept_whole(sizes, most):
         assert mine[0] == np.flatnonzero(labels == state)[0]
         assert mine[-1] == np.flatnonzero(labels == state)[-1]
         assert np.ptp(np.diff(mine)) <= 1
-
-
-def test_rows_evenly_spaced():
-    assert evenly(5, 10).tolist() == [0, 1, 2, 3, 4]
-    assert evenly(10, 4).tolist() == [0, 3, 6, 9]
-    assert len(evenly(10_000, 3000)) <= 3000
 
 
 def test_a_state_of_one_window_is_not_learned_from():

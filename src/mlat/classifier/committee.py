@@ -56,7 +56,7 @@ REACH_OF_RUN = 1 / 5
 
 # A metric is learned from at most this many windows; all of them stay references. Neighbours in
 # time are near-copies, and learning grows with the square of their number.
-MOST_IN_FIT = 1500
+MOST_IN_FIT = 1000
 MOST_HELD_OUT = 500  # the same, where an expert learns from one side to be judged by the other
 MOST_JUDGED = 2000  # steps of a side that are judged, the first of each run
 MOST_SIDES = 3  # that judge each other, where states have as many runs

@@ -254,7 +254,5 @@ class ConvolutionLoss:
         blocks = toeplitz.autocorrelation(H, w)
         value = pushed + float(np.vdot(self.pull, blocks))
         gradient = toeplitz.autocorrelation_gradient(H, self.pull)
-        force, X = force.reshape(len(rows), w + q - 1, r), self.X[rows]
-        for p in range(q):
-            gradient[p] += 2 * np.tensordot(force[:, p : p + w], X, axes=([0, 1], [0, 1]))
-        return value, gradient
+        force = force.reshape(len(rows), w + q - 1, r)
+        return value, gradient + 2 * toeplitz.convolution_gradient(force, self.X[rows], q)
