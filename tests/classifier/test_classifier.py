@@ -508,3 +508,13 @@ def test_an_extreme_value_is_missing_and_said(classifier, test):
         proba = classifier.predict_proba(values)
     np.testing.assert_array_equal(proba, classifier.predict_proba(missing))
     assert np.isnan(proba[40:48]).all()
+
+
+@pytest.mark.parametrize("huge", [1e9, 1e160, -1e308])
+def test_a_value_beside_which_the_others_are_nothing_is_told(huge):
+    stream = rotating_states(runs_per_state=2, run_length=60, random_state=0)
+    values = stream.values.copy()
+    values[5, 2] = huge
+    with pytest.warns(UserWarning, match="1 of 480 values, such as .* at step 5, are more than"):
+        clf = StreamClassifier().fit(Stream(values, stream.states))
+    assert len(clf.predict(Stream(values))) == len(values)

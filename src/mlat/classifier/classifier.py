@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from ..live import LiveSession
 
+OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
 MOST_REFERENCES = 3000  # learned from where a stream judges itself: an estimate need not take long
 
 
@@ -173,10 +174,12 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         UserWarning
-            If the steps seem to be in random order.
+            If the steps seem to be in random order, or beside a value the others of its channel are
+            nothing.
         """
         more = {"recordings": recordings, "time": time, "channels": channels}
         stream = _as_labelled(stream, states, **more, unlabelled=unlabelled)
+        _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
         setup = set_up(
             stream,
@@ -505,6 +508,30 @@ def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> Non
             raise InputError("the stream has states of its own; give it alone")
     elif states is None:
         raise InputError("fit needs the states: a labelled stream, or values and states")
+
+
+def _warn_of_outliers(stream: Stream) -> None:
+    """Warn of values beside which the others of their channel are nothing."""
+    values = stream.values
+    for name, column in zip(stream.channels, values.T, strict=True):
+        seen = column[np.isfinite(column)]
+        if not len(seen):
+            continue
+        low, middle, high = np.quantile(seen, [0.05, 0.5, 0.95])
+        # Halved before they are subtracted, which may not overflow.
+        usual = max(high / 2 - middle / 2, middle / 2 - low / 2)
+        away = np.abs(column / 2 - middle / 2)
+        with np.errstate(over="ignore"):
+            outliers = np.flatnonzero((away > OUTLIER * usual) & (usual > 0))
+        if len(outliers):
+            worst = outliers[np.nanargmax(away[outliers])]
+            warnings.warn(
+                f"channel {name!r}: {len(outliers)} of {len(seen)} values, such as "
+                f"{column[worst]:g} at step {worst}, are more than {OUTLIER:g} times as far out as "
+                "the others, which are nothing beside them; leave such values out (NaN)",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _warn_if_shuffled(stream: Stream) -> None:

@@ -427,6 +427,11 @@ def _judge(
     for number, expert in enumerate(experts):
         distances = expert.class_distances(fold.judged, features)[ends]
         nearest[number][:, np.searchsorted(classes, known)] = distances
+    # What is too far for its features or distances to be computed cannot be judged.
+    there = np.isfinite(nearest.min(axis=2)).all(axis=0)
+    if not there.any():
+        return None
+    nearest, ends = nearest[:, there], ends[there]
     starts = np.append(True, np.diff(ends) > 1)
     return Judged(nearest, np.searchsorted(classes, fold.judged.states[ends]), run[ends], starts)
 
