@@ -495,7 +495,7 @@ def learn_committee(
     together = committee.combine([judged.nearest[m] for m in np.flatnonzero(kept)])
     committee = replace(
         committee,
-        beta=matched_power(together, judged.codes),
+        beta=matched_power(together, judged.codes, n_runs),
         accuracy=balanced_accuracy(together, judged.codes),
         seconds=time.monotonic() - began,
     )
@@ -520,7 +520,7 @@ def balanced_accuracy(nearest: Floats, codes: Ints) -> float:
     return float((np.bincount(state, right) / np.bincount(state)).mean())
 
 
-def matched_power(nearest: Floats, codes: Ints) -> float:
+def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     """The power β with which the probability of the nearest state is, on average, how often it is
     right.
 
@@ -532,8 +532,11 @@ def matched_power(nearest: Floats, codes: Ints) -> float:
     nearest : array of shape (n, S)
         Distances of a committee; infinite where there is no reference.
     codes : array of shape (n,)
+    n_runs : int
+        Of so many: a few runs that are all right do not make it certain.
     """
     right = float((nearest.argmin(axis=1) == codes).mean())
+    right = (n_runs * right + PRIOR_RUNS / nearest.shape[1]) / (n_runs + PRIOR_RUNS)
     excess = np.log(nearest) - np.log(nearest).min(axis=1, keepdims=True)
 
     def too_sure(log_beta: float) -> float:

@@ -207,7 +207,7 @@ def _expect(committee: Committee, experts: Sequence[References], stream: Stream)
         beta = committee.beta if np.isfinite(committee.beta) else float(np.exp(LOG_BETA[0]))
         return replace(committee, beta=beta)
     nearest, codes = nearest[there], codes[there]
-    beta = matched_power(nearest, codes)
+    beta = matched_power(nearest, codes, len(np.unique(widest.windows.run)))
     if np.isnan(committee.beta):  # nothing could be held out
         return replace(committee, beta=beta)
     own = balanced_accuracy(nearest, codes)
