@@ -121,6 +121,11 @@ class StreamKNN(BaseEstimator):
         distances[predicted[:, 0] == ""] = np.nan
         return [distances]
 
+    def predict_proba(self, stream):
+        """0.85 for the predicted state."""
+        (distances,) = self.expert_distances(stream)
+        return np.where(distances == 0, 0.85, 0.15 * distances / (len(self.classes_) - 1))
+
     def predict(self, stream, filtered=False):
         windows = sliding_windows(stream, self.width, labelled=False)
         states = np.full(len(stream), "", dtype=self.knn_.classes_.dtype)

@@ -137,7 +137,9 @@ def test_ctrl_c_ends_the_workers_without_a_word_of_theirs(tmp_path, when):
     os.killpg(process.pid, signal.SIGINT)  # a terminal tells all of them
     assert process.communicate(timeout=60)[1] == b""
     assert process.returncode == 130
-    assert not any(_alive(pid) for pid in workers)
+    while any(_alive(pid) for pid in workers):  # the tracker of resources is the last to notice
+        assert time.monotonic() < deadline, "workers outlive their parent"
+        time.sleep(0.05)
 
 
 def _children(pid):
@@ -220,8 +222,19 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
     for name, width in ((TEN_STEPS, 4), (ONE_SECOND, 6)):
         for r in on_streams[name]:
             on_stream = r["system"] in (AUTO, AUTO_FILTERED)
-            assert set(r) == {*Job._fields, *FIELDS, *(["chosen", "expected"] if on_stream else [])}
+            more = ["chosen", "expected"] if on_stream else []
+            more += ["reliability"] if r["system"] == AUTO else []
+            assert set(r) == {*Job._fields, *FIELDS, *more}
             assert r.get("chosen") == (f"{width} steps, Euclidean distance" if on_stream else None)
+
+
+def test_the_steps_are_counted_by_how_sure_they_are(on_streams):
+    for r in on_streams[TEN_STEPS]:
+        if r["system"] == AUTO:
+            n, sure, right = np.array(r["reliability"]).T
+            assert n.tolist() == [r["n_test"] * (i == 8) for i in range(10)]
+            assert sure[8] == pytest.approx(0.85 * n[8])
+            assert right[8] == sum(r["right"].values())
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ...checks import Bools, Floats
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError, WorkerError
 from ...stream.stream import Stream
@@ -184,6 +185,11 @@ class Worker:
         predicted = classifier.predict(streams.test, filtered=filtered)[streams.ends]
         took = time.perf_counter() - began
         more = _of_committee(classifier)
+        if more and not filtered:
+            proba = classifier.predict_proba(streams.test)[streams.ends]
+            counts = slice(None) if isinstance(parts, Split) else parts.counts
+            right = (predicted == parts.test.y)[counts]
+            more["reliability"] = _reliability(proba.max(axis=1)[counts], right)
         if more and self.experiment.systems[job.system].alone:
             more["experts"] = {
                 name: judge(parts, states[streams.ends])["accuracy"]
@@ -239,6 +245,15 @@ def _of_committee(classifier: Any) -> dict[str, Any]:
         "chosen": str(committee),
         **({"expected": 100.0 * float(expected)} if np.isfinite(expected) else {}),
     }
+
+
+def _reliability(sure: Floats, right: Bools) -> list[list[float]]:
+    """Steps, the sum of how sure, and how many are right, for each tenth of how sure."""
+    known = ~np.isnan(sure)
+    sure, right = sure[known], right[known]
+    tenth = np.minimum((10 * sure).astype(np.int64), 9)
+    columns = (np.bincount(tenth, weights, 10) for weights in (None, sure, right))
+    return [[round(float(value), 6) for value in row] for row in zip(*columns, strict=True)]
 
 
 def _alone(classifier: StreamClassifier, stream: Stream) -> dict[str, NDArray[Any]]:

@@ -5,8 +5,6 @@ Its journals need not be complete. A system that lacks somebody is shown, but ha
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from ..experiments.systems import (
     TEN_STEPS,
     Decimated,
 )
+from .committee import Bins, pooled, reliability_lines, weights_lines, weights_of
 from .page import (
     COLUMNS,
     NONE,
@@ -79,6 +78,7 @@ class Width:
     sizes: Mapping[str, int]  # how many people of each set the experiment has
     seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
     weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
+    reliability: Mapping[str, Bins]  # of its probabilities, by data set
     left_out: Sequence[Mapping[str, Any]]
 
 
@@ -124,10 +124,6 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         made = experiment.systems[name].make("", ALL)
         if isinstance(made, Decimated):
             every[name] = {one: made.every(w, n_channels[one]) for one, w in steps.items()}
-    committees: dict[str, list[str]] = defaultdict(list)
-    for result in results:
-        if result["system"] == AUTO and "chosen" in result:
-            committees[result["data_set"]].append(result["chosen"])
     planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
     return Width(
         n_runs,
@@ -142,7 +138,8 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         tuple(group for group in planned if group not in everyone.groups),
         {one: len(by.names) for one, by in experiment.people.items()},
         {name: seconds[name] for name in systems},
-        {name: mean_weights(said) for name, said in committees.items()},
+        weights_of(results),
+        pooled(results),
         left_out(results),
     )
 
@@ -275,30 +272,8 @@ def _width_lines(title: str, width: Width, links: Links) -> list[str]:
             lines += harm_lines(others.harm)
     lines += ["### Time", "", "The median over people and runs, on one thread.", ""]
     lines += _seconds_table(width)
-    if width.weights:
-        experts = list(dict.fromkeys(name for by in width.weights.values() for name in by))
-        rows = [
-            [name, *(f"{by.get(name, 0.0):.0f} %" for by in width.weights.values())]
-            for name in experts
-        ]
-        lines += [f"### The experts of {system_title(AUTO)}", "", "Their mean weights.", ""]
-        lines += table(["", *map(set_title, width.weights)], rows)
+    lines += [*weights_lines(width.weights, "###"), *reliability_lines(width.reliability, "###")]
     return lines
-
-
-def mean_weights(committees: Sequence[str]) -> dict[str, float]:
-    """The mean weight of each expert in per cent, from what committees say of themselves.
-
-    Examples
-    --------
-    >>> mean_weights(["MLAT over channels 60%, energies 40%", "MLAT over channels 100%"])
-    {'MLAT over channels': 80.0, 'energies': 20.0}
-    """
-    total: Counter[str] = Counter()
-    for said in committees:
-        for name, weight in re.findall(r"([^,\s][^,]*?) (\d+)%", said):
-            total[name] += int(weight)
-    return {name: weight / len(committees) for name, weight in total.most_common()}
 
 
 def _seconds_table(width: Width) -> list[str]:

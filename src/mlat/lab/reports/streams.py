@@ -5,7 +5,7 @@ Its journals need not be complete. A system that lacks somebody is shown, but ha
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from ..experiments.stream_protocol import (
     STREAM,
 )
 from ..experiments.systems import AUTO, AUTO_FILTERED, streams_development
+from .committee import Bins, pooled, reliability_lines, weights_lines, weights_of
 from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, picture_lines, table
 from .paper import set_title, system_title
 from .standing import (
@@ -82,7 +83,8 @@ class ProtocolFigures:
     nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
     sizes: Mapping[str, int]  # how many people of each set the experiment has
     seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
-    chosen: Mapping[str, Mapping[str, int]]  # how often MLAT-auto chose what, by data set
+    weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
+    reliability: Mapping[str, Bins]  # of its probabilities, by data set
     left_out: Sequence[Mapping[str, Any]]
 
 
@@ -126,10 +128,6 @@ def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) 
     parts = [Scores(results, protocol, without) for without in (not_chosen_on, chosen_on)]
     some = all(part.groups for part in parts)
     development, others = [stand(part, systems) if some else None for part in parts]
-    chosen: dict[str, Counter[str]] = defaultdict(Counter)
-    for result in results:
-        if result["system"] == AUTO and "chosen" in result:
-            chosen[result["data_set"]][result["chosen"]] += 1
     planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
     return ProtocolFigures(
         stand(everyone, systems),
@@ -141,7 +139,8 @@ def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) 
         tuple(group for group in planned if group not in everyone.groups),
         {one: len(by.names) for one, by in experiment.people.items()},
         {name: seconds[name] for name in systems},
-        {name: dict(choices.most_common()) for name, choices in chosen.items()},
+        weights_of(results),
+        pooled(results),
         left_out(results),
     )
 
@@ -310,13 +309,8 @@ def _protocol_lines(heading: str, found: ProtocolFigures, links: Links) -> list[
         if name != AUTO_FILTERED or AUTO not in found.seconds  # it is the same fit
     ]
     lines += table(["seconds per fit", *map(set_title, found.counts)], rows)
-    if found.chosen:
-        rows = [
-            [set_title(one), "; ".join(f"{what} ({n})" for what, n in choices.items())]
-            for one, choices in found.chosen.items()
-        ]
-        lines += [f"### What {system_title(AUTO)} chose", ""]
-        lines += table(["", "chosen (how often)"], rows, left=2)
+    lines += weights_lines(found.weights, "###")
+    lines += reliability_lines(found.reliability, "###")
     return lines
 
 

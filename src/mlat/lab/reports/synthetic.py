@@ -14,7 +14,8 @@ from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
 from ..experiments.suite import KINDS, STATES
 from ..experiments.systems import AUTO
-from .page import COLUMNS, NONE, Links, Report, signed, table
+from .committee import Bins, calibration_error, pooled, reliability_lines
+from .page import COLUMNS, NONE, Report, signed, table
 from .paper import system_title
 
 GUESSING = 100 / len(STATES)
@@ -81,22 +82,26 @@ def synthetic_report(results: Sequence[Result], experiment: Experiment) -> Repor
         Of every system and seed.
     """
     figures = summarise(results)
+    bins = pooled(results)
     content: dict[str, Any] = {
         "settings": {"version": __version__, "guessing": GUESSING, "width": experiment.width},
         "kinds": {kind: vars(found) for kind, found in figures.items()},
+        "calibration_error": {kind: calibration_error(found) for kind, found in bins.items()},
     }
     systems = list(experiment.systems)
     return Report(
         results,
         content,
         lambda: (),
-        lambda links: text(figures, systems, links),
+        lambda links: text(figures, systems, bins),
         _table(figures, systems),
         (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
-def text(figures: Mapping[str, KindFigures], systems: Sequence[str], links: Links) -> list[str]:
+def text(
+    figures: Mapping[str, KindFigures], systems: Sequence[str], bins: Mapping[str, Bins]
+) -> list[str]:
     """The lines of the page."""
     seeds = max(found.n_seeds for found in figures.values())
     auto = system_title(AUTO)
@@ -121,6 +126,7 @@ def text(figures: Mapping[str, KindFigures], systems: Sequence[str], links: Link
         "## The default against the others",
         "",
         *_differences(figures),
+        *reliability_lines(bins, "##"),
     ]
 
 
