@@ -124,7 +124,7 @@ def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path, experts):
             assert [row[name] for row in mine] == [getattr(p, name) for p in wanted]
         assert [tuple(row.neighbours) for row in mine] == [p.neighbours for p in wanted]
         assert [row.micros for row in mine] == [round(p.time * 1e6) for p in wanted]
-        for name in ("proba", "distance"):
+        for name in ("proba", "distance", "agreement"):
             got = np.array([row[name] for row in mine], float)
             np.testing.assert_array_equal(got, [getattr(p, name) for p in wanted])
         assert {"late", "duplicate"} <= {name for name, n in state.counters.items() if n}

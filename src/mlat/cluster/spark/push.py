@@ -154,6 +154,7 @@ def frame_of(task: Task, key: tuple[Any, ...], predictions: list[Prediction]) ->
         np.array([p.distance for p in predictions], np.float64),
         _objects([p.why for p in predictions]),
         _objects([p.neighbours for p in predictions]),
+        np.array([p.agreement for p in predictions], np.float64),
     ]
     return pd.DataFrame(dict(zip(task.columns, columns, strict=True)), copy=False)
 

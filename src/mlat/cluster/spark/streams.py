@@ -19,7 +19,7 @@ from ...live.core.model import LiveModel
 from .push import Task, stateful, whole
 from .sessions import import_pyspark
 
-PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours")
+PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours", "agreement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def schema_predicted(df: Any, columns: Columns, numbered: bool) -> Any:
     rest = (
         *(t.LongType(), t.LongType(), stamps.get(kind, t.DoubleType())),
         *(t.LongType() if numbered else t.StringType(), t.DoubleType(), t.DoubleType()),
-        *(t.StringType(), t.ArrayType(t.LongType())),
+        *(t.StringType(), t.ArrayType(t.LongType()), t.DoubleType()),
     )
     fields = [t.StructField(name, df.schema[name].dataType) for name in columns.keys]
     fields += [t.StructField(name, kind) for name, kind in zip(PREDICTED, rest, strict=True)]
@@ -218,8 +218,9 @@ def spark_classify(
     -------
     predictions : pyspark.sql.DataFrame
         The key's own columns, and ``step``, ``seq``, ``time``, ``state``, ``proba``, ``distance``,
-        ``why`` and ``neighbours`` as in :class:`~mlat.live.core.steps.Prediction`; null where there
-        is none. Its output mode is append.
+        ``why``, ``neighbours`` and ``agreement`` as in
+        :class:`~mlat.live.core.steps.Prediction`; null where there is none. Its output
+        mode is append.
 
     Notes
     -----
