@@ -257,9 +257,9 @@ class PreparedLift:
     """
 
     def __init__(self, sources: Ints, channels: Ints, floors: Floats, size: int) -> None:
-        self._sources, self._channels, self.size = sources, channels, size
+        self.sources, self.channels, self.size = sources, channels, size
         self._logs = ~np.isnan(floors)
-        self._floors = np.where(self._logs, floors, 0.0)
+        self.floors = np.where(self._logs, floors, 0.0)
         self._has_logs = bool(self._logs.any())
         # Maps of the present value remember nothing.
         self.remembers = bool((sources < _N_STATISTICS).any())
@@ -278,10 +278,10 @@ class PreparedLift:
 
         Their memory changes in place: ``ring`` (n, size, d), ``sums`` (n, 4, d) and ``count`` (n,).
         """
-        lifted = np.empty((len(values), len(self._sources)))
+        lifted = np.empty((len(values), len(self.sources)))
         _lift_rows(
             *(np.ascontiguousarray(values), owner, ring, sums, count, self.remembers),
-            *(self._sources, self._channels, self._floors, self._logs, lifted),
+            *(self.sources, self.channels, self.floors, self._logs, lifted),
         )
         if self._has_logs:
             np.log(lifted, out=lifted, where=self._logs)

@@ -1,0 +1,468 @@
+/* From channels to features: each step alone and its past. */
+
+typedef struct {
+    mlat_real mean, magnitude, deviation, differences, difference;
+} statistics;
+
+#if MLAT_REMEMBERS
+static mlat_real held(const mlat *m, int back, int channel)
+{
+    return m->past[(m->at + MLAT_MEMORY - back) % MLAT_MEMORY][channel];
+}
+
+/* Over the last MLAT_REACH values, in two passes: nothing is left behind by values long gone. */
+static statistics running(const mlat *m, int channel)
+{
+    statistics s = {0, 0, 0, 0, 0};
+    const int n = m->count < MLAT_REACH ? m->count : MLAT_REACH;
+    mlat_real squares = 0;
+    int i;
+    for (i = 0; i < n; i++) {
+        const mlat_real value = held(m, i, channel);
+        const mlat_real step = i + 1 < m->count ? value - held(m, i + 1, channel) : 0;
+        s.mean += value;
+        s.magnitude += MLAT_ABS(value);
+        s.differences += step * step;
+        if (i == 0) {
+            s.difference = step;
+        }
+    }
+    s.mean /= (mlat_real)n;
+    s.magnitude /= (mlat_real)n;
+    for (i = 0; i < n; i++) {
+        const mlat_real apart = held(m, i, channel) - s.mean;
+        squares += apart * apart;
+    }
+    s.deviation = MLAT_SQRT(squares / (mlat_real)n);
+    s.differences = MLAT_SQRT(s.differences / (mlat_real)n);
+    return s;
+}
+#endif
+
+static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
+{
+    statistics of[MLAT_CHANNELS];
+    int f;
+#if MLAT_REMEMBERS
+    int c;
+    m->at = (m->at + 1) % MLAT_MEMORY;
+    if (m->count <= MLAT_MEMORY) {
+        m->count++;
+    }
+    for (c = 0; c < MLAT_CHANNELS; c++) {
+        m->past[m->at][c] = scaled[c];
+    }
+    for (c = 0; c < MLAT_CHANNELS; c++) {
+        of[c] = running(m, c);
+    }
+#else
+    (void)m;
+    memset(of, 0, sizeof of);
+#endif
+    for (f = 0; f < MLAT_FEATURES; f++) {
+        const statistics *s = &of[mlat_feature_channel[f]];
+        const mlat_real now = scaled[mlat_feature_channel[f]];
+        mlat_real value = 0;
+        switch (mlat_feature_source[f]) {
+        case 0: value = s->mean; break;
+        case 1: value = s->magnitude; break;
+        case 2: value = s->deviation; break;
+        case 3: value = s->differences; break;
+        case 4: value = s->difference; break;
+        case 5: value = now; break;
+        default: value = MLAT_ABS(now); break;
+        }
+        if (mlat_feature_floor[f] > 0) {
+            value = MLAT_LOG(value + mlat_feature_floor[f]);
+        }
+        features[f] = (value - mlat_feature_mean[f]) / mlat_feature_scale[f];
+    }
+}
+
+/* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
+
+typedef struct {
+    int width, n_columns, n_lags, is_full, n_ranges;
+    const unsigned short *columns;  /* which features it sees */
+    const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
+    const mlat_real *metric;        /* (n_lags, n_columns, n_columns), or the full matrix */
+    const mlat_real *squares;       /* y'My of each reference */
+    mlat_real weight, typical;
+} expert;
+
+static const expert experts[MLAT_EXPERTS] = {
+/*EXPERTS*/
+};
+
+/* row + matrix * column, or with the matrix transposed */
+static void add_product(mlat_real *row, const mlat_real *matrix, const mlat_real *column, int n,
+                        int transposed)
+{
+    int i, j;
+    for (i = 0; i < n; i++) {
+        mlat_real sum = 0;
+        for (j = 0; j < n; j++) {
+            sum += (transposed ? matrix[j * n + i] : matrix[i * n + j]) * column[j];
+        }
+        row[i] += sum;
+    }
+}
+
+/* x, oldest step first, and u = Mx; returns x'u */
+static mlat_real prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
+{
+    const int w = e->width, n = e->n_columns;
+    mlat_real sum = 0;
+    int t, c, lag;
+    for (t = 0; t < w; t++) {
+        const mlat_real *step = m->window[(m->newest + MLAT_WIDTH - (w - 1 - t)) % MLAT_WIDTH];
+        for (c = 0; c < n; c++) {
+            x[t * n + c] = step[e->columns[c]];
+            u[t * n + c] = 0;
+        }
+    }
+    if (e->is_full) {
+        add_product(u, e->metric, x, w * n, 0);
+    } else {
+        for (t = 0; t < w; t++) {
+            add_product(u + t * n, e->metric, x + t * n, n, 0);
+            for (lag = 1; lag < e->n_lags; lag++) {
+                const mlat_real *block = e->metric + (size_t)lag * (size_t)(n * n);
+                if (t >= lag) {
+                    add_product(u + t * n, block, x + (t - lag) * n, n, 0);
+                }
+                if (t + lag < w) {
+                    add_product(u + t * n, block, x + (t + lag) * n, n, 1);
+                }
+            }
+        }
+    }
+    for (c = 0; c < w * n; c++) {
+        sum += x[c] * u[c];
+    }
+    return sum;
+}
+
+static void keep(mlat *m, int state, mlat_real square)
+{
+#if MLAT_NEIGHBORS > 1
+    int i = MLAT_NEIGHBORS;
+    while (i > 0 && square < m->near_square[i - 1]) {
+        i--;
+    }
+    if (i < MLAT_NEIGHBORS) {
+        int j;
+        for (j = MLAT_NEIGHBORS - 1; j > i; j--) {
+            m->near_square[j] = m->near_square[j - 1];
+            m->near_state[j] = m->near_state[j - 1];
+        }
+        m->near_square[i] = square;
+        m->near_state[i] = state;
+    }
+#endif
+    if (square < m->square[state]) {
+        m->square[state] = square;
+    }
+}
+
+static void search(mlat *m, const expert *e)
+{
+    const int w = e->width, n = e->n_columns;
+    mlat_real *x = m->x, *u = m->u;
+    const mlat_real own = prepare(m, e, x, u);
+    int r, t, c, s;
+    for (s = 0; s < MLAT_STATES; s++) {
+        m->square[s] = MLAT_HUGE;
+    }
+#if MLAT_NEIGHBORS > 1
+    for (s = 0; s < MLAT_NEIGHBORS; s++) {
+        m->near_square[s] = MLAT_HUGE;
+        m->near_state[s] = 0;
+    }
+#endif
+#if MLAT_SPARE > 0
+    for (r = 0; r < m->n_taught; r++) {
+        mlat_real dot = 0;
+        for (t = 0; t < w; t++) {
+            const mlat_real *step = m->taught[r][MLAT_WIDTH - w + t];
+            for (c = 0; c < n; c++) {
+                dot += u[t * n + c] * step[e->columns[c]];
+            }
+        }
+        keep(m, m->taught_state[r], own - 2 * dot + m->taught_square[e - experts][r]);
+    }
+#endif
+    /* The unit of each stored feature goes into u, so that stored numbers are used as they are. */
+    for (t = 0; t < w; t++) {
+        for (c = 0; c < n; c++) {
+            u[t * n + c] *= mlat_unit[e->columns[c]];
+        }
+    }
+    for (r = 0; r < MLAT_REFERENCES; r++) {
+        const mlat_stored *steps =
+            mlat_steps + (size_t)(mlat_start[r] + MLAT_WIDTH - w) * (size_t)MLAT_FEATURES;
+        const mlat_real *v = u;
+        mlat_real dot = 0;
+        for (t = 0; t < w; t++) {
+            const unsigned short *range = e->ranges;
+            int k;
+            for (k = 0; k < e->n_ranges; k++, range += 2) {
+                const mlat_stored *y = steps + range[0];
+                for (c = 0; c < range[1]; c++) {
+                    dot += v[c] * (mlat_real)y[c];
+                }
+                v += range[1];
+            }
+            steps += MLAT_FEATURES;
+        }
+        keep(m, mlat_state_of[r], own - 2 * dot + e->squares[r]);
+    }
+}
+
+/* From distances to a state and how sure. */
+
+static void decide(mlat *m, mlat_out *out)
+{
+    mlat_real nearness[MLAT_STATES]; /* logarithms of distances */
+    mlat_real least = MLAT_HUGE, total = 0;
+    int e, s;
+    for (s = 0; s < MLAT_STATES; s++) {
+        nearness[s] = 0;
+    }
+    for (e = 0; e < MLAT_EXPERTS; e++) {
+        search(m, &experts[e]);
+        for (s = 0; s < MLAT_STATES; s++) {
+            const mlat_real square = m->square[s] > 0 ? m->square[s] : 0;
+            const mlat_real distance = square < MLAT_HUGE ? MLAT_SQRT(square) : MLAT_HUGE;
+            nearness[s] += experts[e].weight * MLAT_LOG(distance / experts[e].typical + MLAT_SOFT);
+            out->distances[s] = distance;
+        }
+    }
+    for (s = 0; s < MLAT_STATES; s++) {
+#if MLAT_EXPERTS > 1
+        out->distances[s] = MLAT_EXP(nearness[s]);
+#endif
+        if (nearness[s] < least) {
+            least = nearness[s];
+            out->state = s;
+        }
+    }
+    out->distance = out->distances[out->state];
+#if MLAT_NEIGHBORS > 1
+    {
+        mlat_real sums[MLAT_STATES];
+        int votes[MLAT_STATES], i;
+        (void)total;
+        for (s = 0; s < MLAT_STATES; s++) {
+            votes[s] = 0;
+            sums[s] = 0;
+        }
+        for (i = 0; i < MLAT_NEIGHBORS; i++) {
+            const mlat_real square = m->near_square[i] > 0 ? m->near_square[i] : 0;
+            votes[m->near_state[i]]++;
+            sums[m->near_state[i]] += MLAT_SQRT(square);
+        }
+        out->state = m->near_state[0];
+        for (s = 0; s < MLAT_STATES; s++) {
+            if (votes[s] > votes[out->state] ||
+                (votes[s] == votes[out->state] &&
+                 (sums[s] < sums[out->state] || (!(sums[out->state] < sums[s]) && s < out->state)))) {
+                out->state = s;
+            }
+            out->probabilities[s] = (mlat_real)votes[s] / (mlat_real)MLAT_NEIGHBORS;
+        }
+        out->distance = MLAT_SQRT(m->near_square[0] > 0 ? m->near_square[0] : 0);
+    }
+#else
+    for (s = 0; s < MLAT_STATES; s++) {
+        out->probabilities[s] = MLAT_EXP(-MLAT_BETA * (nearness[s] - least));
+        total += out->probabilities[s];
+    }
+    for (s = 0; s < MLAT_STATES; s++) {
+        out->probabilities[s] /= total;
+    }
+#endif
+}
+
+#if MLAT_FILTERED
+static void filter(mlat *m, mlat_out *out)
+{
+    mlat_real after[MLAT_STATES], seen[MLAT_STATES], total = 0;
+    int a, b;
+    for (b = 0; b < MLAT_STATES; b++) {
+        mlat_real p = out->probabilities[b];
+#if MLAT_NEIGHBORS > 1
+        p = (p * MLAT_NEIGHBORS + 1) / (MLAT_NEIGHBORS + MLAT_STATES);
+#endif
+        seen[b] = m->fresh ? p : (p > 0 ? MLAT_EXP(MLAT_TEMPERING * MLAT_LOG(p)) : 0);
+        after[b] = 0;
+        for (a = 0; a < MLAT_STATES; a++) {
+            after[b] += m->belief[a] * mlat_transition[a * MLAT_STATES + b];
+        }
+        total += after[b] * seen[b];
+    }
+    if (total > 0) {
+        for (b = 0; b < MLAT_STATES; b++) {
+            after[b] *= seen[b];
+        }
+    } else {
+        for (b = 0; b < MLAT_STATES; b++) {
+            total += after[b];
+        }
+    }
+    out->state = 0;
+    for (b = 0; b < MLAT_STATES; b++) {
+        m->belief[b] = out->probabilities[b] = after[b] / total;
+        if (out->probabilities[b] > out->probabilities[out->state]) {
+            out->state = b;
+        }
+    }
+    m->fresh = 0;
+}
+
+static void filter_without(mlat *m)
+{
+    mlat_real after[MLAT_STATES], total = 0;
+    int a, b;
+    for (b = 0; b < MLAT_STATES; b++) {
+        after[b] = 0;
+        for (a = 0; a < MLAT_STATES; a++) {
+            after[b] += m->belief[a] * mlat_transition[a * MLAT_STATES + b];
+        }
+        total += after[b];
+    }
+    for (b = 0; b < MLAT_STATES; b++) {
+        m->belief[b] = after[b] / total;
+    }
+    m->fresh = 1;
+}
+#endif
+
+/* What others call. */
+
+void mlat_init(mlat *m)
+{
+    memset(m, 0, sizeof *m);
+    mlat_reset(m);
+    m->why = MLAT_FILLING;
+}
+
+static void begin_again(mlat *m, int why)
+{
+    m->at = 0;
+    m->count = 0;
+    m->newest = 0;
+    m->n_steps = 0;
+    m->why = why;
+}
+
+void mlat_reset(mlat *m)
+{
+    int i;
+    begin_again(m, MLAT_GAP);
+    for (i = 0; i < MLAT_CHANNELS; i++) {
+        m->n_held[i] = MLAT_HOLD;
+    }
+#if MLAT_FILTERED
+    for (i = 0; i < MLAT_STATES; i++) {
+        m->belief[i] = mlat_stationary[i];
+    }
+    m->fresh = 1;
+#endif
+}
+
+static int nothing(mlat *m, mlat_out *out)
+{
+    int s;
+    out->state = MLAT_UNKNOWN;
+    out->why = m->why;
+    out->proba = 0;
+    out->distance = 0;
+    for (s = 0; s < MLAT_STATES; s++) {
+        out->distances[s] = 0;
+        out->probabilities[s] = 0;
+    }
+#if MLAT_FILTERED
+    filter_without(m);
+#endif
+    return MLAT_UNKNOWN;
+}
+
+int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out)
+{
+    mlat_real scaled[MLAT_CHANNELS];
+    int c, usable = 1;
+    for (c = 0; c < MLAT_CHANNELS; c++) {
+        mlat_real value = values[c];
+        int there = value - value == 0; /* neither NaN nor infinite */
+        if (there) {
+            value = (value - mlat_channel_mean[c]) / mlat_channel_scale[c];
+            there = MLAT_ABS(value) <= MLAT_EXTREME;
+        }
+#if MLAT_HOLD > 0
+        if (there) {
+            m->last[c] = value;
+            m->n_held[c] = 0;
+        } else if (m->n_held[c] < MLAT_HOLD) {
+            m->n_held[c]++;
+            value = m->last[c];
+            there = 1;
+        }
+#endif
+        scaled[c] = value;
+        usable = usable && there;
+    }
+    if (!usable) {
+        begin_again(m, MLAT_MISSING);
+        return nothing(m, out);
+    }
+    m->newest = (m->newest + 1) % MLAT_WIDTH;
+    lift(m, scaled, m->window[m->newest]);
+    if (m->n_steps < MLAT_WIDTH) {
+        m->n_steps++;
+    }
+    if (m->n_steps < MLAT_WIDTH) {
+        return nothing(m, out);
+    }
+    decide(m, out);
+    out->why = MLAT_KNOWN;
+#if MLAT_FILTERED
+    filter(m, out);
+#endif
+    out->proba = out->probabilities[out->state];
+#if MLAT_HAS_THRESHOLD
+    if (out->distance > MLAT_THRESHOLD) {
+        out->state = MLAT_UNKNOWN;
+        out->why = MLAT_FAR;
+    }
+#endif
+    return out->state;
+}
+
+int mlat_teach(mlat *m, int state)
+{
+#if MLAT_SPARE > 0
+    int e, t, f, r = m->next_taught;
+    if (state < 0 || state >= MLAT_STATES || m->n_steps < MLAT_WIDTH) {
+        return 0;
+    }
+    for (t = 0; t < MLAT_WIDTH; t++) {
+        for (f = 0; f < MLAT_FEATURES; f++) {
+            m->taught[r][t][f] = m->window[(m->newest + 1 + t) % MLAT_WIDTH][f];
+        }
+    }
+    for (e = 0; e < MLAT_EXPERTS; e++) {
+        m->taught_square[e][r] = prepare(m, &experts[e], m->x, m->u);
+    }
+    m->taught_state[r] = state;
+    m->next_taught = (r + 1) % MLAT_SPARE;
+    if (m->n_taught < MLAT_SPARE) {
+        m->n_taught++;
+    }
+    return 1;
+#else
+    (void)m;
+    (void)state;
+    return 0;
+#endif
+}

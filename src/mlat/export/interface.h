@@ -1,0 +1,88 @@
+/* A stream classifier: the state of a sensor stream, one step at a time.
+ *
+ * Written by `mlat export`. Nothing is allocated, and nothing but this struct is changed:
+ *
+ *     static mlat m;                          as many as there are streams
+ *     mlat_out out;
+ *     mlat_init(&m);
+ *     if (mlat_push(&m, values, &out) >= 0)   a step: MLAT_CHANNELS values, NaN where one is missing
+ *         puts(mlat_state_names[out.state]);
+ */
+#ifndef MLAT_H
+#define MLAT_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*SIZES*/
+
+typedef /*REAL*/ mlat_real;
+
+/* Why a state is unknown. */
+#define MLAT_KNOWN 0
+#define MLAT_FILLING 1 /* the stream has only begun */
+#define MLAT_MISSING 2 /* a value is missing, or the window is not full since one was */
+#define MLAT_GAP 3     /* the window is not full since mlat_reset */
+#define MLAT_FAR 4     /* the window is like no reference */
+
+#define MLAT_UNKNOWN (-1)
+
+typedef struct {
+    int state;            /* from 0, or MLAT_UNKNOWN */
+    int why;              /* MLAT_KNOWN, or why not */
+    mlat_real proba;      /* of that state */
+    mlat_real distance;   /* to the nearest reference */
+    mlat_real distances[MLAT_STATES];
+    mlat_real probabilities[MLAT_STATES];
+} mlat_out;
+
+/* What is remembered of a stream. */
+typedef struct {
+    mlat_real window[MLAT_WIDTH][MLAT_FEATURES];
+    mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
+    mlat_real square[MLAT_STATES];
+    mlat_real last[MLAT_CHANNELS];
+    int n_held[MLAT_CHANNELS];
+    int newest, n_steps, why, at, count;
+#if MLAT_REMEMBERS
+    mlat_real past[MLAT_MEMORY][MLAT_CHANNELS];
+#endif
+#if MLAT_NEIGHBORS > 1
+    mlat_real near_square[MLAT_NEIGHBORS];
+    int near_state[MLAT_NEIGHBORS];
+#endif
+#if MLAT_FILTERED
+    mlat_real belief[MLAT_STATES];
+    int fresh;
+#endif
+#if MLAT_SPARE > 0
+    mlat_real taught[MLAT_SPARE][MLAT_WIDTH][MLAT_FEATURES];
+    mlat_real taught_square[MLAT_EXPERTS][MLAT_SPARE];
+    int taught_state[MLAT_SPARE], n_taught, next_taught;
+#endif
+} mlat;
+
+extern const char *const mlat_state_names[MLAT_STATES];
+extern const char *const mlat_channel_names[MLAT_CHANNELS];
+
+/* Before the first step. */
+void mlat_init(mlat *m);
+
+/* One step; returns the state or MLAT_UNKNOWN. */
+int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out);
+
+/* After a gap in time: the window begins again. What was taught is kept. */
+void mlat_reset(mlat *m);
+
+/* Make a reference of the last window; the oldest taught one makes room. Returns 0 if there is no
+ * full window, no such state or no room at all. */
+int mlat_teach(mlat *m, int state);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,190 @@
+"""A classifier as plain numbers: what another language needs to give the same states.
+
+Every expert's metric is taken back to the features before whitening, where it is a matrix M. With
+``u = M x`` of the newest window x, the squared distance to a reference y is
+
+    x·u - 2 u·y + y·M y.
+
+So references can share one table of steps, as they overlap, and ``y·M y`` is one number of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..checks import Bools, Floats, Ints, ShortRepr
+from ..classifier.classifier import StreamClassifier
+from ..classifier.committee import SOFT
+from ..errors import InputError
+from ..features.lifts import PreparedLift
+from ..metric.matrix import metric_array, unmixed
+from ..metric.toeplitz import distance
+from ..neighbours.references import References
+
+BLOCK = 1024  # windows at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlainExpert(ShortRepr):
+    """One expert.
+
+    Attributes
+    ----------
+    width : int
+    columns : array of shape (n,)
+        The features that it sees.
+    blocks : array of shape (lags, n, n), optional
+        Its metric by lag, up to the last that is not 0; None where the metric is a full matrix.
+    matrix : array of shape (w*n, w*n), optional
+    weight, typical : float
+        As in :class:`~mlat.classifier.committee.Member`; 1 and the calibration's for one expert.
+    """
+
+    width: int
+    columns: Ints
+    blocks: Floats | None
+    matrix: Floats | None
+    weight: float
+    typical: float
+
+    def squares(self, steps: Floats, start: Ints) -> Floats:
+        """``y·M y`` of the windows (n, w) that begin at some of the steps (T, F), shape (n,)."""
+        seen = steps[:, self.columns]
+        index = start[:, None] + np.arange(self.width)
+        result = np.empty(len(start))
+        for begin in range(0, len(start), BLOCK):
+            windows = seen[index[begin : begin + BLOCK]]
+            if self.blocks is not None:
+                lags = np.zeros((self.width, *self.blocks.shape[1:]))
+                lags[: len(self.blocks)] = self.blocks
+                found = distance(lags, windows, np.zeros_like(windows))
+            else:
+                flat = windows.reshape(len(windows), -1)
+                found = ((flat @ self.matrix) * flat).sum(axis=1)
+            result[begin : begin + BLOCK] = found
+        return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlainModel(ShortRepr):
+    """All numbers of a classifier.
+
+    Attributes
+    ----------
+    states, channels : tuple of str
+    width : int
+        Of the widest expert.
+    lift : PreparedLift
+    channel_mean, channel_scale, feature_mean, feature_scale : arrays
+    experts : tuple of PlainExpert
+    steps : array of shape (T, F)
+        The features of the references' steps.
+    start, codes : arrays of shape (n,)
+        Where each reference begins among the steps, and its state.
+    n_neighbors : int
+    beta, soft, threshold : float
+    transition, stationary : arrays
+        Of the state filter.
+    tempering : float
+    """
+
+    states: tuple[str, ...]
+    channels: tuple[str, ...]
+    width: int
+    lift: PreparedLift
+    channel_mean: Floats
+    channel_scale: Floats
+    feature_mean: Floats
+    feature_scale: Floats
+    experts: tuple[PlainExpert, ...]
+    steps: Floats
+    start: Ints
+    codes: Ints
+    n_neighbors: int
+    beta: float
+    soft: float
+    threshold: float
+    transition: Floats
+    stationary: Floats
+    tempering: float
+
+    @classmethod
+    def of(cls, clf: StreamClassifier) -> PlainModel:
+        """Raises InputError for a metric that is not linear."""
+        features, confidence = clf.features_, clf.confidence_
+        widest = max(clf.experts_, key=lambda expert: expert.windows.width)
+        kept, start = _kept_steps(widest)
+        committee = clf.committee_
+        weights = [m.weight for m in committee.deciding] if committee else [1.0]
+        typical = (
+            [m.typical for m in committee.deciding]
+            if committee
+            else [confidence.calibration.typical]
+        )
+        experts = tuple(
+            _expert(one, len(features.lifted.mean), weight, usual)
+            for one, weight, usual in zip(clf.experts_, weights, typical, strict=True)
+        )
+        return cls(
+            tuple(map(str, clf.classes_.tolist())),
+            tuple(clf.channels_),
+            widest.windows.width,
+            features.lift.prepared(len(clf.channels_)),
+            features.channels.mean,
+            features.channels.scale,
+            features.lifted.mean,
+            features.lifted.scale,
+            experts,
+            widest.plain[kept],
+            start,
+            widest.codes,
+            clf.n_neighbors_,
+            confidence.calibration.beta,
+            SOFT if committee else confidence.calibration.soft,
+            confidence.threshold,
+            confidence.state_filter.transition,
+            confidence.state_filter.stationary,
+            confidence.state_filter.tempering,
+        )
+
+    def take(self, rows: Ints) -> PlainModel:
+        """The same with some of the references only, and the steps of these."""
+        rows = np.sort(rows)
+        inside = np.zeros(len(self.steps), bool)
+        for begin in self.start[rows]:
+            inside[begin : begin + self.width] = True
+        place = np.cumsum(inside) - 1
+        return replace(
+            self,
+            steps=self.steps[inside],
+            start=place[self.start[rows]],
+            codes=self.codes[rows],
+        )
+
+
+def _expert(one: References, n_features: int, weight: float, typical: float) -> PlainExpert:
+    columns = one.view.columns
+    mixing = one.features.mixing if one.view.mixing is None else one.view.mixing
+    columns = np.arange(n_features) if columns is None else columns
+    width, n = one.windows.width, len(columns)
+    metric = unmixed(metric_array(one.metric, width, n), mixing, width)
+    if metric is None:
+        metric = np.eye(n)[None]
+    if metric.ndim == 2:
+        return PlainExpert(width, columns, None, (metric + metric.T) / 2, weight, typical)
+    used = np.flatnonzero(metric.any(axis=(1, 2)))
+    n_lags = int(used.max(initial=0)) + 1
+    return PlainExpert(width, columns, metric[:n_lags], None, weight, typical)
+
+
+def _kept_steps(references: References) -> tuple[Bools, Ints]:
+    """Which steps the references lie in, and where each begins among these."""
+    windows = references.windows
+    inside = np.zeros(len(references.plain), bool)
+    for begin in windows.start:
+        inside[begin : begin + windows.width] = True
+    if np.isnan(references.plain[inside]).any():
+        raise InputError("a reference has a step without features; fit the model again")
+    return inside, (np.cumsum(inside) - 1)[windows.start]

@@ -1,0 +1,241 @@
+"""The exported C, compiled and run: it says what ``predict`` says."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlat import LMNN, MLAT, Lift, Stream, StreamClassifier
+from mlat.export import PlainModel, write_c
+from mlat.export.c_source import c_string, quantised
+from mlat.synthetic import rotating_states
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1"]
+CHECKED = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+PUSH, RESET, TEACH = 0, 1, 2
+WHY = ["", "filling", "missing", "gap", "far"]
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+
+TRAIN = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
+FRESH = rotating_states(n_channels=3, run_length=40, runs_per_state=1, random_state=1)
+
+SHAPES = {
+    "euclidean": {"metric": "euclidean"},
+    "mlat": {"metric": MLAT(max_iter=5), "width": 6},
+    "one tap": {"metric": MLAT(n_taps=1, max_iter=5), "width": 6},
+    "admm": {"metric": MLAT(solver="admm", max_iter=5), "width": 4},
+    "lmnn": {"metric": LMNN(max_iter=5), "width": 5},
+    "votes": {"metric": "euclidean", "n_neighbors": 5},
+    "whitened lift": {
+        "metric": MLAT(max_iter=3),
+        "lift": Lift(["identity", "rectified", "running_deviation", "running_difference"], 7),
+        "whiten": True,
+    },
+    "some channels": {
+        "metric": "euclidean",
+        "lift": Lift({"log_magnitude": [2, 0], "difference": None, "low_pass": [1]}, 5),
+    },
+    "unknown": {"metric": "euclidean", "unknown_rate": 0.2},
+    "unscaled": {"metric": "euclidean", "scale": False},
+    "committee": {},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def clf(request):
+    return StreamClassifier(**SHAPES[request.param]).fit(TRAIN)
+
+
+class Compiled:
+    """A compiled library behind standard input and output."""
+
+    def __init__(self, clf, folder, *, flags=(*STRICT, *CHECKED), compiler=COMPILER, **options):
+        self.clf, self.code = clf, write_c(PlainModel.of(clf), **options)
+        (folder / "mlat.h").write_text(self.code.header)
+        (folder / "mlat.c").write_text(self.code.source)
+        self.program = folder / "program"
+        main = Path(__file__).with_name("stdin.c")
+        files = [str(main), str(folder / "mlat.c")]
+        subprocess.run(
+            [compiler, *flags, f"-I{folder}", *files, "-o", str(self.program), "-lm"], check=True
+        )
+
+    def run(self, rows):
+        """What it tells of each step pushed: states, why, distances, probabilities."""
+        rows = np.ascontiguousarray(rows, np.float64)
+        done = subprocess.run([self.program], input=rows.tobytes(), capture_output=True, check=True)
+        S = len(self.clf.classes_)
+        told = np.frombuffer(done.stdout).reshape(-1, 3 + 2 * S)
+        states = np.array([*self.clf.classes_.tolist(), self.clf.unknown_])
+        return (
+            states[told[:, 0].astype(int)],
+            [WHY[int(why)] for why in told[:, 1]],
+            told[:, 3 : 3 + S],
+            told[:, 3 + S :],
+        )
+
+    def push(self, values):
+        return self.run(np.column_stack([np.zeros(len(values)), values]))
+
+
+def near_ties(clf, values, bound):
+    """Where the two nearest states are within a bound of each other, relative to the distances."""
+    nearest = np.sort(clf.class_distances(Stream(values)), axis=1)
+    return nearest[:, 1] - nearest[:, 0] <= bound * nearest[:, 1]
+
+
+def assert_same(clf, told, values, *, filtered=False, rtol=1e-9):
+    states, _, distances, proba = told
+    stream = Stream(values)
+    known = ~np.isnan(clf.class_distances(stream)).any(axis=1)
+    np.testing.assert_allclose(distances[known], clf.class_distances(stream)[known], rtol, 1e-6)
+    wanted = clf.predict_proba(stream, filtered=filtered)[known]
+    np.testing.assert_allclose(proba[known], wanted, rtol=1e-5, atol=1e-5)
+    assert states.tolist() == clf.predict(stream, filtered=filtered).tolist()
+
+
+def test_in_double_precision_it_is_predict(clf, tmp_path):
+    told = Compiled(clf, tmp_path, bits=64).push(FRESH.values)
+    assert_same(clf, told, FRESH.values)
+
+
+@pytest.mark.parametrize("name", ["mlat", "votes", "committee"])
+def test_the_filter_is_that_of_predict(name, tmp_path):
+    clf = StreamClassifier(**SHAPES[name]).fit(TRAIN)
+    told = Compiled(clf, tmp_path, bits=64, filtered=True).push(FRESH.values)
+    assert_same(clf, told, FRESH.values, filtered=True)
+
+
+def test_in_single_precision_only_ties_differ(clf, tmp_path):
+    states, _, distances, _ = Compiled(clf, tmp_path).push(FRESH.values)
+    wanted = clf.predict(FRESH)
+    differ = states != wanted
+    if clf.n_neighbors_ == 1 and not clf.unknown_rate:
+        assert not (differ & ~near_ties(clf, FRESH.values, 1e-3)).any()
+    assert differ.mean() < 0.02
+    known = ~np.isnan(clf.class_distances(FRESH)).any(axis=1)
+    np.testing.assert_allclose(distances[known], clf.class_distances(FRESH)[known], rtol=5e-3)
+
+
+@pytest.mark.parametrize(("bits", "least"), [(16, 0.99), (8, 0.9)])
+def test_fewer_bits_change_few_states(bits, least, tmp_path):
+    clf = StreamClassifier().fit(TRAIN)
+    small = Compiled(clf, tmp_path, bits=bits)
+    states = small.push(FRESH.values)[0]
+    assert (states == clf.predict(FRESH)).mean() >= least
+    whole = write_c(PlainModel.of(clf))
+    assert small.code.flash < whole.flash
+
+
+def test_quantised_steps_are_within_half_a_unit():
+    steps = np.random.default_rng(0).normal(size=(50, 4)) * [1, 1e-3, 100, 0]
+    for bits in (8, 16):
+        stored, unit = quantised(steps, bits)
+        assert (np.abs(stored * unit - steps) <= 0.5001 * unit).all()
+        assert (stored == np.rint(stored)).all()
+
+
+COMMITTEE = StreamClassifier(width=5, reach=6).fit(TRAIN)
+
+
+@pytest.fixture(scope="module")
+def teachable(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teachable")
+    return Compiled(COMMITTEE, folder, bits=64, spare=3)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    missing=st.lists(st.integers(0, 59), max_size=4),
+    gaps=st.lists(st.integers(1, 59), max_size=2),
+    lessons=st.lists(st.tuples(st.integers(10, 59), st.integers(0, 3)), max_size=5),
+)
+@settings(max_examples=25, deadline=None)
+def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons):
+    rng = np.random.default_rng(seed)
+    values = FRESH.values[:60] + rng.normal(size=(60, 3)) * 0.1
+    values[missing, rng.integers(0, 3)] = np.nan
+    live = COMMITTEE.live(search="exact", far=None, dead="off", max_taught=3, missing="abstain")
+    rows, wanted, seq = [], [], 0
+    for t, row in enumerate(values):
+        if t in gaps:
+            rows.append([RESET, 0, 0, 0])
+            seq += 1
+        rows.append([PUSH, *row])
+        wanted += live.push(row[None], seq=[seq])
+        seq += 1
+        for at, state in lessons:
+            if at == t and wanted[-1].probabilities:
+                live.teach(COMMITTEE.classes_[state], 1)
+                rows.append([TEACH + state, 0, 0, 0])
+    states, why, _, proba = teachable.run(rows)
+    assert states.tolist() == [p.state for p in wanted]
+    assert why == [p.why for p in wanted]
+    known = [i for i, p in enumerate(wanted) if p.probabilities]
+    expected = [wanted[i].probabilities for i in known]
+    np.testing.assert_allclose(proba[known], np.reshape(expected, (len(known), 4)), atol=1e-6)
+
+
+def test_missing_values_are_held(tmp_path):
+    held = Compiled(COMMITTEE, tmp_path, bits=64, hold=2)
+    values = FRESH.values.copy()
+    values[[10, 20, 21, 30, 31, 32], 1] = np.nan
+    live = COMMITTEE.live(search="exact", far=None, dead="off", missing="hold", hold=2)
+    wanted = live.push(values)
+    states, why, _, _ = held.push(values)
+    assert states.tolist() == [p.state for p in wanted]
+    assert why == [p.why for p in wanted]
+
+
+def test_values_that_are_no_numbers_are_missing(tmp_path):
+    compiled = Compiled(COMMITTEE, tmp_path)
+    values = FRESH.values.copy()
+    for i, bad in enumerate([np.inf, -np.inf, np.nan, 1e30, -1e300]):
+        values[40 + 20 * i, i % 3] = bad
+    states, why, distances, _ = compiled.push(values)
+    for i in range(5):
+        assert why[40 + 20 * i] == "missing"
+        assert states[40 + 20 * i] == ""
+    assert np.isfinite(distances).all()
+
+
+def test_it_is_cplusplus_too(tmp_path):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    clf = StreamClassifier(**SHAPES["votes"]).fit(TRAIN)
+    flags = ("-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror")
+    told = Compiled(clf, tmp_path, bits=64, flags=flags, compiler=compiler).push(FRESH.values)
+    assert told[0].tolist() == clf.predict(FRESH).tolist()
+
+
+@pytest.mark.parametrize("name", ['"; system("x"); //', "a\\", "*/", "??/", "Gehen \u00fc\u4e2d", "%s\n"])
+def test_names_cannot_break_out(name, tmp_path):
+    states = np.where(TRAIN.states == "still", name, TRAIN.states)
+    clf = StreamClassifier(metric="euclidean").fit(Stream(TRAIN.values, states))
+    told = Compiled(clf, tmp_path, bits=64).push(FRESH.values)
+    assert told[0].tolist() == clf.predict(FRESH).tolist()
+
+
+@given(st.text(max_size=20))
+def test_strings_are_ascii_and_closed(text):
+    written = c_string(text)
+    assert written.isascii()
+    assert written[0] == written[-1] == '"'
+    assert '"' not in written[1:-1]
+    assert written[1:-1].encode().decode("unicode_escape").encode("latin-1").decode() == text
+
+
+def test_its_size_is_told(tmp_path):
+    compiled = Compiled(COMMITTEE, tmp_path, spare=2, flags=STRICT)
+    said = subprocess.run(["size", tmp_path / "program"], capture_output=True, text=True)
+    if said.returncode == 0:
+        text, data, bss = map(int, said.stdout.splitlines()[1].split()[:3])
+        assert compiled.code.flash < text + data < compiled.code.flash + 20_000
+        assert compiled.code.ram <= bss < compiled.code.ram + 200
