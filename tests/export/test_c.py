@@ -55,7 +55,10 @@ def clf(request):
 class Compiled:
     """A compiled library behind standard input and output."""
 
-    def __init__(self, clf, folder, *, flags=(*STRICT, *CHECKED), compiler=COMPILER, **options):
+    def __init__(
+        self, clf, folder, *, flags=(*STRICT, *CHECKED), compiler=COMPILER, under=(), **options
+    ):
+        self.under = under
         self.clf, self.code = clf, write_c(PlainModel.of(clf), **options)
         (folder / "mlat.h").write_text(self.code.header)
         (folder / "mlat.c").write_text(self.code.source)
@@ -69,7 +72,9 @@ class Compiled:
     def run(self, rows):
         """What it tells of each step pushed: states, why, distances, probabilities."""
         rows = np.ascontiguousarray(rows, np.float64)
-        done = subprocess.run([self.program], input=rows.tobytes(), capture_output=True, check=True)
+        done = subprocess.run(
+            [*self.under, self.program], input=rows.tobytes(), capture_output=True, check=True
+        )
         S = len(self.clf.classes_)
         told = np.frombuffer(done.stdout).reshape(-1, 3 + 2 * S)
         states = np.array([*self.clf.classes_.tolist(), self.clf.unknown_])
@@ -215,7 +220,25 @@ def test_it_is_cplusplus_too(tmp_path):
     assert told[0].tolist() == clf.predict(FRESH).tolist()
 
 
-@pytest.mark.parametrize("name", ['"; system("x"); //', "a\\", "*/", "??/", "Gehen \u00fc\u4e2d", "%s\n"])
+def test_on_arm_it_tells_the_same(tmp_path):
+    compiler, emulator = shutil.which("arm-linux-gnueabihf-gcc"), shutil.which("qemu-arm")
+    if compiler is None or emulator is None:
+        pytest.skip("no compiler for ARM or no emulator of it (gcc-arm-linux-gnueabihf, qemu-user)")
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    clf = StreamClassifier().fit(TRAIN)
+    arm = Compiled(
+        clf, there, flags=(*STRICT, "-static"), compiler=compiler, under=[emulator], bits=8, spare=2
+    )
+    states, why, distances, _ = arm.push(FRESH.values)
+    own = Compiled(clf, here, bits=8, spare=2).push(FRESH.values)
+    assert (states == own[0]).mean() > 0.99  # logarithms may differ in their last bit
+    assert why == own[1]
+    np.testing.assert_allclose(distances, own[2], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ['"; system("x"); //', "a\\", "*/", "??/", "\u00fc\u4e2d", "%s\n"])
 def test_names_cannot_break_out(name, tmp_path):
     states = np.where(TRAIN.states == "still", name, TRAIN.states)
     clf = StreamClassifier(metric="euclidean").fit(Stream(TRAIN.values, states))

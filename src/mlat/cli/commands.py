@@ -11,6 +11,7 @@ from . import bench, data
 from .demo import demo
 from .evaluate import evaluate
 from .explain import explain_step
+from .export import export
 from .fit import fit
 from .inspect import inspect_model
 from .live import live
@@ -33,6 +34,7 @@ app.command("evaluate", cls=OneLineCommand)(evaluate)
 app.command("explain", cls=OneLineCommand)(explain_step)
 app.command("inspect", cls=OneLineCommand)(inspect_model)
 app.command("live", cls=OneLineCommand)(live)
+app.command("export", cls=OneLineCommand)(export)
 app.add_typer(data.app, name="data")
 app.command("reproduce", cls=OneLineCommand)(reproduce)
 app.add_typer(bench.app, name="bench")

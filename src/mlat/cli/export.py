@@ -1,0 +1,153 @@
+"""``mlat export``: a model as C for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ..classifier.model_file import load
+from ..disk import atomic_write
+from ..errors import InputError
+from ..export.arduino import arduino_files
+from ..export.c_source import STORED, write_c
+from ..export.plain_model import PlainModel
+from ..export.thin import Thinning
+from .columns import Filtered, ModelFile
+from .output import check_can_be_folder, make_folder
+from .screen import console, size_of, working
+
+FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
+
+
+def export(
+    model: ModelFile,
+    c: Annotated[
+        Path | None, typer.Option("--c", metavar="DIR", help="Write mlat.h and mlat.c there.")
+    ] = None,
+    arduino: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write an Arduino library there, with a sketch."),
+    ] = None,
+    bits: Annotated[
+        int, typer.Option(help="Of a stored number of a reference: 64, 32, 16 or 8.")
+    ] = 32,
+    max_references: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Keep at most N references, those that decide most."),
+    ] = None,
+    max_kb: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="KB", help="Keep as many references as fit in KB of tables."),
+    ] = None,
+    filtered: Filtered = False,
+    hold: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Steps in a row for which a missing value is the last one."
+        ),
+    ] = 0,
+    spare: Annotated[
+        int, typer.Option(min=0, metavar="N", help="References that can be taught on the device.")
+    ] = 0,
+    report: Annotated[
+        bool, typer.Option("--report", help="Only say what each choice would take.")
+    ] = False,
+) -> None:
+    """Write a model as C99 that needs no memory of its own: a step in, a state out."""
+    if c is None and arduino is None and not report:
+        raise InputError(
+            "say what to write: --c DIR or --arduino DIR; or --report, to write nothing"
+        )
+    for folder in (c, arduino):
+        if folder is not None:
+            check_can_be_folder(folder)
+    classifier = load(model)
+    plain = PlainModel.of(classifier)
+    write = partial(write_c, filtered=filtered, hold=hold, spare=spare)
+    write(plain.take(np.arange(1)), bits=bits)  # refuses what cannot be written
+    screen = console()
+    if report:
+        with working("thinning the references"):
+            thinning = Thinning(classifier)
+        table = Table("references", "bits", "tables", "RAM", "products a step", "same decisions")
+        for fraction in FEWER:
+            kept = thinning.keep(max(1, int(fraction * len(plain.start))))
+            for one in sorted(STORED, reverse=True)[1:]:
+                code = write(plain.take(kept.rows), bits=one)
+                table.add_row(
+                    *(f"{len(kept.rows):,}", str(one), size_of(code.flash), size_of(code.ram)),
+                    *(f"{code.products:,}", f"{kept.agreement:.1%}"),
+                )
+        screen.print(table)
+        screen.print(
+            "Same decisions: by fewer references, on training windows that had no part in choosing "
+            "them; what fewer bits change is not in it."
+        )
+        return
+    if max_references is not None or max_kb is not None:
+        with working("thinning the references"):
+            size = lambda some: write(some, bits=bits).flash  # noqa: E731
+            plain, said = _thin(Thinning(classifier), plain, max_references, max_kb, size)
+        screen.print(said)
+    code = write(plain, bits=bits)
+    written = []
+    if c is not None:
+        written += _write(make_folder(c), {"mlat.h": code.header, "mlat.c": code.source})
+    if arduino is not None:
+        written += _write(arduino, arduino_files(code))
+    screen.print(
+        f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
+        f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
+        f"{code.products:,} multiplications a step."
+    )
+    screen.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
+
+
+def _thin(
+    thinning: Thinning,
+    plain: PlainModel,
+    max_references: int | None,
+    max_kb: float | None,
+    size_of_model: Callable[[PlainModel], int],
+) -> tuple[PlainModel, str]:
+    """The model with fewer references, and what to say of it."""
+
+    def size(n: int) -> int:
+        return size_of_model(plain.take(thinning.keep(n).rows))
+
+    most = len(plain.start) if max_references is None else max_references
+    room = np.inf if max_kb is None else 1000 * max_kb
+    if size(most) > room:
+        least = 1
+        if size(least) > room:
+            raise InputError(
+                f"a block of references of each state takes {size_of(size(least))} already, more "
+                f"than {max_kb:g} kB; store fewer bits, or fit a narrower or plainer model"
+            )
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (middle, most) if size(middle) <= room else (least, middle)
+        most = least
+    kept = thinning.keep(most)
+    said = (
+        f"Kept {len(kept.rows):,} of {len(plain.start):,} references; {kept.agreement:.1%} of the "
+        "decisions stay the same, on training windows that had no part in choosing them."
+    )
+    return plain.take(kept.rows), said
+
+
+def _write(folder: Path, files: dict[str, str]) -> list[Path]:
+    written = []
+    for name, text in files.items():
+        place = folder / name
+        make_folder(place.parent)
+        with atomic_write(place) as file:
+            file.write_bytes(text.encode())
+        written.append(place)
+    return written

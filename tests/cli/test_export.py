@@ -1,0 +1,70 @@
+"""``mlat export``."""
+
+import re
+
+import pytest
+
+from cli_runs import refused, run
+from mlat import StreamClassifier
+from mlat.synthetic import rotating_states
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    stream = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
+    file = tmp_path_factory.mktemp("export") / "walk.mlat"
+    StreamClassifier().fit(stream).save(file)
+    return file
+
+
+def test_the_library_is_written(model, tmp_path):
+    said = run("export", model, "--c", tmp_path / "c")[0]
+    assert re.search(
+        r"4 states: [\d.]+ kB of tables, [\d.]+ kB RAM .* multiplications a step", said
+    )
+    assert "mlat_push" in (tmp_path / "c" / "mlat.h").read_text()
+    assert (tmp_path / "c" / "mlat.c").stat().st_size > 1000
+
+
+def test_the_arduino_library_has_its_places(model, tmp_path):
+    run("export", model, "--arduino", tmp_path / "lib", "--bits", "8", "--spare", "2")
+    found = {str(p.relative_to(tmp_path / "lib")) for p in tmp_path.rglob("*") if p.is_file()}
+    assert found == {
+        "library.properties", "src/mlat.h", "src/mlat.c", "examples/state/state.ino"
+    }  # fmt: skip
+    assert "#define MLAT_SPARE 2" in (tmp_path / "lib/src/mlat.h").read_text()
+
+
+def test_it_fits_where_it_must(model, tmp_path):
+    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "12")[0]
+    assert re.search(r"Kept \d+ of \d+ references; [\d.]+% of the decisions stay the same", said)
+    assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 12
+    said = run("export", model, "--c", tmp_path, "--max-references", "100")[0]
+    assert int(re.search(r"^(\d+) references", said, re.M)[1]) <= 100
+
+
+def test_the_report_writes_nothing(model, in_folder):
+    said = run("export", model, "--report")[0]
+    assert "same decisions" in said
+    assert list(in_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "say what to write"),
+        (["--c", "out", "--bits", "7"], "bits must be one of 64, 32, 16, 8"),
+        (["--c", "out", "--max-kb", "0.5"], "store fewer bits"),
+        (["--c", "file/out"], "a file of that name is in the way"),
+    ],
+)
+def test_what_cannot_be_is_one_line(model, in_folder, arguments, says):
+    (in_folder / "file").write_text("")
+    assert says in refused("export", model, *arguments)
+    assert not (in_folder / "out").exists()
+
+
+def test_what_is_no_model_exports_nothing(tmp_path):
+    (tmp_path / "x.mlat").write_bytes(b"no model")
+    assert "is not an mlat model" in refused("export", tmp_path / "x.mlat", "--c", tmp_path / "c")
+    assert not (tmp_path / "c").exists()

@@ -1,0 +1,92 @@
+"""Fewer references that decide as all of them do."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from mlat import InputError, StreamClassifier
+from mlat.export import PlainModel
+from mlat.export.thin import Thinning
+from mlat.synthetic import rotating_states
+
+TRAIN = rotating_states(n_channels=3, run_length=60, runs_per_state=3, noise=0.3, random_state=0)
+FRESH = rotating_states(n_channels=3, run_length=60, runs_per_state=2, noise=0.3, random_state=1)
+
+
+@pytest.fixture(scope="module", params=["auto", "euclidean"])
+def clf(request):
+    return StreamClassifier(metric=request.param).fit(TRAIN)
+
+
+@pytest.fixture(scope="module")
+def thinning(clf):
+    return Thinning(clf)
+
+
+def test_all_of_them_decide_as_all_of_them(clf, thinning):
+    kept = thinning.keep(10**6)
+    assert kept.rows.tolist() == list(range(len(clf.windows_)))
+    assert kept.agreement == 1.0
+
+
+def test_few_are_kept_and_every_state_has_some(clf, thinning):
+    codes = np.searchsorted(clf.classes_, clf.windows_.y)
+    for n in (100, 250):
+        rows = thinning.keep(n).rows
+        assert len(rows) <= n
+        assert set(codes[rows]) == set(codes)
+    assert set(codes[thinning.keep(1).rows]) == set(codes)
+
+
+def test_more_references_contain_the_fewer(thinning):
+    sets = [set(thinning.keep(n).rows.tolist()) for n in (50, 120, 300, 600)]
+    assert all(a <= b for a, b in pairwise(sets))
+
+
+def test_a_third_decides_better_than_a_third_at_random():
+    clf = StreamClassifier().fit(TRAIN)
+    thinning = Thinning(clf)
+    n = len(clf.windows_) // 3
+    wanted = clf.predict(FRESH)[clf.width_ :]
+    chosen = np.mean(decisions(clf, thinning.keep(n).rows) == wanted)
+    rng = np.random.default_rng(0)
+    block = np.arange(len(clf.windows_)) // clf.width_
+    at_random = []
+    for _ in range(10):
+        blocks = rng.choice(block[-1] + 1, n // clf.width_, replace=False)
+        at_random.append(np.mean(decisions(clf, np.flatnonzero(np.isin(block, blocks))) == wanted))
+    assert chosen > np.mean(at_random)
+
+
+def decisions(clf, rows):
+    """The states by some of the references, by plain numpy."""
+    found = []
+    for expert in clf.experts_:
+        starts = np.arange(clf.width_, len(FRESH)) - expert.windows.width + 1
+        Z = np.concatenate([Z for _, Z in expert.embed_steps(expert.features(FRESH), starts)])
+        Y, y = expert.embedded(rows), clf.windows_.y[rows]
+        D = np.sqrt(((Z[:, None] - Y[None]) ** 2).sum(axis=2))
+        columns = [D[:, y == state].min(axis=1, initial=np.inf) for state in clf.classes_]
+        found.append(np.stack(columns, axis=1))
+    together = found[0] if clf.committee_ is None else clf.committee_.combine(found)
+    return clf.classes_[together.argmin(axis=1)]
+
+
+def test_what_is_kept_has_its_own_steps(clf, thinning):
+    plain = PlainModel.of(clf)
+    rows = thinning.keep(120).rows
+    some = plain.take(rows)
+    for i, row in enumerate(rows):
+        begin, old = some.start[i], plain.start[row]
+        np.testing.assert_array_equal(
+            some.steps[begin : begin + plain.width], plain.steps[old : old + plain.width]
+        )
+    assert some.codes.tolist() == plain.codes[rows].tolist()
+    assert len(some.steps) < len(plain.steps)
+
+
+def test_votes_are_not_thinned():
+    voting = StreamClassifier(metric="euclidean", n_neighbors=3).fit(TRAIN)
+    with pytest.raises(InputError, match="several neighbours"):
+        Thinning(voting)
