@@ -50,7 +50,7 @@ _MODULE_OF = {
 
 _ROOMS = (
     *("errors", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
-    *("explain", "live", "cluster", "plots", "lab"),
+    *("model_selection", "explain", "live", "cluster", "plots", "lab"),
 )
 
 

@@ -16,7 +16,7 @@ from .conversion import GAP_FACTOR, StepError
 
 FEW_STEPS = 20  # fewer show nothing
 MANY_BACK = 0.1  # of the steps of an index that go back; parts put together have few
-MANY_HOLES = 0.02  # of the steps of an index that leave rows out; blocks put together have few
+MANY_HOLES = 0.05  # of the steps of an index that leave rows out; blocks put together have few
 LIKE_RANDOM = 0.8  # of the switches of states, or the roughness, that a random order has
 
 WHOLE = (
