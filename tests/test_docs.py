@@ -12,6 +12,7 @@ from doc_examples import DOCS, run_examples
 PAGES = [
     *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "committee.md"],
     *["confidence.md", "model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
+    "scikit-learn.md",
 ]
 # Programs and optional parts, which other tests run.
 PROGRAMS = ("mlat.lab.bench", "mlat.cli")

@@ -43,8 +43,9 @@ def judged(scoring: str | Callable[..., float]) -> JudgedScorer:
     --------
     >>> from sklearn.model_selection import cross_val_score
     >>> from mlat import StreamClassifier
+    >>> from mlat.model_selection import GappedBlocks
     >>> from mlat.synthetic import rotating_states
-    >>> stream = rotating_states(random_state=0)
+    >>> stream = rotating_states(run_length=100)
     >>> clf = StreamClassifier(width=16, metric="euclidean")
     >>> cv, scoring = GappedBlocks(3, gap=16), judged("f1_macro")
     >>> cross_val_score(clf, stream, stream.states, cv=cv, scoring=scoring).shape
