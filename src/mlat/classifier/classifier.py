@@ -27,6 +27,7 @@ from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
+from ..stream.several import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
@@ -171,8 +172,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : Stream, or array or frame of shape (T, d)
-        y : array of shape (T,), optional
+        X : Stream, or array or frame of shape (T, d), or a list of them
+            Each of a list is a recording.
+        y : array of shape (T,), or a list of them, optional
             The states; default those of the stream.
         recordings, time, channels, unlabelled
             As for :class:`~mlat.Stream`: they say more about values.
@@ -565,6 +567,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "features_")
         more: dict[str, Any] = {"recordings": recordings, "time": time}
+        if is_several(given):
+            given = join_values([self.as_stream(one) for one in cast(Any, given)], None)
         if isinstance(given, Stream):
             _refuse_more(more)
             stream = given
@@ -576,6 +580,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             from ..stream.read import read_channels  # with Arrow, which takes long to import
 
             stream = read_channels(given, self.channels_).with_order(**more)
+            _warn_of_ignored(stream)
         else:
             stream = Stream(given, **more)
         check_channels(stream, self.channels_)
@@ -598,6 +603,8 @@ def _as_labelled(
 ) -> Stream:
     """A labelled stream, as given or from values and states."""
     _check_labelled(given, states)
+    if is_several(given):
+        given, states = join_values(cast(Any, given), cast(Any, states)), None
     if getattr(states, "shape", ())[1:] == (1,):
         states = column_or_1d(states, warn=True)  # a frame of one column, or its values
     if not isinstance(given, Stream):
@@ -607,7 +614,8 @@ def _as_labelled(
 
 
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:
-    if states is None and not isinstance(stream, Stream):
+    is_stream = isinstance(cast(Any, stream)[0] if is_several(stream) else stream, Stream)
+    if states is None and not is_stream:
         raise InputError(
             "StreamClassifier requires y to be passed, but the target y is None: give a labelled "
             "stream, or values and states"
@@ -618,6 +626,12 @@ def _refuse_more(more: dict[str, Any]) -> None:
     for name, given in more.items():
         if given is not None:
             raise InputError(f"a stream has {name} of its own; give {name} with values only")
+
+
+def _warn_of_ignored(stream: Stream) -> None:
+    for note in stream.notes:
+        if "ignored" in note:
+            warnings.warn(f"of the frame {note}", UserWarning, stacklevel=5)
 
 
 def _warn_if_shuffled(stream: Stream) -> None:

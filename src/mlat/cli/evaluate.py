@@ -10,7 +10,7 @@ import typer
 from ..classifier.model_file import load
 from ..errors import InputError
 from ..explain.confusions import count_confusions
-from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
+from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_be_folder, make_folder
 from .screen import console, print_score, working
 
@@ -41,7 +41,7 @@ def evaluate(
     if pictures:
         check_can_be_folder(folder)
     classifier = load(model)
-    with working(f"reading {stream.name}"):
+    with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label)
     if not steps.labelled.any():
         raise InputError(f"{stream}: column {label!r} names no state, so there is nothing to judge")

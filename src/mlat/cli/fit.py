@@ -21,7 +21,7 @@ from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
-from .columns import Columns, StreamFile, split_names, with_columns
+from .columns import Columns, StreamFiles, split_names, title_of, with_columns
 from .output import check_can_write
 from .screen import (
     console,
@@ -63,7 +63,7 @@ GOES_WITH: dict[str, tuple[Metric, ...]] = {
 
 @with_columns
 def fit(
-    stream: StreamFile,
+    stream: StreamFiles,
     columns: Columns,
     label: Annotated[
         str, typer.Option(metavar="COL", help="Column of states.", show_default=False)
@@ -163,12 +163,12 @@ def fit(
         unknown_rate=unknown_rate,
     )
     classifier = options.classifier(width=width, step=step)
-    check_can_write(out, stream)
-    with working(f"reading {stream.name}"):
+    check_can_write(out, *stream)
+    with working(f"reading {title_of(stream)}"):
         labelled = columns.read(stream, label)
     if not labelled.labelled.any():
         raise InputError(
-            f"{stream}: column {label!r} names no state; write one for some of the steps"
+            f"{title_of(stream)}: column {label!r} names no state; write one for some of the steps"
         )
     begin = clock.perf_counter()
     with working("learning", budget=classifier.budget):
