@@ -21,6 +21,7 @@ from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
+from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import Columns, StreamFiles, split_names, title_of, with_columns
 from .output import check_can_write
 from .screen import (
@@ -31,6 +32,7 @@ from .screen import (
     print_committee,
     print_features,
     size_of,
+    warn_if_guessing,
     working,
 )
 
@@ -147,6 +149,7 @@ def fit(
             "all but this fraction of similar windows.",
         ),
     ] = 0.0,
+    as_json: AsJson = False,
 ) -> None:
     """Learn to classify the states of a labelled stream, and write a model."""
     options = FitOptions(
@@ -179,6 +182,13 @@ def fit(
     classifier.save(out)
     with working("judging"):
         found = _judge(classifier, labelled)
+    if as_json:
+        told = {"stream": stream_of(labelled), **model_of(classifier, out), "seconds": seconds}
+        if found is not None:
+            warn_if_guessing(found, HELD_OUT_LEVEL)
+        held_out = None if found is None else score_of(found, HELD_OUT_LEVEL)
+        print_json({**told, "held_out": held_out})
+        return
     screen = console()
     _print_stream(screen, labelled, classifier, found)
     print_committee(screen, classifier)
