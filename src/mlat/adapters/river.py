@@ -80,6 +80,7 @@ class MLATClassifier(base.Classifier):
         self._numbers: dict[Any, list[int]] = {}  # and the steps that they end at
         self._mean: Floats = np.zeros(0)
         self._squares: Floats = np.zeros(0)
+        self._unit = self._mean, self._squares  # what is subtracted and divided by
         self._n_steps = 0
         self._n_learned = 0
         self._metric: MLAT | None = None
@@ -97,13 +98,22 @@ class MLATClassifier(base.Classifier):
         self._mean = self._mean + change / self._n_steps
         self._squares = self._squares + change * (step - self._mean)
         self._recent = [*self._recent, step][-self.width :]
+        if (
+            self._metric is None and math.log2(self._n_steps).is_integer()
+        ):  # often at first, when it changes most
+            self._unit, self._cache = self._scale(), None
         if y is None:
             return
-        self._windows.setdefault(y, []).append(np.stack(self._recent))
+        window = np.stack(self._recent)
+        self._windows.setdefault(y, []).append(window)
         self._numbers.setdefault(y, []).append(self._n_steps)
+        if self._cache is not None and len(window) == self.width:
+            known, states = self._cache
+            states = np.append(states, np.empty(1, dtype=object))
+            states[-1] = y
+            self._cache = np.vstack([known, self._embed(window[None])]), states
         self._forget()
         self._n_learned += 1
-        self._cache = None
         if self._is_time_to_learn():
             self._learn_metric()
 
@@ -142,13 +152,21 @@ class MLATClassifier(base.Classifier):
         self._recent = [np.append(step, 0.0) for step in self._recent]
         for state, windows in self._windows.items():
             self._windows[state] = [np.pad(window, ((0, 0), (0, 1))) for window in windows]
-        self._metric, self._cache = None, None
+        self._unit, self._metric, self._cache = self._scale(), None, None
 
     def _forget(self) -> None:
         room = max(1, self.max_references // len(self._windows))
-        for state in self._windows:
-            self._windows[state] = self._windows[state][-room:]
-            self._numbers[state] = self._numbers[state][-room:]
+        for state, windows in self._windows.items():
+            old = len(windows) - room
+            if old <= 0:
+                continue
+            if self._cache is not None:
+                known, states = self._cache
+                full = sum(len(window) == self.width for window in windows[:old])
+                rows = np.flatnonzero(states == state)[:full]
+                self._cache = np.delete(known, rows, axis=0), np.delete(states, rows)
+            self._windows[state] = windows[old:]
+            self._numbers[state] = self._numbers[state][old:]
 
     def _is_time_to_learn(self) -> bool:
         if not self.learn_from or not self.learn_from <= self._n_learned <= self.learn_until:
@@ -168,21 +186,21 @@ class MLATClassifier(base.Classifier):
         numbers = np.array([self._numbers[state][i] for state, rows in full.items() for i in rows])
         codes = np.repeat(np.arange(len(full)), [len(rows) for rows in full.values()])
         run = _runs(numbers, codes)
+        self._unit, self._cache = self._scale(), None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 metric = MLAT().fit(self._scaled(X), codes, start=numbers, run=run)
         except InputError:  # too few runs to learn from
             return
-        self._metric, self._scale_then = metric, self._scale()
-        self._cache = None
+        self._metric = metric
 
     def _scale(self) -> tuple[Floats, Floats]:
         deviation = np.sqrt(self._squares / max(self._n_steps, 1))
         return self._mean, np.where(deviation > 0, deviation, 1.0)
 
     def _scaled(self, windows: Floats) -> Floats:
-        mean, deviation = self._scale() if self._metric is None else self._scale_then
+        mean, deviation = self._unit
         scaled: Floats = (windows - mean) / deviation
         return scaled
 

@@ -27,6 +27,14 @@ class MLATClassifier(BaseClassifier):  # type: ignore[misc]
     ----------
     panel_ : PanelClassifier
         Fitted.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from mlat.adapters.sktime import MLATClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> MLATClassifier().fit(X, y).predict(X).shape
+    (20,)
     """
 
     _tags = {  # noqa: RUF012
@@ -66,6 +74,14 @@ class MLATTransformer(BaseTransformer):  # type: ignore[misc]
     ----------
     metric : "mlat", "lmnn" or an estimator, default="mlat"
     scale : bool, default=True
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from mlat.adapters.sktime import MLATTransformer
+    >>> X, y = load_unit_test(split="train")
+    >>> len(MLATTransformer().fit_transform(X, y))
+    20
     """
 
     _tags = {  # noqa: RUF012
@@ -78,6 +94,7 @@ class MLATTransformer(BaseTransformer):  # type: ignore[misc]
         "requires_y": True,
         "fit_is_empty": False,
         "capability:unequal_length": False,
+        "capability:categorical_in_X": False,
         "capability:multivariate": True,
         "authors": "mlat developers",
     }

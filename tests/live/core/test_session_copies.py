@@ -19,7 +19,7 @@ again = rotating_states(random_state=1)
 @pytest.mark.parametrize("metric", ["euclidean", "mlat"])
 def test_a_copy_goes_on_alike_and_alone(make, metric):
     clf = mlat.StreamClassifier(8, metric=metric).fit(rotating_states())
-    live = clf.live(reorder=2)
+    live = clf.live()
     live.push(again.values[:40])
     live.teach("new", 3)
     other = make(live)
