@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..metric.estimators import MLAT
 
 
-class MLATClassifier(base.Classifier):
+class MLATClassifier(base.Classifier):  # type: ignore[misc]
     """Nearest neighbours of the last steps, under a metric that is learned on the way.
 
     The order of steps matters: each call of ``learn_one`` is the next step of one stream.
