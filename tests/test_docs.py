@@ -12,9 +12,10 @@ from doc_examples import DOCS, run_examples
 PAGES = [
     *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "committee.md"],
     *["confidence.md", "model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
+    "scikit-learn.md",
 ]
 # Programs and optional parts, which other tests run.
-PROGRAMS = ("mlat.lab.bench", "mlat.cli")
+PROGRAMS = ("mlat.lab.bench", "mlat.cli", "mlat.adapters.")
 MODULES = sorted(
     m.name for m in pkgutil.walk_packages(mlat.__path__, "mlat.") if not m.name.startswith(PROGRAMS)
 )

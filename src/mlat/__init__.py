@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .classifier import StreamClassifier
     from .classifier.model_file import load
+    from .classifier.panel import PanelClassifier
     from .errors import InputError
     from .features import Lift
     from .metric import LMNN, MLAT, toeplitz
     from .stream import Runs, Stream, Windows, sliding_windows
+    from .stream.panel import series_windows
     from .stream.read import read_stream
     from .stream.write import write_states
 
@@ -20,12 +22,14 @@ __all__ = [
     "MLAT",
     "InputError",
     "Lift",
+    "PanelClassifier",
     "Runs",
     "Stream",
     "StreamClassifier",
     "Windows",
     "load",
     "read_stream",
+    "series_windows",
     "sliding_windows",
     "toeplitz",
     "write_states",
@@ -37,12 +41,14 @@ _MODULE_OF = {
     "MLAT": "metric",
     "InputError": "errors",
     "Lift": "features",
+    "PanelClassifier": "classifier.panel",
     "Runs": "stream",
     "Stream": "stream",
     "StreamClassifier": "classifier",
     "Windows": "stream",
     "load": "classifier.model_file",
     "read_stream": "stream.read",
+    "series_windows": "stream.panel",
     "sliding_windows": "stream",
     "toeplitz": "metric",
     "write_states": "stream.write",
@@ -50,7 +56,7 @@ _MODULE_OF = {
 
 _ROOMS = (
     *("errors", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
-    *("explain", "live", "cluster", "plots", "lab"),
+    *("model_selection", "explain", "live", "cluster", "adapters", "plots", "lab"),
 )
 
 

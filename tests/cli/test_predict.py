@@ -97,7 +97,7 @@ def test_explain_filtered(models):
     assert "more than the nearest window decided" in out
     found = explain(clf, again, step, predicted=steady[step])
     assert f"Nearest {found.own.state}: at distance {found.own.distances[0]:.4g}" in out
-    line = refused("explain", *where[:3], "--step", "2", "--filtered")
+    line = refused("explain", *where[:3], "--step", "2", "--filtered", "--label", "state")
     assert "step 2 ends no complete window" in line
 
 
@@ -118,7 +118,7 @@ def test_explain_the_first_mistake_of_the_filter(models):
 
 def test_predict_is_what_the_library_predicts(folder):
     out, error = run("predict", folder / "walk.mlat", folder / "again.csv")
-    assert error == ""
+    assert error == "mlat: again.csv: 1 column is ignored: state\n"
     rows = list(csv.DictReader(out.splitlines()))
     again = rotating_states(**SENSORS, random_state=1)
     predicted = mlat.load(folder / "walk.mlat").predict(again)

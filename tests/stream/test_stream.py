@@ -232,3 +232,19 @@ def test_the_usual_step_is_the_median_inside_recordings():
     assert dated[:2].usual_step == 2.0
     joined = Stream.join([stream, stream])
     assert joined.usual_step == pytest.approx(0.1)
+
+
+def test_a_part_by_steps_knows_where_it_was_cut():
+    values, states = np.arange(10.0)[:, None] % 3, ["a"] * 5 + ["b"] * 5
+    stream = Stream(values, states, recordings=[0] * 7 + [1] * 3, time=np.arange(10) * 0.5)
+    part = stream[np.array([0, 1, 3, 4, 6, 7, 9])]
+    assert part.gap_before.tolist() == [False, False, True, False, True, True, True]
+    assert part.states.tolist() == list("aaaabbb")
+    assert part.time.tolist() == [0, 0.5, 1.5, 2, 3, 3.5, 4.5]
+    mask = np.isin(np.arange(10), [0, 1, 3, 4, 6, 7, 9])
+    assert stream[mask].gap_before.tolist() == part.gap_before.tolist()
+    assert stream.shape == (10, 1)
+    with pytest.raises(InputError, match="keeps the order of time"):
+        stream[np.array([3, 1])]
+    with pytest.raises(TypeError, match="array of steps"):
+        stream[3]

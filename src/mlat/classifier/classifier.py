@@ -11,12 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..checks import Bools, Floats, Ints
 from ..errors import InputError
@@ -24,8 +25,9 @@ from ..features.features import Features, lift_runs
 from ..features.lifts import Lift
 from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References, check_channels, steps_inside
-from ..stream.conversion import as_matrix, as_states, is_frame, unnamed_channels
+from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
+from ..stream.several import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
@@ -42,7 +44,7 @@ OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
 MOST_REFERENCES = 3000  # learned from where a stream judges itself: an estimate need not take long
 
 
-class StreamClassifier(BaseEstimator):  # type: ignore[misc]
+class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the state of a stream at every step, from a few labelled runs.
 
     The windows of the labelled stream are the references. The state of a step is that of the
@@ -109,6 +111,10 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     confidence_ : Confidence
         From distances to probabilities and to the unknown state; the state filter.
     channels_ : tuple of str
+    n_features_in_ : int
+        The number of channels.
+    feature_names_in_ : array of shape (d,)
+        The names of the channels, where they have names.
     usual_step_ : float or None
         The median time between steps of the training stream, in seconds where its time is; None
         where it has no time.
@@ -124,6 +130,9 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     >>> clf.score(again) > 0.6
     True
     """
+
+    # The names of channels and of "no state" are not one per step: no splitter can cut them.
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"channels": UNUSED, "unlabelled": UNUSED}
 
     def __init__(
         self,
@@ -152,8 +161,8 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def fit(
         self,
-        stream: Stream | ArrayLike,
-        states: ArrayLike | None = None,
+        X: Stream | ArrayLike,
+        y: ArrayLike | None = None,
         *,
         recordings: ArrayLike | None = None,
         time: ArrayLike | None = None,
@@ -162,8 +171,14 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,).
 
-        ``recordings``, ``time``, ``channels`` and ``unlabelled`` are as for :class:`~mlat.Stream`,
-        and say more about values.
+        Parameters
+        ----------
+        X : Stream, or array or frame of shape (T, d), or a list of them
+            Each of a list is a recording.
+        y : array of shape (T,), or a list of them, optional
+            The states; default those of the stream.
+        recordings, time, channels, unlabelled
+            As for :class:`~mlat.Stream`: they say more about values.
 
         Raises
         ------
@@ -178,7 +193,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             nothing.
         """
         more = {"recordings": recordings, "time": time, "channels": channels}
-        stream = _as_labelled(stream, states, **more, unlabelled=unlabelled)
+        stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
         setup = set_up(
@@ -262,6 +277,23 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         self.feature_channels_ = self.features_.lift.channels(len(channels))
 
     @property
+    def n_features_in_(self) -> int:
+        """The number of channels, by the name that scikit-learn has for it."""
+        return self.n_channels_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the channels, where they have names."""
+        if self.channels_ == unnamed_channels(self.n_channels_):
+            raise AttributeError("the channels have no names")
+        return np.array(self.channels_, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a missing value
+        return tags
+
+    @property
     def metric_(self) -> Any:
         """The metric of the only expert; None for Euclidean distance."""
         check_is_fitted(self, "experts_")
@@ -289,7 +321,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def features(self, stream: Stream | ArrayLike) -> Floats:
         """The lifted and scaled channels, shape (T, d'), before whitening; NaN where missing."""
-        return self.features_.plain(self._as_stream(stream))
+        return self.features_.plain(self.as_stream(stream))
 
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
@@ -315,7 +347,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         rows : array of the same shape
             Rows of ``windows_``; -1 where there is no complete window.
         """
-        stream = self._as_stream(stream)
+        stream = self.as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
         if self.committee_ is None:
             return self.references_.neighbours(stream, k)
@@ -334,11 +366,18 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def expert_distances(self, stream: Stream | ArrayLike) -> list[Floats]:
         """The distance of each expert to its nearest reference of each state, (T, S) each."""
-        stream = self._as_stream(stream)
+        stream = self.as_stream(stream)
         features = self.features_(stream)
         return [expert.class_distances(stream, features) for expert in self.experts_]
 
-    def predict(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> NDArray[Any]:
+    def predict(
+        self,
+        X: Stream | ArrayLike,
+        *,
+        filtered: bool = False,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """The state at each step, shape (T,): that of the window which ends there.
 
         ``unknown_`` where there is no complete window: before the first of a recording, after a
@@ -352,16 +391,25 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
             Apply the state filter (:mod:`mlat.classifier.state_filter`): the most probable state
             given all windows up to each step, by the transitions of the training stream. It
             changes state less often, and later at a switch.
+        recordings, time : arrays of shape (T,), optional
+            As for ``fit``.
         """
-        return self._predict(self._as_stream(stream), filtered)[0]
+        return self._predict(self.as_stream(X, recordings, time), filtered)[0]
 
-    def predict_proba(self, stream: Stream | ArrayLike, *, filtered: bool = False) -> Floats:
+    def predict_proba(
+        self,
+        X: Stream | ArrayLike,
+        *,
+        filtered: bool = False,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> Floats:
         """The probability of each state, shape (T, S); NaN where there is no complete window.
 
         With one neighbour, and for a committee, it is calibrated on the training stream. With
         several neighbours it is the fraction of them that is in each state.
         """
-        return self._predict(self._as_stream(stream), filtered)[1]
+        return self._predict(self.as_stream(X, recordings, time), filtered)[1]
 
     def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
         if self.n_neighbors_ == 1:
@@ -379,7 +427,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
     def ends_window(self, stream: Stream | ArrayLike) -> Bools:
         """Which steps end a complete window, shape (T,): those that are judged."""
-        stream = self._as_stream(stream)
+        stream = self.as_stream(stream)
         ends = np.zeros(len(stream), dtype=bool)
         windows = sliding_windows(stream, self.width_, labelled=False)
         ends[windows.start + self.width_ - 1] = True
@@ -411,7 +459,7 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         InputError
             If fewer than two states have windows far enough apart.
         """
-        stream = self._as_stream(stream)
+        stream = self.as_stream(stream)
         sides, _ = far_sides(stream, self.width_)
         part, side = cut(stream, sides)
         inside = np.zeros(len(stream), dtype=bool)
@@ -445,7 +493,15 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         whole[inside], inside[inside] = states, complete
         return whole, inside
 
-    def score(self, stream: Stream | ArrayLike, states: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Stream | ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> float:
         """The plain accuracy over the labelled steps that have a complete window.
 
         The fraction that is right, as everywhere in scikit-learn: where one state is frequent, much
@@ -453,15 +509,34 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
         accuracy, the level of guessing and the recall of each state.
 
         Windows that extend over a switch of states count too, as in a live stream. The unknown
-        state, predicted for a window that is far from every reference, counts as wrong.
+        state, predicted for a window that is far from every reference, counts as wrong. Steps
+        count by their ``sample_weight`` (T,), where one is given.
+        """
+        stream = self.as_stream(X, recordings, time)
+        true, judged = self.judged(stream, y)
+        right = self.predict(stream)[judged] == true[judged]
+        if sample_weight is None:
+            return float(right.mean())
+        weight = one_per_step(sample_weight, len(stream), "sample_weight")[judged]
+        return float(np.average(right, weights=weight.astype(np.float64)))
+
+    def judged(
+        self, stream: Stream | ArrayLike, states: ArrayLike | None = None
+    ) -> tuple[NDArray[Any], Bools]:
+        """The true states (T,), and which steps ``score`` counts: labelled, with a full window.
+
+        Raises
+        ------
+        InputError
+            If there are no such steps, or no states.
         """
         _check_labelled(stream, states)
-        stream = self._as_stream(stream)
+        stream = self.as_stream(stream)
         true = stream.states if states is None else as_states(states, len(stream), ours=True)
         judged = (true != no_state(true)) & self.ends_window(stream)
         if not judged.any():
             raise InputError("no labelled step of the stream has a complete window to judge")
-        return float((self.predict(stream)[judged] == true[judged]).mean())
+        return true, judged
 
     def live(self, **options: Any) -> LiveSession:
         """A session that takes a stream as it arrives; its states are those of ``predict``.
@@ -478,36 +553,88 @@ class StreamClassifier(BaseEstimator):  # type: ignore[misc]
 
         save(self, path)
 
-    def _as_stream(self, stream: Stream | ArrayLike) -> Stream:
+    def as_stream(
+        self,
+        given: Stream | ArrayLike,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> Stream:
+        """Values as a stream of the channels that were learned from, columns matched by name.
+
+        A value too extreme to be compared becomes NaN, with a warning.
+
+        Raises
+        ------
+        InputError
+            If channels are missing.
+        """
         check_is_fitted(self, "features_")
-        if isinstance(stream, Stream):
-            pass
-        elif not is_frame(stream):
-            array = as_matrix(stream)
+        more: dict[str, Any] = {"recordings": recordings, "time": time}
+        if is_several(given):
+            given = join_values([self.as_stream(one) for one in cast(Any, given)], None)
+        if isinstance(given, Stream):
+            _refuse_more(more)
+            stream = given
+        elif not is_frame(given):
+            array = self._with_as_many_channels(as_matrix(given))
             # With names: nobody is to be warned of a channel that was learned.
-            stream = Stream(array, channels=unnamed_channels(array.shape[1]))
-        elif set(self.channels_) <= set(cast(Any, stream).columns):
+            stream = Stream(array, channels=unnamed_channels(array.shape[1]), **more)
+        elif set(self.channels_) <= set(cast(Any, given).columns):
             from ..stream.read import read_channels  # with Arrow, which takes long to import
 
-            stream = read_channels(stream, self.channels_)
+            stream = read_channels(given, self.channels_).with_order(**more)
+            _warn_of_ignored(stream)
         else:
-            stream = Stream(stream)
+            stream = Stream(given, **more)
         check_channels(stream, self.channels_)
         return self.features_.without_extremes(stream)
 
+    def _with_as_many_channels(self, array: NDArray[Any]) -> NDArray[Any]:
+        """An array, if it has the columns that were learned from; in scikit-learn's words."""
+        n = array.shape[1]
+        if n != self.n_channels_:
+            raise InputError(
+                f"X has {n} features, but StreamClassifier is expecting {self.n_channels_} "
+                f"features as input: the channels {', '.join(self.channels_)}"
+                f"{'. Reshape your data to (steps, channels)' if n == 1 else ''}"
+            )
+        return array
 
-def _as_labelled(stream: Stream | ArrayLike, states: ArrayLike | None, **more: Any) -> Stream:
+
+def _as_labelled(
+    given: Stream | ArrayLike, states: ArrayLike | None, unlabelled: Any, **more: Any
+) -> Stream:
     """A labelled stream, as given or from values and states."""
-    _check_labelled(stream, states)
-    return stream if isinstance(stream, Stream) else Stream(stream, states, **more)
+    _check_labelled(given, states)
+    if is_several(given):
+        given, states = join_values(cast(Any, given), cast(Any, states)), None
+    if getattr(states, "shape", ())[1:] == (1,):
+        states = column_or_1d(states, warn=True)  # a frame of one column, or its values
+    if not isinstance(given, Stream):
+        return Stream(given, states, unlabelled=unlabelled, **more)
+    _refuse_more(more)
+    return given if states is None else given.with_states(states, unlabelled)
 
 
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:
-    if isinstance(stream, Stream):
-        if states is not None:
-            raise InputError("the stream has states of its own; give it alone")
-    elif states is None:
-        raise InputError("fit needs the states: a labelled stream, or values and states")
+    is_stream = isinstance(cast(Any, stream)[0] if is_several(stream) else stream, Stream)
+    if states is None and not is_stream:
+        raise InputError(
+            "StreamClassifier requires y to be passed, but the target y is None: give a labelled "
+            "stream, or values and states"
+        )
+
+
+def _refuse_more(more: dict[str, Any]) -> None:
+    for name, given in more.items():
+        if given is not None:
+            raise InputError(f"a stream has {name} of its own; give {name} with values only")
+
+
+def _warn_of_ignored(stream: Stream) -> None:
+    for note in stream.notes:
+        if "ignored" in note:
+            warnings.warn(f"of the frame {note}", UserWarning, stacklevel=5)
 
 
 def _warn_of_outliers(stream: Stream) -> None:

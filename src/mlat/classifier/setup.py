@@ -126,7 +126,7 @@ def check_states(stream: Stream, width: int) -> None:
     if len(codes) < 2:
         raise InputError(
             f"the stream has windows of one state only, {stream.classes[codes[0]]!s}; label at "
-            "least two states"
+            "least two states (it is one class)"
         )
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,7 +17,8 @@ from .one_line import INTERRUPTED, OneLineCommand, OneLineGroup
 
 app = typer.Typer(
     cls=OneLineGroup,
-    help="Speed and memory against the peers that are installed, as ratios in one run.",
+    help="Speed and memory against the peers that are installed, as ratios in one run. With "
+    "--json the figures as JSON on standard output.",
     no_args_is_help=True,
 )
 
@@ -63,8 +69,24 @@ def _run(name: str, context: typer.Context) -> None:
         ) from None
     benchmark = typer.Typer(add_completion=False)
     benchmark.command(cls=OneLineCommand)(main)
-    status = benchmark(context.args, prog_name=context.command_path, standalone_mode=False)
+    with _as_json(context.args) as arguments:
+        status = benchmark(arguments, prog_name=context.command_path, standalone_mode=False)
     if status == INTERRUPTED:  # typer makes a status of Ctrl-C, which would be lost here
         raise KeyboardInterrupt
     if status:
         raise typer.Exit(status)
+
+
+@contextmanager
+def _as_json(arguments: list[str]) -> Iterator[list[str]]:
+    """The arguments without ``--json``; with it the figures alone go to standard output."""
+    if "--json" not in arguments:
+        yield arguments
+        return
+    rest = [argument for argument in arguments if argument != "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "figures.json")
+        with redirect_stdout(sys.stderr):
+            yield [*rest, "--out", str(file)]
+        if file.exists():
+            typer.echo(file.read_text(encoding="utf-8"), nl=False)

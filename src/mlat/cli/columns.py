@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -17,12 +20,20 @@ from ..errors import InputError
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 
+KINDS = (
+    "One row per step: a file (.csv, .tsv, .parquet, .feather, .npy, .mat, .edf, .xdf, …), a "
+    'folder or a pattern ("*.csv") of recordings, or - for standard input.'
+)
 StreamFile = Annotated[
-    Path,
+    Path, typer.Argument(metavar="STREAM", help=KINDS, show_default=False, allow_dash=True)
+]
+StreamFiles = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="STREAM",
-        help="One row per step: .csv, .tsv (also .gz) or .parquet.",
+        metavar="STREAM…",
+        help=f"{KINDS} Each of several is a recording.",
         show_default=False,
+        allow_dash=True,
     ),
 ]
 ModelFile = Annotated[
@@ -74,9 +85,21 @@ class Columns:
         ),
     ] = None
 
-    def read(self, file: Path, label: str | None) -> Stream:
-        """Read the stream in a file."""
-        return self._read(read_stream, file, label, split_names(self.channels))
+    sep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHAR",
+            help='What separates the fields of a text file, such as ";" or "\\t"; default by its '
+            "name.",
+        ),
+    ] = None
+    decimal: Annotated[
+        str, typer.Option(metavar="CHAR", help='How decimals are written: "." or ",".')
+    ] = "."
+
+    def read(self, files: Path | list[Path], label: str | None) -> Stream:
+        """Read the stream in a file, or in several."""
+        return self._read(read_stream, files, label, split_names(self.channels))
 
     def read_for_model(
         self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
@@ -104,22 +127,55 @@ class Columns:
     def _read(
         self,
         reader: Callable[..., Stream],
-        file: Path,
+        files: Path | list[Path],
         label: str | None,
         channels: Sequence[str] | None,
     ) -> Stream:
-        stream = reader(
-            file,
-            label=label,
-            recording=self.recording,
-            time=self.time,
-            channels=channels,
-            unlabelled=self.unlabelled or None,
-            max_gap=self.max_gap,
-        )
+        file = files[0] if isinstance(files, list) and len(files) == 1 else files
+        with standard_input(file) as there:
+            stream = reader(
+                there,
+                sep="\t" if self.sep == "\\t" else self.sep,
+                decimal=self.decimal,
+                label=label,
+                recording=self.recording,
+                time=self.time,
+                channels=channels,
+                unlabelled=self.unlabelled or None,
+                max_gap=self.max_gap,
+            )
         for note in stream.notes:
-            print(f"mlat: {file.name}: {note}", file=sys.stderr)
+            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
         return stream
+
+
+def title_of(files: Path | list[Path]) -> str:
+    """The name of a file or of several, for a message."""
+    if isinstance(files, list):
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        return f"{title_of(files[0])}{more}"
+    return "standard input" if str(files) == "-" else files.name
+
+
+@contextmanager
+def standard_input(file: Path | list[Path]) -> Iterator[Path | list[Path]]:
+    """Where ``-`` can be read as a file; anything else unchanged."""
+    if str(file) != "-":
+        yield file
+        return
+    # Readers go back in a file; standard input does not.
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "standard-input")
+        with copy.open("wb") as target:
+            shutil.copyfileobj(sys.stdin.buffer, target)
+        with copy.open("rb") as source:
+            magic = source.read(4)
+        suffix = {b"PAR1": ".parquet", b"ARRO": ".arrow"}.get(magic, ".csv")
+        named = copy.rename(copy.with_suffix(suffix))
+        try:
+            yield named
+        except InputError as error:
+            raise InputError(str(error).replace(str(named), "standard input")) from None
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,9 +10,10 @@ import typer
 from ..classifier.model_file import load
 from ..errors import InputError
 from ..explain.confusions import count_confusions
-from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
+from .as_json import AsJson, print_json, score_of
+from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_be_folder, make_folder
-from .screen import console, print_score, working
+from .screen import console, print_score, warn_if_guessing, working
 
 
 @with_columns
@@ -35,13 +36,14 @@ def evaluate(
         bool, typer.Option("--confidence", help="Draw how sure it is, too (takes as long again).")
     ] = False,
     filtered: Filtered = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline."""
     folder = out or Path(f"{stream.stem}-evaluation")
     if pictures:
         check_can_be_folder(folder)
     classifier = load(model)
-    with working(f"reading {stream.name}"):
+    with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label)
     if not steps.labelled.any():
         raise InputError(f"{stream}: column {label!r} names no state, so there is nothing to judge")
@@ -58,7 +60,11 @@ def evaluate(
             "there is nothing to judge"
         )
     screen = console()
-    print_score(screen, found, classifier.classes_)
+    if as_json:
+        warn_if_guessing(found)
+        print_json({"model": str(model), "stream": str(stream), **score_of(found)})
+    else:
+        print_score(screen, found, classifier.classes_)
     if not pictures:
         return
     from ..plots.confusion import plot_confusion
@@ -73,4 +79,5 @@ def evaluate(
         }
         for file, figure in files.items():
             save_figure(figure, file)
-    screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+    if not as_json:
+        screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream
-from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
+from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_write
 from .screen import console, working
 
@@ -78,7 +78,7 @@ def explain_step(
         check_can_write(out, model, stream)
     classifier = load(model)
     alone = _expert(expert, classifier)
-    with working(f"reading {stream.name}"):
+    with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label)
     screen = console()
     with working("predicting"):

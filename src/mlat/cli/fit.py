@@ -21,7 +21,8 @@ from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
-from .columns import Columns, StreamFile, split_names, with_columns
+from .as_json import AsJson, model_of, print_json, score_of, stream_of
+from .columns import Columns, StreamFiles, split_names, title_of, with_columns
 from .output import check_can_write
 from .screen import (
     console,
@@ -31,6 +32,7 @@ from .screen import (
     print_committee,
     print_features,
     size_of,
+    warn_if_guessing,
     working,
 )
 
@@ -63,7 +65,7 @@ GOES_WITH: dict[str, tuple[Metric, ...]] = {
 
 @with_columns
 def fit(
-    stream: StreamFile,
+    stream: StreamFiles,
     columns: Columns,
     label: Annotated[
         str, typer.Option(metavar="COL", help="Column of states.", show_default=False)
@@ -147,6 +149,7 @@ def fit(
             "all but this fraction of similar windows.",
         ),
     ] = 0.0,
+    as_json: AsJson = False,
 ) -> None:
     """Learn to classify the states of a labelled stream, and write a model."""
     options = FitOptions(
@@ -163,12 +166,12 @@ def fit(
         unknown_rate=unknown_rate,
     )
     classifier = options.classifier(width=width, step=step)
-    check_can_write(out, stream)
-    with working(f"reading {stream.name}"):
+    check_can_write(out, *stream)
+    with working(f"reading {title_of(stream)}"):
         labelled = columns.read(stream, label)
     if not labelled.labelled.any():
         raise InputError(
-            f"{stream}: column {label!r} names no state; write one for some of the steps"
+            f"{title_of(stream)}: column {label!r} names no state; write one for some of the steps"
         )
     begin = clock.perf_counter()
     with working("learning", budget=classifier.budget):
@@ -179,6 +182,13 @@ def fit(
     classifier.save(out)
     with working("judging"):
         found = _judge(classifier, labelled)
+    if as_json:
+        told = {"stream": stream_of(labelled), **model_of(classifier, out), "seconds": seconds}
+        if found is not None:
+            warn_if_guessing(found, HELD_OUT_LEVEL)
+        held_out = None if found is None else score_of(found, HELD_OUT_LEVEL)
+        print_json({**told, "held_out": held_out})
+        return
     screen = console()
     _print_stream(screen, labelled, classifier, found)
     print_committee(screen, classifier)

@@ -20,6 +20,7 @@ from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
 from ..metric.estimators import MLAT
 from ..metric.matrix import unmix_blocks
+from .as_json import AsJson, model_of, print_json
 from .columns import ModelFile
 from .output import make_folder
 from .screen import console, is_plain, print_committee, print_features, size_of, working
@@ -38,24 +39,32 @@ def inspect_model(
         ),
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a model learned: experts, features, weights by lag and feature, eigenvalues."""
     classifier = load(model)
-    screen = console()
-    _print_model(screen, classifier, model)
-    print_features(screen, classifier)
-    print_committee(screen, classifier)
+    screen = console(stderr=as_json)
+    if as_json:
+        print_json(model_of(classifier, model))
+    else:
+        _print_all(screen, classifier, model)
     experts = experts_of(classifier)
-    for expert in experts:
-        _print_expert(screen, expert)
     if len(experts) == 1 and experts[0].references.metric is None and is_plain(classifier):
         return
     if pictures:
         folder = make_folder(out or Path(f"{model.stem}-pictures"))
         with working("drawing"):
             files = [file for one in experts for file in _draw(screen, classifier, one, folder)]
-        if files:
+        if files and not as_json:
             screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+
+
+def _print_all(screen: Console, classifier: StreamClassifier, model: Path) -> None:
+    _print_model(screen, classifier, model)
+    print_features(screen, classifier)
+    print_committee(screen, classifier)
+    for expert in experts_of(classifier):
+        _print_expert(screen, expert)
 
 
 def _print_expert(screen: Console, expert: Expert) -> None:

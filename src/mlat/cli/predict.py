@@ -20,7 +20,7 @@ from ..explain.confusions import count_confusions
 from ..stream.file_format import file_format
 from ..stream.stream import Stream
 from ..stream.write import write_states
-from .columns import Columns, Filtered, ModelFile, StreamFile, with_columns
+from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_write
 from .screen import console, print_score, working
 
@@ -61,7 +61,7 @@ def predict(
         file_format(out)
         check_can_write(out, model, stream)
     classifier = load(model)
-    with working(f"reading {stream.name}"):
+    with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label)
     with working("predicting"):
         predicted = classifier.predict(steps, filtered=filtered)

@@ -183,22 +183,26 @@ def print_accuracy(screen: Console, found: Confusions, level: float = LEVEL) -> 
         f"Guessing: {found.guessing:.1%}.",
         soft_wrap=True,
     )
-    runs = _count_of(found.n_runs, "run")
-    verdict = found.verdict(level)
-    if verdict == NOT_BETTER:
-        warnings.warn(
-            f"no better than guessing, as far as {runs} can tell: balanced accuracy "
-            f"{found.balanced_accuracy:.1%}, guessing {found.guessing:.1%}; check the labels and "
-            "the channels, or label more runs of each state",
-            UserWarning,
-            stacklevel=2,
-        )
-    elif verdict == TOO_FEW_RUNS:
+    warn_if_guessing(found, level)
+    if found.verdict(level) == TOO_FEW_RUNS:
+        runs = _count_of(found.n_runs, "run")
         states = _count_of(int((found.n_steps > 0).sum()), "state")
         screen.print(
             f"{runs} of {states} are too few to tell this from guessing; label more runs of each "
             "state.",
             soft_wrap=True,
+        )
+
+
+def warn_if_guessing(found: Confusions, level: float = LEVEL) -> None:
+    """Warn if the predictions are no better than guessing."""
+    if found.verdict(level) == NOT_BETTER:
+        warnings.warn(
+            f"no better than guessing, as far as {_count_of(found.n_runs, 'run')} can tell: "
+            f"balanced accuracy {found.balanced_accuracy:.1%}, guessing {found.guessing:.1%}; "
+            "check the labels and the channels, or label more runs of each state",
+            UserWarning,
+            stacklevel=2,
         )
 
 

@@ -26,6 +26,7 @@ from ..errors import InputError
 from ..fixed_order import Convolution, Linear
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
+from ..stream.overlap import SeenWindows, warn_of_neighbours
 from ..stream.windows import (
     as_windows,
     check_finite,
@@ -71,6 +72,7 @@ class MarginMetric(
     random_state: Any
     verbose: int
 
+    _seen: SeenWindows | None = None
     _exponent: int = 0  # of the unit of the problem that was solved
     _scale: float | None
 
@@ -125,6 +127,7 @@ class MarginMetric(
             warn_if_misfolded(X, windows)
         if (start is None or run is None) and self.target_gap != 0:
             _warn_if_shuffled(codes)
+        self._seen = SeenWindows(windows)
         start, run = when_of(codes, start, run)
         unit = Unit.of(windows.min(axis=(0, 1)), windows.max(axis=(0, 1)))
         windows = unit(windows)
@@ -157,7 +160,13 @@ class MarginMetric(
         self.message_ = solution.message
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Windows (n, w, d) or (n, w*d) in the learned space, where distances are Euclidean."""
+        """Windows (n, w, d) or (n, w*d) in the learned space, where distances are Euclidean.
+
+        Warns
+        -----
+        UserWarning
+            If windows overlap with those it was learned from: a splitter was not told of time.
+        """
         check_is_fitted(self)
         X = as_windows(X)
         learned = self.width_, self.n_channels_
@@ -169,7 +178,10 @@ class MarginMetric(
         flat = validate_data(
             self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
         )
-        return self.embedding()(check_finite(flat.reshape(len(flat), *learned)))
+        windows = check_finite(flat.reshape(len(flat), *learned))
+        if self._seen is not None:
+            warn_of_neighbours(self._seen, windows)
+        return self.embedding()(windows)
 
     @abstractmethod
     def _solve(self, problem: MarginProblem) -> Solution:

@@ -30,7 +30,7 @@ from .conversion import (
     distinct,
     stack_columns,
 )
-from .order import breaks_of_index
+from .order import breaks_of_index, index_of
 
 Role = Literal["time", "recording", "row"]
 
@@ -92,8 +92,15 @@ class Settled:
     breaks: Bools | None = None
 
     def of_frame(self, frame: Any, n_steps: int) -> Settled:
-        """The same, with the breaks (T,) that the index of a pandas frame shows."""
-        breaks = breaks_of_index(frame, _begins_of(self.recordings, n_steps))
+        """The same, with what the index of a pandas frame shows: the time (T,), or breaks (T,)."""
+        begins = _begins_of(self.recordings, n_steps)
+        breaks = breaks_of_index(frame, begins)
+        index = index_of(frame)
+        if self.time is None and index.dtype.kind in "Mm" and n_steps:
+            follows = np.diff(index) > np.timedelta64(0)
+            if (follows | begins[1:]).all() and not np.isnat(index).any():
+                note = "the index of the frame is taken as the time"
+                return replace(self, time=index, notes=(*self.notes, note))
         if breaks is None:
             return self
         note = f"the index of the frame has {int(breaks.sum())} breaks, which no window crosses"

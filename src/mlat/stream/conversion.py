@@ -35,6 +35,10 @@ class StepError(InputError):
         self.steps = steps
 
 
+class EntryError(StepError, TypeError):
+    """An entry that is of no type of numbers. A ``TypeError``, as scikit-learn wants it."""
+
+
 def no_state(states: NDArray[Any]) -> Any:
     """The value that stands for "no state" among states of this type."""
     return NO_STATE_NAME if states.dtype.kind == "U" else NO_STATE_NUMBER
@@ -65,6 +69,8 @@ def as_values(
     names = as_channels(channels, array.shape[1])
     if array.dtype.kind == "O":
         return stack_columns(list(array.T), names), names
+    if array.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: values are {array.dtype}; give real numbers")
     if array.dtype.kind not in "iufb":
         raise InputError(f"values must be numbers, not {array.dtype}; give texts as states")
     return (array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)), names
@@ -72,6 +78,8 @@ def as_values(
 
 def as_matrix(values: Any) -> NDArray[Any]:
     """Anything as an array of shape (steps, columns), of any type."""
+    if hasattr(values, "tocsr"):
+        raise InputError("values are a sparse matrix; give them dense (values.toarray())")
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -84,8 +92,13 @@ def as_matrix(values: Any) -> NDArray[Any]:
         raise _ragged_rows(array)
     if array.ndim == 1:
         array = array[:, None]
-    if array.ndim != 2 or array.shape[1] == 0:
+    if array.ndim != 2:
         raise InputError(f"values must have shape (steps, channels), not {array.shape}")
+    if array.shape[1] == 0:
+        raise InputError(
+            f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: give values of "
+            "shape (steps, channels)"
+        )
     return array
 
 
@@ -112,9 +125,11 @@ def _as_floats(column: Any, name: Any, remedy: str) -> NDArray[np.floating[Any]]
             if isinstance(value, str | bytes):  # float() would accept "1.5"
                 raise TypeError
             floats[step] = np.nan if is_absent(value) else float(value)
-        except (TypeError, ValueError):
-            raise StepError(
-                f"channel {name!r} holds {value!r} at step {step}, which is not a number; {remedy}",
+        except (TypeError, ValueError) as error:
+            is_text = isinstance(value, str | bytes)
+            raise (StepError if is_text else EntryError)(
+                f"channel {name!r} holds {value!r} at step {step}, which is not a number"
+                f"{'' if is_text else f' ({error})'}; {remedy}",
                 step,
             ) from None
     return floats
@@ -300,7 +315,8 @@ def decode_states(
     if broken:
         step = first_step(broken)
         raise StepError(
-            f"state {entries[codes[step]]} at step {step} is not a whole number (of 64 bits); "
+            f"state {entries[codes[step]]} at step {step} is not a whole number (of 64 bits) but "
+            "continuous; "
             "name the states, or number them 0, 1, 2, …",
             step,
         )

@@ -8,7 +8,8 @@ from pathlib import Path
 from ..errors import InputError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
+TEXTS = (*_DELIMITERS, ".gz")  # the ends of the names of text files
+PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def file_format(path: Path) -> FileFormat:
     suffix = "".join(suffixes[-2:-1] if compressed else suffixes[-1:])
     if suffix in _DELIMITERS:
         return FileFormat(_DELIMITERS[suffix], "gzip" if compressed else None)
-    if suffix in _PARQUET and not compressed:
+    if suffix in PARQUET and not compressed:
         return FileFormat(None)
     raise InputError(
         f"{path} is of no known kind; its name must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"

@@ -16,7 +16,7 @@ from .conversion import GAP_FACTOR, StepError
 
 FEW_STEPS = 20  # fewer show nothing
 MANY_BACK = 0.1  # of the steps of an index that go back; parts put together have few
-MANY_HOLES = 0.02  # of the steps of an index that leave rows out; blocks put together have few
+MANY_HOLES = 0.05  # of the steps of an index that leave rows out; blocks put together have few
 LIKE_RANDOM = 0.8  # of the switches of states, or the roughness, that a random order has
 
 WHOLE = (
@@ -46,8 +46,8 @@ def breaks_of_index(frame: Any, begins: Bools) -> Bools | None:
     InputError
         If the rows are shuffled, or so many are missing that few windows would be whole.
     """
-    index = np.asarray(getattr(frame, "index", ()))
-    if index.dtype.kind not in "iufM" or len(index) < FEW_STEPS:
+    index = index_of(frame)
+    if index.dtype.kind not in "iufMm" or len(index) < FEW_STEPS:
         return None
     steps = np.diff(index).astype(np.float64)
     inside = ~begins[1:]
@@ -66,6 +66,15 @@ def breaks_of_index(frame: Any, begins: Bools) -> Bools | None:
         )
     breaks = np.concatenate([[False], back | holes])
     return breaks if breaks.any() else None
+
+
+def index_of(frame: Any) -> NDArray[Any]:
+    """The index of a pandas frame, shape (T,); of dates with a time zone in UTC."""
+    index = getattr(frame, "index", ())
+    dtype = getattr(index, "dtype", None)
+    if getattr(dtype, "tz", None) is not None:
+        return np.asarray(index, dtype=f"datetime64[{getattr(dtype, 'unit', 'ns')}]")
+    return np.asarray(index)
 
 
 def switches_at_random(codes: Ints) -> bool:

@@ -10,6 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ import pyarrow.parquet
 
 from ..checks import Ints
 from ..errors import InputError
+from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .column_roles import (
     Role,
     nothing_left,
@@ -40,11 +42,18 @@ from .conversion import (
     one_per_step,
     stack_columns,
 )
-from .file_format import file_format
+from .file_format import PARQUET, TEXTS, FileFormat, file_format
+from .mne_raw import SUFFIXES as RAW_SUFFIXES
+from .mne_raw import RawTable, is_raw, read_raw
+from .several import read_each
 from .stream import Stream
 from .text_table import NAME_COLUMNS, TextTable
+from .xdf import read_xdf
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
+IPC = (".feather", ".arrow", ".ipc")
+KNOWN = (*TEXTS[:-1], ".csv.gz", ".tsv.gz", *PARQUET, *IPC, ".npy", ".npz", ".mat", ".xdf")
+KNOWN += RAW_SUFFIXES
 # Arrow converts these to objects, not to floats.
 _NEED_CAST = (pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
@@ -58,15 +67,17 @@ def read_stream(
     channels: Sequence[Any] | None = None,
     unlabelled: Any = None,
     max_gap: float | None = None,
+    sep: str | None = None,
+    decimal: str = ".",
 ) -> Stream:
-    """Read a stream from a file, a frame or an array.
+    """Read a stream from a file, a frame or an array, or from several.
 
     Parameters
     ----------
-    source : path, frame or array
-        A CSV or TSV file with a header line (``.csv``, ``.tsv``, also ``.csv.gz``, ``.tsv.gz``), a
-        Parquet file, a pandas or polars frame, a pyarrow table, or an array of shape
-        (T, columns). One row per step.
+    source : path, frame or array, or a list of them
+        A file (see Notes), a folder, a pattern such as ``"walks/*.csv"``, a pandas or polars
+        frame, a pyarrow table, a ``Raw`` of MNE, or an array of shape (T, columns). One row per
+        step. Of a list, a folder or a pattern each file is a recording.
     label : column name, optional
         The column of states. Whole numbers make numbered states, anything else named ones. An
         empty field leaves its step unlabelled. Without ``label`` no step has a state.
@@ -86,6 +97,11 @@ def read_stream(
         number -1 with a warning; where -1 seems to be a state it is refused.
     max_gap : number, optional
         See `Stream`.
+    sep : str, optional
+        What separates the fields of a text file; default by its name. With it a text file may have
+        any name.
+    decimal : "." or ",", default="."
+        What decimals in a text file are written with.
 
     Returns
     -------
@@ -106,6 +122,16 @@ def read_stream(
     The columns of an array are named by their numbers; -1 is the last. Of a column that counts in
     equal steps an array gives only a warning.
 
+    The columns of a file are known by name, but for those of an ``.npy`` array:
+
+    - ``.csv``, ``.tsv`` (also with ``.gz``): by the header line.
+    - ``.parquet``, ``.feather``, ``.arrow``, ``.ipc``. A folder in which files lie as
+      ``subject=3/part.parquet``, or whose name ends in ``.parquet``, is one table.
+    - ``.npy``: numbers, or the names of its fields.
+    - ``.npz``, ``.mat``: a vector has its name, the columns of a matrix are ``X0``, ``X1``, ….
+    - ``.edf``, ``.bdf``, ``.fif`` and others that MNE reads: channels, ``time``, ``annotation``.
+    - ``.xdf`` (needs pyxdf): channels, ``time`` and ``marker``.
+
     Examples
     --------
     >>> import numpy as np
@@ -114,7 +140,9 @@ def read_stream(
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
     columns = {"label": label, "recording": recording, "time": time}
-    return _read(source, columns, channels, unlabelled, max_gap, others=channels is None)
+    text = Text(sep, decimal)
+    more = (columns, channels, unlabelled, max_gap)
+    return read_each(source, lambda one: _read(one, *more, others=channels is None, text=text))
 
 
 def read_channels(
@@ -126,13 +154,18 @@ def read_channels(
     time: Any = None,
     unlabelled: Any = None,
     max_gap: float | None = None,
+    sep: str | None = None,
+    decimal: str = ".",
 ) -> Stream:
     """As :func:`read_stream`, for channels that a model knows: other columns are no danger.
 
-    They are used as the time and the recordings where that is clear, and ignored where it is not.
+    They are used as the time and the recordings where that is clear, and ignored where it is not;
+    ``Stream.notes`` names those that are ignored.
     """
     columns = {"label": label, "recording": recording, "time": time}
-    return _read(source, columns, channels, unlabelled, max_gap, others=True)
+    text = Text(sep, decimal)
+    more = (columns, channels, unlabelled, max_gap)
+    return read_each(source, lambda one: _read(one, *more, others=True, text=text))
 
 
 def _read(
@@ -143,13 +176,14 @@ def _read(
     max_gap: float | None,
     *,
     others: bool,
+    text: Text,
 ) -> Stream:
     """Read a stream; ``others`` looks for time and recordings among columns without a role."""
     if by_role["label"] is None and unlabelled is not None:
         raise InputError(
             "unlabelled names entries of the label column; say which column that is (label)"
         )
-    table = open_table(source)
+    table = open_table(source, text, channels)
     is_array = isinstance(table, ArrayTable)
     if is_array:
         by_role = {role: _count_from_start(column, table) for role, column in by_role.items()}
@@ -205,7 +239,8 @@ def _read(
         )
         if channels is None and is_array:
             warn_of_counters(values, stacklevel=4)
-        stream.notes = settled.notes
+        ignored = _ignored(table, {*names, *roles, *by_name}) if others and channels else []
+        stream.notes = (*settled.notes, *getattr(table, "notes", ()), *ignored)
         if settled.breaks is not None:
             stream.gap_before |= settled.breaks
         return stream
@@ -218,6 +253,8 @@ def _read(
 
 def _count_from_start(column: Any, table: Table) -> Any:
     n = len(table.columns)
+    if isinstance(column, str) and re.fullmatch(r"-?\d+", column, re.ASCII):
+        column = int(column)  # as a command writes it
     return column + n if isinstance(column, int | np.integer) and -n <= column < 0 else column
 
 
@@ -263,12 +300,23 @@ def _roles_by_name(table: Table, taken: Collection[Any]) -> dict[Any, Role]:
     return roles
 
 
+def _ignored(table: Table, used: Collection[Any]) -> list[str]:
+    """A note on the columns that are not used, if any."""
+    left = [str(column) for column in table.columns if column not in used]
+    if not left:
+        return []
+    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+    kind = "column is" if len(left) == 1 else "columns are"
+    return [f"{len(left)} {kind} ignored: {', '.join(left[:5])}{more}"]
+
+
 def _value_columns(
     channels: Sequence[Any] | None, roles: Mapping[Any, str], table: Table
 ) -> list[Any]:
     """The columns of values; a column with another role cannot be one of them."""
     if channels is None:
-        rest = [column for column in table.columns if column not in roles]
+        never = {*roles, *getattr(table, "states", ())}
+        rest = [column for column in table.columns if column not in never]
         if not rest:
             named = {c: r for c in roles if (r := role_by_name(c)) is not None}
             why = nothing_left(named) if named else "no column is left for the values"
@@ -358,8 +406,40 @@ class Table(Protocol):
         """The place of some steps, as the beginning of an error message."""
 
 
-def open_table(source: Any) -> Table:
+@dataclass(frozen=True)
+class Text:
+    """How a text file is written, where its name does not say it."""
+
+    sep: str | None = None
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '\r\n"'):
+            raise InputError(f"sep must be one character, not {self.sep!r}")
+        if self.decimal not in (".", ","):
+            raise InputError(f'decimal must be "." or ",", not {self.decimal!r}')
+        if self.sep == self.decimal:
+            raise InputError(f"sep and decimal are both {self.sep!r}; they must differ")
+
+    def form(self, path: Path) -> FileFormat | None:
+        """The format of a text file; None for a file of another kind."""
+        if self.sep is not None:
+            return FileFormat(self.sep, "gzip" if path.suffix.lower() == ".gz" else None)
+        return file_format(path) if path.suffix.lower() in TEXTS else None
+
+
+def open_table(
+    source: Any, text: Text | None = None, channels: Sequence[Any] | None = None
+) -> Table:
     """The table of a file, a frame or an array.
+
+    Parameters
+    ----------
+    source : path, frame or array
+    text : Text, optional
+        How a text file is written.
+    channels : sequence of names, optional
+        They choose among several streams of one file.
 
     Raises
     ------
@@ -367,11 +447,13 @@ def open_table(source: Any) -> Table:
         If it is not there, or of no known kind.
     """
     if isinstance(source, str | os.PathLike):
-        return _open_file(Path(source))
+        return _open_file(Path(source), text or Text(), channels)
     if isinstance(source, pa.Table):
         return ArrowTable(source, "the table")
     if hasattr(source, "collect") and not hasattr(source, "__array__"):
         raise InputError("a lazy frame has no values yet; give frame.collect()")
+    if is_raw(source):
+        return RawTable(source)
     if is_frame(source):
         return FrameTable(source)
     if isinstance(source, np.ndarray | Sequence):
@@ -382,19 +464,49 @@ def open_table(source: Any) -> Table:
     )
 
 
-def _open_file(path: Path) -> Table:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
+def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
     if not path.exists():
         raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
-    form = file_format(path)
-    if form.delimiter is not None:
-        return TextTable(path, form)
+    suffix = path.suffix.lower()
+    if (form := text.form(path)) is not None and not path.is_dir():
+        return TextTable(path, form, text.decimal)
+    if suffix == ".npy":
+        array = read_npy(path)
+        return array if isinstance(array, ColumnsTable) else ArrayTable(array)
+    if suffix == ".npz":
+        return read_npz(path)
+    if suffix == ".mat":
+        return read_mat(path)
+    if suffix == ".xdf":
+        return read_xdf(path, channels)
+    if suffix in RAW_SUFFIXES or path.name.lower().endswith(".fif.gz"):
+        return read_raw(path)
+    if suffix in IPC or suffix in PARQUET or path.is_dir():
+        return ArrowTable(_open_arrow(path), str(path))
+    raise InputError(f"{path} is of no known kind; its name must end in {', '.join(KNOWN)}")
+
+
+def _open_arrow(path: Path) -> Any:
+    """A Parquet file, the table of an Arrow file, or that of a folder of Parquet files."""
+    kind = "Arrow" if path.suffix.lower() in IPC else "Parquet"
     try:
-        return ArrowTable(pyarrow.parquet.ParquetFile(path), str(path))
+        if path.is_dir():
+            from pyarrow.dataset import dataset
+
+            return dataset(path, format="parquet", partitioning="hive").to_table()
+        if kind == "Parquet":
+            return pyarrow.parquet.ParquetFile(path)
+        from pyarrow.feather import read_table
+
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if magic in (b"ARRO", b"FEA1"):  # else it has no footer: the format for sending
+            return read_table(path, memory_map=False)
+        with pa.OSFile(str(path)) as steps, pa.ipc.open_stream(steps) as reader:
+            return reader.read_all()
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}); "
+            f"{path} cannot be read as {kind} ({str(error).splitlines()[0]}); "
             "if it is text, name it .csv or .tsv"
         ) from None
 
@@ -408,7 +520,7 @@ class ArrowTable:
         self._is_file = isinstance(table, pyarrow.parquet.ParquetFile)
         schema = table.schema_arrow if self._is_file else table.schema
         self._types = {field.name: field.type for field in schema}
-        self.columns = list(schema.names)
+        self.columns: Sequence[Any] = list(schema.names)
         distinct(self.columns, f"columns of {name}")
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:

@@ -183,13 +183,44 @@ class Stream:
             f"{''.join(f'; {note}' for note in self.notes)})"
         )
 
-    def __getitem__(self, steps: slice) -> Stream:
-        """A contiguous part of the stream; its arrays are views.
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps and channels. With it scikit-learn can cut a stream into folds."""
+        return len(self), self.n_channels
 
-        It keeps the gaps of the whole stream: they are not searched for again.
+    def __getitem__(self, steps: slice | NDArray[Any]) -> Stream:
+        """A part of the stream: a slice, whose arrays are views, or steps in the order of time.
+
+        It keeps the gaps of the whole stream: they are not searched for again. Steps that did not
+        follow each other are a gap.
+
+        Raises
+        ------
+        InputError
+            If the steps are not in the order of time.
         """
-        if not isinstance(steps, slice) or steps.step not in (None, 1):
-            raise TypeError("a stream is sliced as stream[start:stop], without a stride")
+        if isinstance(steps, tuple) and len(steps) == 2 and steps[1] is Ellipsis:
+            steps = steps[0]  # as scikit-learn writes it
+        if isinstance(steps, slice) and steps.step in (None, 1):
+            return self._part(steps, self.gap_before[steps])
+        chosen = np.asarray(None if isinstance(steps, slice) else steps)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
+            raise TypeError(
+                "a stream is sliced as stream[start:stop], without a stride, or by an array of "
+                "steps"
+            )
+        chosen = np.flatnonzero(chosen) if chosen.dtype.kind == "b" else chosen.astype(np.int64)
+        jumps = np.diff(chosen)
+        if (jumps < 1).any():
+            raise InputError(
+                f"step {chosen[int(np.argmax(jumps < 1)) + 1]} is taken after a later one: a part "
+                "of a stream keeps the order of time; split it with mlat.model_selection"
+            )
+        gap_before = self.gap_before[chosen]
+        gap_before[1:] |= jumps > 1
+        return self._part(chosen, gap_before)
+
+    def _part(self, steps: slice | Ints, gap_before: Bools) -> Stream:
         return self._of_checked(
             values=self.values[steps],
             states=self.states[steps],
@@ -197,13 +228,37 @@ class Stream:
             time=None if self.time is None else self.time[steps],
             channels=self.channels,
             max_gap=self.max_gap,
-            gap_before=self.gap_before[steps],
+            gap_before=gap_before,
             notes=self.notes,
         )
 
     def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
         """The same steps with other values (T, d), which miss what these values miss."""
         return self._of_checked(**{**self.__dict__, "values": values})
+
+    def with_states(self, states: ArrayLike, unlabelled: Any = None) -> Stream:
+        """The same steps in other states (T,)."""
+        stream = self[:]
+        stream.states = as_states(states, len(self), unlabelled)
+        return stream
+
+    def with_order(
+        self, *, recordings: ArrayLike | None = None, time: ArrayLike | None = None
+    ) -> Stream:
+        """The same steps, with other recordings or another time where one is given."""
+        if recordings is None and time is None:
+            return self
+        stream = Stream(
+            self.values,
+            self.states,
+            recordings=self.recordings if recordings is None else recordings,
+            time=self.time if time is None else time,
+            channels=self.channels,
+            unlabelled=self.no_state,
+        )
+        stream.notes = self.notes
+        stream.gap_before |= self.gap_before  # by the index of a frame
+        return stream
 
     def with_channels(self, channels: Sequence[str]) -> Stream:
         """The same stream with other names of its channels."""

@@ -30,6 +30,7 @@ _NUMBER = re.compile(
     r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
 )
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
+_WITH_COMMA = "write decimals with a point, or say that they have a comma (decimal)"
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -39,10 +40,10 @@ class TextTable:
     ``columns`` are the names in the header, without the spaces around them.
     """
 
-    def __init__(self, path: Path, form: FileFormat) -> None:
+    def __init__(self, path: Path, form: FileFormat, decimal: str = ".") -> None:
         assert form.delimiter is not None
         self.path = path
-        self._delimiter = form.delimiter
+        self._delimiter, self._decimal = form.delimiter, decimal
         self._compressed = form.compression is not None
         # In a file of one column an empty line is a missing value; elsewhere it is ignored.
         self._keep_empty = False
@@ -84,6 +85,7 @@ class TextTable:
                     column_types=types,
                     include_columns=wanted,
                     null_values=_MISSING,
+                    decimal_point=self._decimal,
                     strings_can_be_null=True,
                 ),
             )
@@ -132,7 +134,8 @@ class TextTable:
         if len(self.columns) == 1 and re.search(r"[;\t|,]", self.columns[0]):
             raise InputError(
                 f"{self.where([])}the header {self.columns[0]!r} looks like several columns; "
-                "separate them by commas in a .csv and by tabs in a .tsv file"
+                "separate them by commas in a .csv and by tabs in a .tsv file, or say what "
+                "separates them (sep)"
             )
         numbers = [name for name in self.columns if _NUMBER.fullmatch(name)]
         counted = [str(i) for i in range(len(self.columns))]  # pandas' default names
@@ -163,20 +166,28 @@ class TextTable:
                 count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
                 raise InputError(
                     f"{self.path}, line {line} has {count}, the header has {len(self.columns)}; "
-                    "complete the line, or quote a field that holds "
-                    f"{'a comma' if self._delimiter == ',' else 'a tab'}"
+                    f"complete the line, or quote a field that holds {self._separator}"
                 )
             for i, name in read:
                 self._refuse_bytes(line, fields[i], f"column {name!r}")
             for i, name in numeric:
                 text = fields[i]
-                if _NUMBER.fullmatch(text) or text in _MISSING:
+                if self._is_number(text) or text in _MISSING:
                     continue
                 comma = _DECIMAL_COMMA.fullmatch(text)
                 raise InputError(
                     f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
-                    f"{'write decimals with a point' if comma else 'correct it'}, or {remedy}"
+                    f"{_WITH_COMMA if comma else 'correct it'}, or {remedy}"
                 )
+
+    @property
+    def _separator(self) -> str:
+        return {",": "a comma", "\t": "a tab"}.get(self._delimiter, repr(self._delimiter))
+
+    def _is_number(self, text: str) -> bool:
+        if self._decimal != ".":
+            text = text.replace(".", "x").replace(self._decimal, ".")
+        return _NUMBER.fullmatch(text) is not None
 
     def _explain_time(self, time: str) -> None:
         """Raise an InputError about the first text that is not a time like the first one."""

@@ -267,10 +267,10 @@ def warn_if_misfolded(X: Any, windows: Floats) -> None:
             _warn_of_fold(X, windows, steps, channels, is_turned)
             return
     sample = flat[:: max(1, n // MOST_LOOKED_AT)]
-    if _roughness(sample, w, d) < ROUGH:
+    if roughness(sample, w, d) < ROUGH:
         return
     for steps, channels, is_turned in layouts:
-        smooth = _roughness(sample, steps, channels, is_turned) < SMOOTH and steps >= 4
+        smooth = roughness(sample, steps, channels, is_turned) < SMOOTH and steps >= 4
         if smooth and (d > 1 or is_turned or not _is_periodic(sample, channels)):
             _warn_of_fold(X, windows, steps, channels, is_turned)
             return
@@ -298,7 +298,7 @@ def _goes_on(flat: Floats, steps: int, channels: int, is_turned: bool = False) -
     return bool(same.mean() > 0.5)
 
 
-def _roughness(flat: Floats, steps: int, channels: int, is_turned: bool = False) -> float:
+def roughness(flat: Floats, steps: int, channels: int, is_turned: bool = False) -> float:
     """1 where successive steps are like any two values, 0 where they are equal."""
     variance = float(flat.var())
     change = np.diff(_laid_out(flat, steps, channels, is_turned), axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -46,6 +46,32 @@ class LiveSession:
         self.model = LiveModel(clf, **options)
         self.state: LiveState = self.model.start()
         self._recent: deque[Prediction] = deque(maxlen=RECENT)
+        self._options = options
+
+    def __copy__(self) -> Self:
+        """A session with the same model that goes on from here on its own."""
+        other = type(self).__new__(type(self))
+        other.model, other._options = self.model, self._options
+        other.state = self.model.state_from_bytes(self.snapshot())
+        other._recent = self._recent.copy()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()  # a model never changes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles, with which workers pass sessions on; mlat itself reads none."""
+        return {
+            "clf": self.model.clf,
+            "options": self._options,
+            "snapshot": self.snapshot(),
+            "recent": list(self._recent),
+        }
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        LiveSession.__init__(self, kept["clf"], **kept["options"])
+        self.restore(kept["snapshot"])
+        self._recent.extend(kept["recent"])
 
     def push(self, chunk: Any, seq: Any = None, time: Any = None) -> list[Prediction]:
         """Take some more steps; a prediction for each step that was accepted.

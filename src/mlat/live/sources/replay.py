@@ -24,7 +24,9 @@ _LONGEST = 1.0  # seconds between steps; where it is usually more, time may be i
 
 
 class ReplaySource:
-    """A CSV, TSV or Parquet file; a step's position is the number of its row, from 0.
+    """A file that :func:`mlat.read_stream` reads, such as CSV, Parquet or XDF.
+
+    A step's position is the number of its row, from 0.
 
     Each step has a deadline counted from the start, so that errors of sleeping do not add up; a
     consumer that falls behind gets what is due as one batch, as from a live source.
@@ -172,7 +174,7 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
     InputError
         No such file, a channel that it lacks, a value that is not a number.
     """
-    names = [str(name) for name in open_table(path).columns]
+    names = [str(name) for name in open_table(path, channels=channels).columns]
     if time not in names:
         time = _clock(path, channels, names) or time
     roles = [name for name in ("seq", time) if name in names and name not in channels]

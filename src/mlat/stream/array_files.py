@@ -1,0 +1,161 @@
+"""Files of arrays: ``.npy`` and ``.npz`` of numpy, ``.mat`` of MATLAB and Octave.
+
+Nothing of these files is run: arrays of Python objects, which numpy stores as pickles, are refused.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DiskError, InputError
+
+_PICKLED = "it holds Python objects, which are not read; save arrays of numbers and texts"
+
+
+class ColumnsTable:
+    """Columns by name that are arrays in memory.
+
+    Parameters
+    ----------
+    name : str
+        The file, for messages.
+    columns : mapping of names to arrays of shape (T,)
+    states : sequence of names
+        Columns that can be the label and are never channels.
+    notes : sequence of str
+        What the user should know of how the file was read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Mapping[str, NDArray[Any]],
+        states: Sequence[str] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._name, self._columns = name, columns
+        self.columns: Sequence[Any] = list(columns)
+        self.states, self.notes = tuple(states), tuple(notes)
+
+    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
+        return {name: self._columns[name] for name in (*channels, *roles)}
+
+    def where(self, steps: Sequence[int]) -> str:
+        return f"{self._name}: "
+
+
+def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:
+    """The array of an ``.npy`` file; one with named fields as a table.
+
+    Raises
+    ------
+    InputError
+        If it is no such file, or holds Python objects.
+    """
+    array = _load(path)
+    if array.dtype.names:
+        if array.ndim != 1:
+            raise InputError(f"{path} holds records of shape {array.shape}; give one per step")
+        return ColumnsTable(str(path), {name: array[name] for name in array.dtype.names})
+    if array.ndim not in (1, 2):
+        raise InputError(
+            f"{path} holds an array of shape {array.shape}; a stream is (steps, channels), and "
+            "windows are given to MLAT as they are"
+        )
+    if not len(array):
+        raise InputError(f"{path} holds no steps")
+    return array
+
+
+def read_npz(path: Path) -> ColumnsTable:
+    """The arrays of an ``.npz`` file: (T,) is a column, (T, d) are d columns ``name0``, ….
+
+    Raises
+    ------
+    InputError
+        As :func:`read_npy`.
+    """
+    with _load(path) as stored:
+        try:
+            arrays = {name: stored[name] for name in stored.files}
+        except ValueError:
+            raise InputError(f"{path}: {_PICKLED}") from None
+    return _table(path, arrays)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise DiskError(f"{path} cannot be read: {error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        is_pickle = "pickle" in str(error)
+        why = _PICKLED if is_pickle else f"it is no file of numpy ({error})"
+        raise InputError(f"{path} cannot be read: {why}") from None
+
+
+def read_mat(path: Path) -> ColumnsTable:
+    """The variables of a ``.mat`` file: vectors are columns, T x d matrices are d columns.
+
+    Cells of texts are texts. Files of MATLAB's version 7.3 are another format, and not read.
+
+    Raises
+    ------
+    InputError
+        If it is no such file, or of version 7.3.
+    """
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        stored = loadmat(path, chars_as_strings=True)
+    except NotImplementedError:
+        raise InputError(
+            f"{path} is a MATLAB file of version 7.3, which is not read; save it with -v7"
+        ) from None
+    except OSError as error:
+        raise DiskError(f"{path} cannot be read: {error}") from None
+    except (MatReadError, ValueError, TypeError, zlib.error, EOFError) as error:
+        raise InputError(f"{path} cannot be read as a MATLAB file ({error})") from None
+    arrays = {name: value for name, value in stored.items() if not name.startswith("__")}
+    return _table(path, {n: _vector(a) for n, a in arrays.items() if isinstance(a, np.ndarray)})
+
+
+def _vector(array: NDArray[Any]) -> NDArray[Any]:
+    """A variable as numpy writes it: vectors have one axis, cells of texts are texts."""
+    if array.ndim == 2 and 1 in array.shape:
+        array = array.ravel()
+    if array.dtype.kind == "O":
+        entries = [entry.item() if np.size(entry) == 1 else "" for entry in array.ravel()]
+        if all(isinstance(entry, str) for entry in entries):
+            array = np.array(entries).reshape(array.shape)
+    # A matrix of letters comes as texts with the spaces that fill them.
+    return np.char.rstrip(array) if array.dtype.kind == "U" else array
+
+
+def _table(path: Path, arrays: Mapping[str, NDArray[Any]]) -> ColumnsTable:
+    usable = {n: a for n, a in arrays.items() if a.ndim in (1, 2) and a.dtype.kind in "iufbUM"}
+    n_steps = max((len(array) for array in usable.values()), default=0)
+    if not n_steps:
+        raise InputError(f"{path} holds no array of steps; store (steps,) or (steps, channels)")
+    columns: dict[str, NDArray[Any]] = {}
+    for name, array in usable.items():
+        if len(array) != n_steps:
+            continue
+        parts = (
+            {name: array} if array.ndim == 1 else {f"{name}{i}": c for i, c in enumerate(array.T)}
+        )
+        for column, entries in parts.items():
+            if column in columns:
+                raise InputError(f"{path}: two arrays give a column {column!r}; rename one")
+            columns[column] = entries
+    left = [name for name in arrays if name not in usable or len(arrays[name]) != n_steps]
+    note = f"not used, for they are not {n_steps} steps long: {', '.join(left)}"
+    return ColumnsTable(str(path), columns, notes=[note] if left else [])

@@ -1,0 +1,26 @@
+"""The adapters pass the suites of their ecosystems, each in an environment of its own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("ecosystem", ["aeon", "sktime", "river"])
+def test_suite(ecosystem):
+    python = os.environ.get(f"MLAT_{ecosystem.upper()}_PYTHON")
+    if not python:
+        pytest.skip(f"MLAT_{ecosystem.upper()}_PYTHON names no Python that has {ecosystem}")
+    source = str(HERE.parents[1] / "src")
+    for program, arguments in (("run_suites.py", [ecosystem]), ("run_snippets.py", [ecosystem])):
+        done = subprocess.run(
+            [python, str(HERE / program), *arguments],
+            env={**os.environ, "PYTHONPATH": source},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr[-3000:]
