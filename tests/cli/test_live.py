@@ -349,6 +349,35 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
     assert not any(line.startswith("LATE") for line in rest)
 
 
+def test_a_lesson_and_a_missing_value_compile_nothing_either(folder, tmp_path):
+    code = (
+        "import sys, numpy as np, mlat\n"
+        "from mlat.compiled import say_compiling\n"
+        "clf = mlat.load(sys.argv[1])\n"
+        "live = clf.live()\n"
+        "with say_compiling(lambda text: print('FIRST', text)):\n"
+        "    live.warm_up()\n"
+        "steps = clf.windows_.values[:60].astype(float)\n"
+        "with say_compiling(lambda text: print('LATE', text)):\n"
+        "    live.push(steps)\n"
+        "    live.teach('another', n=2)\n"
+        "    live.push(steps)\n"
+        "    steps[:2, 0] = np.nan\n"
+        "    [live.push(step[None]) for step in steps]\n"
+        "    live.restore(live.snapshot())\n"
+        "    live.push(steps)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder / "walk.mlat")],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "FIRST" in done.stdout
+    assert "LATE" not in done.stdout
+
+
 def test_a_replay_with_gaps_in_time_is_as_predict(tmp_path):
     """Nobody says the rate: the model has it from the recording that it was fitted on."""
     for name, seed in (("train.csv", 0), ("new.csv", 1)):

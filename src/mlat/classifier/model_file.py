@@ -87,6 +87,8 @@ _FITTED: dict[str, Kind] = {
     "message_": TEXT,
     "history_": listed(mapped(TEXT, MEASURED)),
 }
+# Those of a metric that was learned from a working set.
+_OF_WORKING_SET: dict[str, Kind] = {"n_windows_used_": SIZE, "loss_bound_": MEASURED}
 
 
 def _metric(parameters: dict[str, Kind]) -> Kind:
@@ -95,7 +97,7 @@ def _metric(parameters: dict[str, Kind]) -> Kind:
             "kind": TEXT,
             "parameters": record({}, may=parameters),
             "shapes": mapped(TEXT, listed(SIZE)),
-            "fitted": record(_FITTED),
+            "fitted": record(_FITTED, may=_OF_WORKING_SET),
         }
     )
 
@@ -545,11 +547,12 @@ def _describe_metric(metric: Any) -> tuple[dict[str, Any], Arrays]:
         if kind == "MLAT":
             tensors["blocks"] = metric.blocks_
     stored = _METRIC_PARAMETERS | _MLAT_PARAMETERS
+    fitted = [*_FITTED, *(_OF_WORKING_SET if metric.n_windows_used_ is not None else ())]
     return {
         "kind": kind,
         "parameters": {k: v for k, v in metric.get_params().items() if k in stored},
         "shapes": {name: list(array.shape) for name, array in tensors.items()},
-        "fitted": {name: getattr(metric, name) for name in _FITTED},
+        "fitted": {name: getattr(metric, name) for name in fitted},
     }, tensors
 
 

@@ -372,3 +372,9 @@ def _print_metric(screen: Console, expert: Expert) -> None:
         f"{whose}{name}{how}: {fall}{metric.n_iter_} iterations; {metric.message_}.",
         soft_wrap=True,
     )
+    if metric.n_windows_used_ is not None:
+        screen.print(
+            f"{whose}learned from {metric.n_windows_used_} windows that stand for all; the loss is "
+            f"at most {metric.loss_bound_:.1%} above that of learning from all.",
+            soft_wrap=True,
+        )

@@ -37,11 +37,12 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
-from .filter import solve_filter
-from .lmnn import solve_lmnn
+from .filter import FilterSolution, solve_filter
+from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution
 from .targets import Gap, select_targets, when_of
 from .unit import Unit
+from .working_set import MANY_WINDOWS, learn_growing
 
 Embedding = Callable[[Floats], Floats]
 
@@ -69,9 +70,12 @@ class MarginMetric(
     max_iter: int
     tol: float
     init: str | ArrayLike
+    working_set: bool | Literal["auto"]
     random_state: Any
     verbose: int
 
+    n_windows_used_: int | None = None
+    loss_bound_: float = 0.0
     _seen: SeenWindows | None = None
     _exponent: int = 0  # of the unit of the problem that was solved
     _scale: float | None
@@ -145,16 +149,37 @@ class MarginMetric(
             windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
         )
         with threadpool_limits(_threads(problem)):
-            self.fit_problem(problem, unit.exponent)
+            if self._grows(len(windows)):
+                self._fit_growing(problem, unit.exponent)
+            else:
+                self.fit_problem(problem, unit.exponent)
         return self
 
     def fit_problem(self, problem: MarginProblem, exponent: int) -> None:
         """Learn the metric of a problem in the unit ``2**exponent``, wherever its windows are."""
-        self.width_, self.n_channels_ = problem.width, problem.n_channels
         self._exponent = exponent
-        self._scale = cast(float | None, self._own_unit(problem.scale, 2))
-        self.initial_loss_ = problem.initial_loss
         solution = self._solve(problem)
+        self._keep(solution, problem, problem.scale, problem.initial_loss)
+        self.n_windows_used_, self.loss_bound_ = None, 0.0
+
+    def _fit_growing(self, problem: Problem, exponent: int) -> None:
+        """The same, from a working set of the windows."""
+        self._exponent = exponent
+        grown = learn_growing(problem, self._solve, lambda s: self._map_of(s, problem.width))
+        self._keep(grown.solution, problem, grown.scale, grown.initial_loss)
+        self.n_windows_used_, self.loss_bound_ = grown.n_windows, grown.bound
+
+    def _grows(self, n: int) -> bool:
+        """Whether a working set is to be learned from."""
+        return n >= MANY_WINDOWS if self.working_set == "auto" else self.working_set
+
+    def _keep(
+        self, solution: Solution, problem: MarginProblem, scale: float, initial_loss: float
+    ) -> None:
+        self.width_, self.n_channels_ = problem.width, problem.n_channels
+        self._keep_map(solution)
+        self._scale = cast(float | None, self._own_unit(scale, 2))
+        self.initial_loss_ = initial_loss
         self.loss_, self.history_ = solution.loss, solution.history
         self.n_iter_, self.converged_ = solution.n_iter, solution.converged
         self.message_ = solution.message
@@ -184,8 +209,16 @@ class MarginMetric(
         return self.embedding()(windows)
 
     @abstractmethod
-    def _solve(self, problem: MarginProblem) -> Solution:
-        """Solve the problem and keep the metric."""
+    def _solve(self, problem: MarginProblem, start: Any = None, roughly: float = 1.0) -> Any:
+        """Solve the problem to ``roughly`` times ``tol``, from where another solution ended."""
+
+    @abstractmethod
+    def _keep_map(self, solution: Any) -> None:
+        """Keep the metric of a solution."""
+
+    @abstractmethod
+    def _map_of(self, solution: Any, width: int) -> Floats:
+        """The L (r, w*d) of a solution, in the unit of the problem."""
 
     @abstractmethod
     def embedding(self) -> Embedding:
@@ -276,6 +309,8 @@ class MarginMetric(
         check_whole(self.width, "width", optional=True)
         if self.target_gap != "run":
             check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
+        if self.working_set not in (True, False, "auto"):
+            raise InputError(f'working_set must be "auto" or a bool, not {self.working_set!r}')
         if isinstance(self.init, str) and self.init != "identity":
             raise InputError(f'init must be "identity" or an array, not {self.init!r}')
 
@@ -328,6 +363,10 @@ class MLAT(MarginMetric):
     init : "identity" or array, default="identity"
         The start: the scaled identity, taps (q, r, d) for ``"filter"``, or components (r, w*d)
         for ``"admm"``.
+    working_set : bool or "auto", default="auto"
+        Learn from a part of the windows that grows until the loss over all of them is within one
+        per cent of its least (see ``loss_bound_``), instead of from every pair of windows.
+        ``"auto"`` does so from 6,000 windows on. ``"admm"`` always learns from all.
     random_state : int or RandomState, optional
         Only used when ``n_filters`` exceeds the number of channels.
     verbose : int, default=0
@@ -348,6 +387,12 @@ class MLAT(MarginMetric):
     history_ : list of dict
         What each iteration recorded. Gradients and residuals are those of windows divided by the
         power of two above their largest range, so that they mean the same in any unit.
+    n_windows_used_ : int or None
+        Windows of the last working set; None where all were used at once.
+    loss_bound_ : float
+        How far the loss over all windows may be above what learning from all of them would reach,
+        relative to it; 0 where all were used. ``loss_`` is then that of all windows or, of more
+        than 25,000, of 20,000 that were left out of the working set.
     n_iter_ : int
     converged_ : bool
     message_ : str
@@ -388,6 +433,7 @@ class MLAT(MarginMetric):
         max_iter: int = 100,
         tol: float = 1e-3,
         init: str | ArrayLike = "identity",
+        working_set: bool | Literal["auto"] = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -403,6 +449,7 @@ class MLAT(MarginMetric):
         self.max_iter = max_iter
         self.tol = tol
         self.init = init
+        self.working_set = working_set
         self.random_state = random_state
         self.verbose = verbose
 
@@ -429,9 +476,14 @@ class MLAT(MarginMetric):
         check_whole(self.n_taps, "n_taps", optional=True)
         check_whole(self.n_filters, "n_filters", optional=True)
 
-    def _solve(self, problem: MarginProblem) -> Solution:
+    def _grows(self, n: int) -> bool:
+        return self.solver == "filter" and super()._grows(n)
+
+    def _solve(
+        self, problem: MarginProblem, start: FilterSolution | None = None, roughly: float = 1.0
+    ) -> Any:
         if self.solver == "admm":
-            admm = solve_admm(
+            return solve_admm(
                 problem,
                 rho=float(self.rho),
                 max_iter=self.max_iter,
@@ -439,23 +491,29 @@ class MLAT(MarginMetric):
                 init=self._start((None, problem.width * problem.n_channels)),
                 listener=self._listener(),
             )
-            self._components = self._linear(admm.L)
-            self._blocks = self._own_unit(admm.blocks, 2)
-            return admm
-        filtered = solve_filter(
+        return solve_filter(
             problem,
             n_taps=self.n_taps,
             n_filters=self.n_filters,
             max_iter=self.max_iter,
-            tol=self.tol,
-            init=self._start((None, None, problem.n_channels)),
+            tol=roughly * self.tol,
+            init=self._start((None, None, problem.n_channels)) if start is None else start.taps,
             random_state=check_random_state(self.random_state),
             listener=self._listener(),
         )
-        self._components, self.taps_ = None, self._linear(filtered.taps)
-        blocks = toeplitz.autocorrelation(filtered.taps, problem.width)
+
+    def _keep_map(self, solution: Any) -> None:
+        if isinstance(solution, FilterSolution):
+            self._components, self.taps_ = None, self._linear(solution.taps)
+            blocks = toeplitz.autocorrelation(solution.taps, self.width_)
+        else:
+            self._components, blocks = self._linear(solution.L), solution.blocks
         self._blocks = self._own_unit(blocks, 2)
-        return filtered
+
+    def _map_of(self, solution: FilterSolution, width: int) -> Floats:
+        # R of ``T = QR`` gives the distances of the convolution T with fewer rows.
+        T = toeplitz.convolution_matrix(solution.taps, width)
+        return np.asarray(np.linalg.qr(T).R)
 
     def embedding(self) -> Embedding:
         if self._components is not None:
@@ -498,7 +556,8 @@ class LMNN(MarginMetric):
 
     Parameters
     ----------
-    width, n_targets, target_gap, push_weight, shrinkage, max_iter, tol, init, random_state, verbose
+    width, n_targets, target_gap, push_weight, shrinkage, max_iter, tol, init, working_set, \
+random_state, verbose
         As for :class:`MLAT`. (``random_state`` is accepted for uniformity; nothing is random.)
 
     Attributes
@@ -506,7 +565,8 @@ class LMNN(MarginMetric):
     components_ : array of shape (w*d, w*d)
         L with ``M = LᵀL``.
     metric_ : array of shape (w*d, w*d)
-    loss_, initial_loss_, history_, n_iter_, converged_, message_, width_, n_channels_, scale_
+    loss_, initial_loss_, history_, n_windows_used_, loss_bound_, n_iter_, converged_, message_, \
+width_, n_channels_, scale_
         As for :class:`MLAT`.
     """
 
@@ -521,6 +581,7 @@ class LMNN(MarginMetric):
         max_iter: int = 100,
         tol: float = 1e-3,
         init: str | ArrayLike = "identity",
+        working_set: bool | Literal["auto"] = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -532,19 +593,28 @@ class LMNN(MarginMetric):
         self.max_iter = max_iter
         self.tol = tol
         self.init = init
+        self.working_set = working_set
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(self, problem: MarginProblem) -> Solution:
-        solution = solve_lmnn(
+    def _solve(
+        self, problem: MarginProblem, start: LMNNSolution | None = None, roughly: float = 1.0
+    ) -> LMNNSolution:
+        return solve_lmnn(
             problem,
             max_iter=self.max_iter,
-            tol=self.tol,
-            init=self._start((None, problem.width * problem.n_channels)),
+            tol=roughly * self.tol,
+            init=self._start((None, problem.width * problem.n_channels))
+            if start is None
+            else start.L,
             listener=self._listener(),
         )
+
+    def _keep_map(self, solution: LMNNSolution) -> None:
         self.components_ = self._linear(solution.L)
-        return solution
+
+    def _map_of(self, solution: LMNNSolution, width: int) -> Floats:
+        return solution.L
 
     def embedding(self) -> Embedding:
         return Linear(self.components_)

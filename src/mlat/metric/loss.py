@@ -82,7 +82,7 @@ class LargeMarginLoss:
         Returns the value, the rows with a gradient, and half of the gradient at these rows.
         """
         Z = np.ascontiguousarray(Z)
-        margin = 1.0 + _target_distances(Z, self._targets)
+        margin = 1.0 + target_distances(Z, self._targets)
         sorted_Z, sorted_margin = Z[self._order], margin[self._order]
         # -inf where a window has no target, and so no margin.
         farthest = sorted_margin.max(axis=1)
@@ -123,7 +123,7 @@ class LargeMarginLoss:
 
     def _pull(self, Z: Floats, weights: Floats, force: Floats) -> float:
         """Add ``Σ_j weights (z_i - z_j)`` of the targets to ``force``; return ``Σ weights D``."""
-        total: float = _pull(Z, self._targets, weights, force)
+        total: float = pull(Z, self._targets, weights, force)
         return total
 
 
@@ -219,14 +219,14 @@ _SUM = {"reassoc", "contract"}
 
 
 @jit(fastmath=_SUM)
-def _target_distances(Z, targets):  # type: ignore[no-untyped-def]
+def target_distances(Z, targets):  # type: ignore[no-untyped-def]
     n, k = targets.shape
-    distances = np.full((n, k), -np.inf)
+    distances = np.full((n, k), -np.inf, Z.dtype)
     for i in range(n):
         for j in range(k):
             t = targets[i, j]
             if t >= 0:
-                total = 0.0
+                total = Z.dtype.type(0)
                 for f in range(Z.shape[1]):
                     difference = Z[i, f] - Z[t, f]
                     total += difference * difference
@@ -275,7 +275,7 @@ def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ig
 
 
 @jit(fastmath=_SUM)
-def _pull(Z, targets, weights, force):  # type: ignore[no-untyped-def]
+def pull(Z, targets, weights, force):  # type: ignore[no-untyped-def]
     n, k = targets.shape
     total = 0.0
     for i in range(n):

@@ -21,6 +21,7 @@ from ..fixed_order import exponent_of
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
 ORDINARY = 300  # powers of two up to which squares are far from overflowing and from vanishing
+MANY_PAIRS = 50_000_000  # from which products are in single precision, with its bound
 # Points this far out (where candidates are within 1) would overflow single precision.
 FAR = 1e15
 
@@ -102,7 +103,9 @@ def nearest(
         X, others = np.ldexp(X, -exponent), np.ldexp(others, -exponent)
     # Around their mean the points are small, and so are the rounding errors of the product.
     mean = others.mean(axis=0)
-    candidates = Candidates(others, others - mean, rows)
+    # The result is the same; many candidates within a wider bound cost more than a product saves.
+    dtype = np.float32 if len(X) * len(others) > MANY_PAIRS else np.float64
+    candidates = Candidates(others, others - mean, rows, dtype)
     here, there = (None, None) if places is None else (places[0].table(), places[1].table())
     for begin in range(0, len(X), BLOCK):
         some = slice(begin, begin + BLOCK)

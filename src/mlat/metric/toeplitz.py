@@ -216,6 +216,16 @@ def convolution_matrix(taps: ArrayLike, width: int) -> Floats:
     return L.reshape((width + q - 1) * r, width * d)
 
 
+def convolution_matrix_gradient(
+    matrix_gradient: Floats, shape: tuple[int, ...], width: int
+) -> Floats:
+    """``dE/dH`` for taps of a shape (q, r, d), the adjoint of :func:`convolution_matrix`."""
+    q, r, d = shape
+    G = matrix_gradient.reshape(width + q - 1, r, width, d)
+    total: Floats = np.sum([G[t : t + q, :, t] for t in range(width)], axis=0)
+    return total
+
+
 def _as_blocks(blocks: ArrayLike) -> Floats:
     A = np.asarray(blocks, dtype=np.float64)
     if A.ndim != 3 or A.shape[1] != A.shape[2]:

@@ -7,6 +7,8 @@ point has the same distances, bit by bit, whichever points it is queried togethe
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ..checks import Floats, Ints
@@ -14,10 +16,13 @@ from ..compiled import jit
 from ..errors import InputError
 from ..fixed_order import power_above
 from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
+from .clusters import TimeClusters
 
 # Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
 QUERIES = 256
 REFERENCES = 16384
+# From so many references on, most of them are passed over by clusters of neighbours in time.
+MANY_REFERENCES = 20_000
 
 
 class NearestNeighbors:
@@ -154,6 +159,7 @@ class ClassDistances:
             raise InputError(
                 f"windows must have shape (m, {self.nearest.points.shape[1]}), not {Z.shape}"
             )
+        clustered = exclude is None and self.clusters is not None
         if exclude is None:
             exclude = np.zeros((len(Z), 2), np.int64)
         elif exclude.shape != (len(Z), 2):
@@ -162,11 +168,29 @@ class ClassDistances:
         where = np.full(best.shape, -1, np.int64)
         for begin in range(0, len(Z), QUERIES):
             block = slice(begin, begin + QUERIES)
+            if clustered and self._query_clusters(Z[block], best[block], where[block]):
+                continue
             held_out = np.ascontiguousarray(exclude[block])
             self._query_block(Z[block], held_out, best[block], where[block])
         distances: Floats = self.nearest.scale * np.sqrt(best)
         distances[np.isnan(Z).any(axis=1)] = np.nan
         return distances, where
+
+    @cached_property
+    def clusters(self) -> TimeClusters | None:
+        """The references in clusters, where there are many."""
+        if len(self) < MANY_REFERENCES:
+            return None
+        return TimeClusters(self.nearest.points, self.nearest.rows, self._edges)
+
+    def _query_clusters(self, Z: Floats, best: Floats, where: Ints) -> bool:
+        """As :meth:`_query_block`; False, and nothing written, where a point is too far out."""
+        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
+        if not np.abs(x).max(initial=0.0) < FAR:  # a NaN is not below it, either
+            return False
+        assert self.clusters is not None
+        self.clusters.query(x, best, where)
+        return True
 
     def _query_block(self, Z: Floats, exclude: Ints, best: Floats, where: Ints) -> None:
         """Squared distances of some points, in units of the scale, and their rows."""

@@ -93,16 +93,23 @@ class LiveSession:
         return predictions
 
     def warm_up(self) -> None:
-        """Load or compile what a step needs, on a state that is thrown away."""
+        """Load or compile what a step needs, on a state that is thrown away.
+
+        Lessons and a missing value are among them: each runs loops of its own, and no step is to
+        wait for a compiler while a stream arrives.
+        """
         clf, options = self.model.clf, self.model.options
-        first = int(clf.windows_.start[0])
-        rows = np.append(np.arange(clf.width_), clf.width_ - 1) + first
-        values = clf.windows_.values[rows].astype(np.float64)
+        first, w = int(clf.windows_.start[0]), clf.width_
+        number = np.arange(2 * w + 4)
+        values = clf.windows_.values[first + number % w].astype(np.float64)
+        values[-1, 0] = np.nan
         apart = 1 / options.rate if options.rate else (options.max_gap or 1.0)
-        number = np.arange(len(rows))
+        steps = Steps(values, number, (apart * number).astype(np.float64))
         state = self.model.start()
-        for part in Steps(values, number, (apart * number).astype(np.float64)).pieces(clf.width_):
+        for part in [*steps.pieces(w)][:2] + [*steps.pieces(1)][2 * w :]:
             self.model.advance(state, part)
+            if options.max_taught and state.segment.length >= w:  # one lesson, and several
+                state = self.model.teach(state, clf.classes_.tolist()[0])
 
     def flush(self) -> list[Prediction]:
         """Release the steps that wait for an earlier one, as at the end of a stream."""

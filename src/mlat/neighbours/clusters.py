@@ -1,0 +1,141 @@
+"""The nearest reference of every state among very many, without looking at most of them.
+
+Successive windows are near-copies, so references that follow each other are a cluster: a centre and
+a radius. Clusters and references are held in a few leading directions of the learned space, where
+distances are never larger than in all of it. For a point q and a cluster with centre c
+
+    ‖q - z‖ ≥ ‖P(q - z)‖ ≥ ‖P(q - c)‖ - radius      for each of its references z,
+
+so a cluster is passed over if that exceeds the nearest reference found so far, and so is a single
+reference by its own ‖P(q - z)‖. Those that remain are compared as the plain search compares them,
+so distances and rows are the same to the last bit. Roundings of the bounds are added to them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from ..checks import Floats, Ints
+from ..compiled import jit
+
+IN_CLUSTER = 16  # references at most
+DIRECTIONS = 32
+BLOCK = 16384  # references projected at a time
+
+
+class TimeClusters:
+    """Points in clusters of neighbours in time.
+
+    Parameters
+    ----------
+    points : array of shape (n, r)
+        State by state, in the order of time within a state.
+    rows : array of shape (n,)
+        Their row numbers, ascending within a state.
+    edges : array of shape (S + 1,)
+        Where each state begins.
+    """
+
+    def __init__(self, points: Floats, rows: Ints, edges: Ints) -> None:
+        self._points, self._rows = points, rows
+        first = [np.arange(a, b, IN_CLUSTER) for a, b in pairwise(edges)]
+        self._edges = np.cumsum([0, *map(len, first)])
+        self._first = np.concatenate([*first, [len(points)]]).astype(np.int64)
+        self._basis = _leading_directions(points[:: max(1, len(points) // BLOCK)])
+        self._seen = np.empty((len(points), self._basis.shape[1]), np.float32)
+        for begin in range(0, len(points), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            self._seen[some] = points[some] @ self._basis
+        size = np.diff(self._first)
+        sums = np.add.reduceat(self._seen.astype(np.float64), self._first[:-1])
+        self._centres = (sums / size[:, None]).astype(np.float32)
+        apart = self._seen - np.repeat(self._centres, size, axis=0)
+        apart = np.sqrt(np.einsum("ij,ij->i", apart, apart, dtype=np.float64))
+        self._radii = np.maximum.reduceat(apart, self._first[:-1])
+        largest = np.sqrt(np.einsum("ij,ij->i", self._seen, self._seen, dtype=np.float64).max())
+        # Single precision of the coordinates and of the sums over them, on either side.
+        self._rounding = 4 * (DIRECTIONS + 16) * float(np.finfo(np.float32).eps)
+        self._largest = float(largest)
+        self.n_looked_at = 0
+
+    def query(self, x: Floats, best: Floats, where: Ints) -> None:
+        """Write the squared distances of points (m, r) and the rows into ``best`` and ``where``.
+
+        Both have shape (m, S). ``best`` must be infinite and ``where`` -1 before.
+        """
+        y = x @ self._basis
+        slack = self._rounding * (np.sqrt(np.einsum("ij,ij->i", y, y)) + self._largest)
+        low = np.empty(len(self._first) - 1, np.float32)
+        self.n_looked_at += _query(
+            x, y.astype(np.float32), slack, self._points, self._rows, self._seen, self._centres,
+            self._radii, self._first, self._edges, low, best, where,
+        )  # fmt: skip
+
+
+def _leading_directions(points: Floats) -> Floats:
+    """Orthonormal columns (r, p), along which the points vary most."""
+    centred = points - points.mean(axis=0)
+    vectors = np.linalg.eigh(centred.T @ centred)[1]
+    return np.ascontiguousarray(vectors[:, ::-1][:, :DIRECTIONS])
+
+
+@jit(fastmath={"reassoc", "contract"})
+def _apart(a, b):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for f in range(len(a)):
+        difference = a[f] - b[f]
+        total += difference * difference
+    return total
+
+
+@jit()
+def _squared_below(a, b, limit):  # type: ignore[no-untyped-def]
+    """``‖a - b‖²``, summed in the order of the plain search; what is above the limit is cut short.
+
+    The sum never falls, so a part of it that is above the limit decides.
+    """
+    total = 0.0
+    n = len(a)
+    for begin in range(0, n, 64):
+        for f in range(begin, min(begin + 64, n)):
+            difference = a[f] - b[f]
+            total += difference * difference
+        if total > limit:
+            break
+    return total
+
+
+@jit()
+def _query(  # type: ignore[no-untyped-def]
+    x, y, slack, points, rows, seen, centres, radii, first, edges, low, best, where
+):  # fmt: skip
+    looked_at = 0
+    for q in range(len(x)):
+        for s in range(len(edges) - 1):
+            begin, end = edges[s], edges[s + 1]
+            if begin == end:
+                continue
+            nearest = begin
+            for k in range(begin, end):
+                low[k] = np.sqrt(_apart(y[q], centres[k])) - radii[k]
+                if low[k] < low[nearest]:
+                    nearest = k
+            # The most promising cluster first: it leaves little to do in the others.
+            for turn in range(begin - 1, end):
+                k = nearest if turn < begin else turn
+                if turn == nearest:
+                    continue
+                reach = np.sqrt(best[q, s]) * (1 + 1e-9) + slack[q]
+                if low[k] > reach:
+                    continue
+                for i in range(first[k], first[k + 1]):
+                    looked_at += 1
+                    if _apart(y[q], seen[i]) > reach * reach:
+                        continue
+                    distance = _squared_below(x[q], points[i], best[q, s])
+                    if distance < best[q, s] or (distance == best[q, s] and rows[i] < where[q, s]):
+                        best[q, s], where[q, s] = distance, rows[i]
+                        reach = np.sqrt(distance) * (1 + 1e-9) + slack[q]
+    return looked_at

@@ -1,0 +1,172 @@
+"""Learning from a working set: its loss is the whole one's, and so is what it learns."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlat
+from mlat.errors import InputError
+from mlat.metric import toeplitz
+from mlat.metric import working_set as ws
+from mlat.synthetic import rotating_states
+from problems import central_differences, random_problem
+
+
+def cover_loss(problem, cover, dtype=np.float64):
+    margin = problem.margin_loss()
+    pull = margin.pull_matrix(problem.flat)
+    given = (problem.codes, problem.targets, cover, problem.push_weight, pull)
+    return ws.CoverLoss(problem.flat, *given, dtype=dtype)
+
+
+def random_map(problem, seed=0):
+    size = problem.width * problem.n_channels
+    noise = np.random.default_rng(seed).normal(size=(size, size))
+    return np.sqrt(problem.scale) * (np.eye(size) + 0.2 * noise)
+
+
+def everything(problem):
+    return ws.Cover(np.arange(len(problem.X)), np.ones(len(problem.X)))
+
+
+@pytest.mark.parametrize(("dtype", "off"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_the_cover_of_all_windows_has_the_plain_loss_and_gradient(dtype, off):
+    problem = random_problem(seed=3, push_weight=0.3)
+    L = random_map(problem)
+    value, gradient = cover_loss(problem, everything(problem), dtype)(L)
+    plain, plain_gradient = problem.linear_loss()(L)
+    assert value == pytest.approx(plain, rel=off)
+    np.testing.assert_allclose(gradient, plain_gradient, atol=off * np.abs(gradient).max())
+
+
+def test_the_loss_of_a_cover_is_the_sum_over_its_pairs_with_their_shares():
+    problem = random_problem(seed=1, push_weight=0.4)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(problem.X))[:25])
+    cover = ws.Cover(rows, rng.uniform(1, 5, len(rows)))
+    L = random_map(problem)
+    Z, n, c = problem.flat @ L.T, len(problem.X), problem.push_weight
+    expected, busy = 0.0, np.zeros(len(rows))
+    for i in range(n):
+        for j in problem.targets[i]:
+            if j >= 0:
+                expected += (1 - c) / n * ((Z[i] - Z[j]) ** 2).sum()
+    for a, i in enumerate(rows):
+        for b, other in enumerate(rows):
+            if problem.codes[i] == problem.codes[other]:
+                continue
+            for j in problem.targets[i]:
+                if j < 0:
+                    continue
+                over = 1 + ((Z[i] - Z[j]) ** 2).sum() - ((Z[i] - Z[other]) ** 2).sum()
+                if over > 0:
+                    expected += c / n * cover.share[a] * cover.share[b] * over
+                    busy[a] += cover.share[b]
+                    busy[b] += cover.share[a]
+    loss = cover_loss(problem, cover)
+    assert loss(L)[0] == pytest.approx(expected, rel=1e-10)
+    value, found = loss.judge(L)
+    assert value == pytest.approx(expected, rel=1e-10)
+    np.testing.assert_allclose(found, busy, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dense", [0.0, 2.0])
+def test_gradients_agree_with_differences(dense, monkeypatch):
+    """In the map and in the taps; forces by a product, and pair by pair."""
+    monkeypatch.setattr(ws, "DENSE", dense)
+    problem = random_problem(seed=2, lengths=(12, 9, 11), codes=(0, 1, 0), width=3, d=2)
+    cover = ws.Cover(np.arange(0, len(problem.X), 2), np.full((len(problem.X) + 1) // 2, 2.0))
+    loss = cover_loss(problem, cover)
+    L = random_map(problem)
+    np.testing.assert_allclose(loss(L)[1], central_differences(loss, L), rtol=1e-4, atol=1e-5)
+    of_taps = ws.filter_of_linear(loss, problem.width)
+    H = np.random.default_rng(0).normal(size=(4, 2, 2))
+    np.testing.assert_allclose(of_taps(H)[1], central_differences(of_taps, H), rtol=1e-4, atol=1e-4)
+    assert of_taps(H)[0] == pytest.approx(loss(toeplitz.convolution_matrix(H, 3))[0], rel=1e-9)
+
+
+def test_the_taps_of_a_singular_metric_have_a_gradient():
+    problem = random_problem(seed=2, lengths=(12, 9, 11), codes=(0, 1, 0), width=3, d=2)
+    loss = cover_loss(problem, everything(problem))
+    of_taps = ws.filter_of_linear(loss, problem.width)
+    H = np.zeros((1, 2, 2))
+    H[0, 0] = [1.0, 0.5]  # rank one: Cholesky's way does not exist
+    value, gradient = of_taps(H)
+    plain, plain_gradient = problem.filter_loss(1, 2)(H)
+    assert value == pytest.approx(plain, rel=1e-9)
+    np.testing.assert_allclose(gradient, plain_gradient, atol=1e-7 * np.abs(gradient).max())
+
+
+@given(
+    st.lists(st.floats(0.01, 100), min_size=5, max_size=80),
+    st.integers(1, 40),
+    st.floats(0, 0.99),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_cover_stands_for_all_windows(wanted, size, offset):
+    wanted = np.array(wanted)
+    size = min(size, len(wanted))
+    chance = ws.chances(wanted, size, np.full(len(wanted), 0.001))
+    assert (chance > 0).all()
+    assert (chance <= 1).all()
+    assert chance.sum() == pytest.approx(size, rel=0.1)
+    order = np.random.default_rng(0).permutation(len(wanted))
+    cover = ws.draw(order, chance[order], offset)
+    assert (np.diff(cover.rows) > 0).all()
+    assert abs(len(cover) - chance.sum()) <= 1 + 1e-9
+    np.testing.assert_allclose(cover.share, 1 / chance[cover.rows])
+    assert set(np.flatnonzero(chance >= 1)) <= set(cover.rows)
+
+
+@pytest.mark.parametrize("make", [mlat.MLAT, mlat.LMNN])
+def test_the_whole_objective_is_within_one_per_cent_of_the_plain_way(make, monkeypatch):
+    monkeypatch.setattr(ws, "FIRST", 150)
+    stream = rotating_states(
+        {"a": 0.05, "b": 0.02}, n_channels=3, run_length=400, noise=0.1, random_state=1
+    )
+    windows = mlat.sliding_windows(stream, width=6)
+    when = {"start": windows.start, "run": windows.run}
+    few, all_at_once = (
+        make(working_set=way, tol=1e-4).fit(windows.X, windows.y, **when) for way in (True, False)
+    )
+    assert all_at_once.n_windows_used_ is None
+    assert all_at_once.loss_bound_ == 0
+    assert few.n_windows_used_ < len(windows)
+    assert 0 <= few.loss_bound_ <= ws.WITHIN
+    # The loss over all windows, worked out from the metric that was learned.
+    again = make(working_set=False, max_iter=1, tol=1e9, init=few.components_ if make is mlat.LMNN
+                 else few.taps_).fit(windows.X, windows.y, **when)  # fmt: skip
+    whole = again.history_[0]["objective"]
+    assert few.loss_ <= 1.01 * all_at_once.loss_
+    assert whole <= few.loss_ * (1 + 1e-6)
+
+
+def test_windows_that_judge_are_in_no_cover(monkeypatch):
+    monkeypatch.setattr(ws, "ALL_JUDGE", 100)
+    monkeypatch.setattr(ws, "JUDGES", 60)
+    problem = random_problem(seed=0, lengths=(90, 80, 100, 70), codes=(0, 1, 0, 2))
+    whole = ws.WholeProblem(problem)
+    judges = whole.judges()
+    assert 60 <= len(judges) < len(problem.X)
+    busy = np.random.default_rng(0).uniform(0, 9, len(judges))
+    cover = whole.cover(70, judges, busy, 0.3)
+    assert not set(cover.rows) & set(judges.rows)
+    assert set(problem.codes[cover.rows]) == {0, 1, 2}
+    assert len(whole.cover(1000, judges, busy, 0.3)) == len(problem.X)
+    assert whole.scale == pytest.approx(problem.scale, rel=1e-5)
+
+
+def test_a_cover_that_may_not_grow_says_how_far_off_it_is(monkeypatch):
+    monkeypatch.setattr(ws, "LARGEST", 100)
+    windows = mlat.sliding_windows(rotating_states(run_length=150, random_state=2), width=8)
+    metric = mlat.MLAT(working_set=True).fit(
+        windows.X, windows.y, start=windows.start, run=windows.run
+    )
+    assert metric.n_windows_used_ < 450
+    assert metric.loss_bound_ > ws.WITHIN
+
+
+def test_a_wrong_choice_is_refused():
+    with pytest.raises(InputError, match='working_set must be "auto" or a bool'):
+        mlat.MLAT(working_set="some").fit(np.zeros((9, 2, 2)), np.arange(9) % 2)
