@@ -49,6 +49,12 @@ def live(context: typer.Context) -> None:
     _run("live", context)
 
 
+@app.command("export", context_settings=_FORWARD)
+def export(context: typer.Context) -> None:
+    """A model in C."""
+    _run("export", context)
+
+
 @app.command("scale", context_settings=_FORWARD)
 def scale(context: typer.Context) -> None:
     """Learning on a Dask cluster; with --spark, many live streams on Spark."""
