@@ -59,6 +59,8 @@ class TimeClusters:
         self._rounding = 4 * (DIRECTIONS + 16) * float(np.finfo(np.float32).eps)
         self._largest = float(largest)
         self.n_looked_at = 0
+        # The nearest of each state to the last point: the next point is usually near it, too.
+        self._last = np.full(len(edges) - 1, -1, np.int64)
 
     def query(self, x: Floats, best: Floats, where: Ints) -> None:
         """Write the squared distances of points (m, r) and the rows into ``best`` and ``where``.
@@ -68,10 +70,12 @@ class TimeClusters:
         y = x @ self._basis
         slack = self._rounding * (np.sqrt(np.einsum("ij,ij->i", y, y)) + self._largest)
         low = np.empty(len(self._first) - 1, np.float32)
+        last = self._last.copy()
         self.n_looked_at += _query(
             x, y.astype(np.float32), slack, self._points, self._rows, self._seen, self._centres,
-            self._radii, self._first, self._edges, low, best, where,
+            self._radii, self._first, self._edges, low, last, best, where,
         )  # fmt: skip
+        self._last = last
 
 
 def _leading_directions(points: Floats) -> Floats:
@@ -82,10 +86,10 @@ def _leading_directions(points: Floats) -> Floats:
 
 
 @jit(fastmath={"reassoc", "contract"})
-def _apart(a, b):  # type: ignore[no-untyped-def]
+def _apart(y, q, others, i):  # type: ignore[no-untyped-def]
     total = np.float32(0)
-    for f in range(len(a)):
-        difference = a[f] - b[f]
+    for f in range(y.shape[1]):
+        difference = y[q, f] - others[i, f]
         total += difference * difference
     return total
 
@@ -109,7 +113,7 @@ def _squared_below(a, b, limit):  # type: ignore[no-untyped-def]
 
 @jit()
 def _query(  # type: ignore[no-untyped-def]
-    x, y, slack, points, rows, seen, centres, radii, first, edges, low, best, where
+    x, y, slack, points, rows, seen, centres, radii, first, edges, low, last, best, where
 ):  # fmt: skip
     looked_at = 0
     for q in range(len(x)):
@@ -119,9 +123,12 @@ def _query(  # type: ignore[no-untyped-def]
                 continue
             nearest = begin
             for k in range(begin, end):
-                low[k] = np.sqrt(_apart(y[q], centres[k])) - radii[k]
+                low[k] = np.sqrt(_apart(y, q, centres, k)) - radii[k]
                 if low[k] < low[nearest]:
                     nearest = k
+            if last[s] >= 0:
+                best[q, s] = _squared_below(x[q], points[last[s]], np.inf)
+                where[q, s] = rows[last[s]]
             # The most promising cluster first: it leaves little to do in the others.
             for turn in range(begin - 1, end):
                 k = nearest if turn < begin else turn
@@ -132,10 +139,10 @@ def _query(  # type: ignore[no-untyped-def]
                     continue
                 for i in range(first[k], first[k + 1]):
                     looked_at += 1
-                    if _apart(y[q], seen[i]) > reach * reach:
+                    if _apart(y, q, seen, i) > reach * reach:
                         continue
                     distance = _squared_below(x[q], points[i], best[q, s])
                     if distance < best[q, s] or (distance == best[q, s] and rows[i] < where[q, s]):
-                        best[q, s], where[q, s] = distance, rows[i]
+                        best[q, s], where[q, s], last[s] = distance, rows[i], i
                         reach = np.sqrt(distance) * (1 + 1e-9) + slack[q]
     return looked_at
