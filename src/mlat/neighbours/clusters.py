@@ -21,6 +21,7 @@ from ..checks import Floats, Ints
 from ..compiled import jit
 
 IN_CLUSTER = 16  # references at most
+IN_GROUP = 16  # clusters at most, which are passed over together
 DIRECTIONS = 32
 BLOCK = 16384  # references projected at a time
 
@@ -54,11 +55,22 @@ class TimeClusters:
         apart = self._seen - np.repeat(self._centres, size, axis=0)
         apart = np.sqrt(np.einsum("ij,ij->i", apart, apart, dtype=np.float64))
         self._radii = np.maximum.reduceat(apart, self._first[:-1])
+        groups = [np.arange(a, b, IN_GROUP) for a, b in pairwise(self._edges)]
+        self._group_edges = np.cumsum([0, *map(len, groups)])
+        self._groups = np.concatenate([*groups, [len(self._centres)]]).astype(np.int64)
+        size = np.diff(self._groups)
+        sums = np.add.reduceat(self._centres.astype(np.float64), self._groups[:-1])
+        self._group_centres = (sums / size[:, None]).astype(np.float32)
+        apart = self._centres - np.repeat(self._group_centres, size, axis=0)
+        apart = np.sqrt(np.einsum("ij,ij->i", apart, apart, dtype=np.float64)) + self._radii
+        self._group_radii = np.maximum.reduceat(apart, self._groups[:-1])
         largest = np.sqrt(np.einsum("ij,ij->i", self._seen, self._seen, dtype=np.float64).max())
         # Single precision of the coordinates and of the sums over them, on either side.
         self._rounding = 4 * (DIRECTIONS + 16) * float(np.finfo(np.float32).eps)
         self._largest = float(largest)
         self.n_looked_at = 0
+        # The nearest of each state to the last point: the next point is usually near it, too.
+        self._last = np.full(len(edges) - 1, -1, np.int64)
 
     def query(self, x: Floats, best: Floats, where: Ints) -> None:
         """Write the squared distances of points (m, r) and the rows into ``best`` and ``where``.
@@ -67,11 +79,14 @@ class TimeClusters:
         """
         y = x @ self._basis
         slack = self._rounding * (np.sqrt(np.einsum("ij,ij->i", y, y)) + self._largest)
-        low = np.empty(len(self._first) - 1, np.float32)
+        last = self._last.copy()
+        levels = (self._group_centres, self._group_radii, self._groups, self._group_edges)
+        clusters = (self._centres, self._radii, self._first)
         self.n_looked_at += _query(
-            x, y.astype(np.float32), slack, self._points, self._rows, self._seen, self._centres,
-            self._radii, self._first, self._edges, low, best, where,
+            x, y.astype(np.float32), slack, self._points, self._rows, self._seen,
+            *clusters, *levels, last, best, where,
         )  # fmt: skip
+        self._last = last
 
 
 def _leading_directions(points: Floats) -> Floats:
@@ -82,10 +97,10 @@ def _leading_directions(points: Floats) -> Floats:
 
 
 @jit(fastmath={"reassoc", "contract"})
-def _apart(a, b):  # type: ignore[no-untyped-def]
+def _apart(y, q, others, i):  # type: ignore[no-untyped-def]
     total = np.float32(0)
-    for f in range(len(a)):
-        difference = a[f] - b[f]
+    for f in range(y.shape[1]):
+        difference = y[q, f] - others[i, f]
         total += difference * difference
     return total
 
@@ -109,33 +124,42 @@ def _squared_below(a, b, limit):  # type: ignore[no-untyped-def]
 
 @jit()
 def _query(  # type: ignore[no-untyped-def]
-    x, y, slack, points, rows, seen, centres, radii, first, edges, low, best, where
+    x, y, slack, points, rows, seen, centres, radii, first, group_centres, group_radii, groups,
+    edges, last, best, where,
 ):  # fmt: skip
     looked_at = 0
+    low = np.empty(len(groups))
     for q in range(len(x)):
         for s in range(len(edges) - 1):
             begin, end = edges[s], edges[s + 1]
             if begin == end:
                 continue
             nearest = begin
-            for k in range(begin, end):
-                low[k] = np.sqrt(_apart(y[q], centres[k])) - radii[k]
-                if low[k] < low[nearest]:
-                    nearest = k
-            # The most promising cluster first: it leaves little to do in the others.
+            for g in range(begin, end):
+                low[g] = np.sqrt(_apart(y, q, group_centres, g)) - group_radii[g]
+                if low[g] < low[nearest]:
+                    nearest = g
+            if last[s] < 0:
+                last[s] = first[groups[nearest]]
+            best[q, s] = _squared_below(x[q], points[last[s]], np.inf)
+            where[q, s] = rows[last[s]]
+            reach = np.sqrt(best[q, s]) * (1 + 1e-9) + slack[q]
+            # The most promising group first: it leaves little to do in the others.
             for turn in range(begin - 1, end):
-                k = nearest if turn < begin else turn
-                if turn == nearest:
+                g = nearest if turn < begin else turn
+                if turn == nearest or low[g] > reach:
                     continue
-                reach = np.sqrt(best[q, s]) * (1 + 1e-9) + slack[q]
-                if low[k] > reach:
-                    continue
-                for i in range(first[k], first[k + 1]):
-                    looked_at += 1
-                    if _apart(y[q], seen[i]) > reach * reach:
+                for k in range(groups[g], groups[g + 1]):
+                    if np.sqrt(_apart(y, q, centres, k)) - radii[k] > reach:
                         continue
-                    distance = _squared_below(x[q], points[i], best[q, s])
-                    if distance < best[q, s] or (distance == best[q, s] and rows[i] < where[q, s]):
-                        best[q, s], where[q, s] = distance, rows[i]
-                        reach = np.sqrt(distance) * (1 + 1e-9) + slack[q]
+                    for i in range(first[k], first[k + 1]):
+                        looked_at += 1
+                        if _apart(y, q, seen, i) > reach * reach:
+                            continue
+                        distance = _squared_below(x[q], points[i], best[q, s])
+                        if distance < best[q, s] or (
+                            distance == best[q, s] and rows[i] < where[q, s]
+                        ):
+                            best[q, s], where[q, s], last[s] = distance, rows[i], i
+                            reach = np.sqrt(distance) * (1 + 1e-9) + slack[q]
     return looked_at
