@@ -26,11 +26,13 @@ def run(*arguments: object, status: int = 0) -> tuple[str, str]:
 
 
 def refused(*arguments: object) -> str:
-    """The one line that says what is wrong."""
+    """The one line that says what is wrong, after what was said of columns."""
     out, error = run(*arguments, status=2)
     assert out == ""
-    assert re.fullmatch(r"mlat: .*\n", error)
-    return error
+    *said, wrong = error.splitlines(keepends=True)
+    assert all(re.fullmatch(r"mlat: .* ignored: .*\n", note) for note in said)
+    assert re.fullmatch(r"mlat: .*\n", wrong)
+    return wrong
 
 
 def write_csv(file: Path, stream: mlat.Stream, **columns: object) -> Path:

@@ -126,7 +126,7 @@ def test_process_whose_reader_has_seen_enough(folder, tmp_path):
     process = start("predict", folder / "walk.mlat", folder / "again.csv", stdout=write)
     os.close(write)
     _, error = process.communicate(timeout=120)
-    assert (process.returncode, error) == (1, "")
+    assert (process.returncode, error) == (1, "mlat: again.csv: 1 column is ignored: state\n")
 
 
 def test_process_interrupted_leaves_nothing(folder, tmp_path):
