@@ -41,6 +41,7 @@ from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution
 from .targets import Gap, select_targets, when_of
+from .torch_problem import TorchProblem
 from .unit import Unit
 from .working_set import MANY_WINDOWS, learn_growing
 
@@ -87,6 +88,7 @@ class MarginMetric(
         *,
         start: ArrayLike | None = None,
         run: ArrayLike | None = None,
+        device: str | None = None,
     ) -> Self:
         """Learn the metric.
 
@@ -100,6 +102,9 @@ class MarginMetric(
             The step each window begins at, for ``target_gap``; default the row number.
         run : array of shape (n,), optional
             The run each window lies in; by default neighbouring rows of one state are a run.
+        device : str, optional
+            Sum the loss on this device of PyTorch, such as ``"cuda"``, over all windows; default
+            on the processor, without PyTorch.
 
         Raises
         ------
@@ -149,7 +154,9 @@ class MarginMetric(
             windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
         )
         with threadpool_limits(_threads(problem)):
-            if self._grows(len(windows)):
+            if device is not None:
+                self.fit_problem(TorchProblem(problem, device), unit.exponent)
+            elif self._grows(len(windows)):
                 self._fit_growing(problem, unit.exponent)
             else:
                 self.fit_problem(problem, unit.exponent)

@@ -1,0 +1,91 @@
+"""The loss on PyTorch is the loss in numpy, and so is what is learned."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from mlat import LMNN, MLAT, InputError, sliding_windows
+from mlat.metric import torch_problem
+from mlat.metric.problem import Problem
+from mlat.metric.targets import select_targets
+from mlat.metric.torch_problem import TorchProblem
+from mlat.synthetic import rotating_states
+
+
+@pytest.fixture(scope="module")
+def windows():
+    return sliding_windows(rotating_states(n_channels=3, run_length=40, random_state=0), 5)
+
+
+@pytest.fixture(scope="module")
+def problem(windows):
+    codes = np.unique(windows.y, return_inverse=True)[1]
+    flat = windows.X.reshape(len(windows), -1)
+    targets = select_targets(
+        flat,
+        codes,
+        3,
+        gap=5,
+        start=windows.start,
+        run=windows.run,
+        width=5,
+        names=np.unique(windows.y),
+    )
+    targets[::7, 2] = -1  # some have fewer
+    return Problem(windows.X, codes, targets, windows.start, windows.run, 0.4)
+
+
+@pytest.fixture(params=[(4096, 16384), (16, 50)], ids=["one tile", "many tiles"])
+def on_torch(request, problem, monkeypatch):
+    monkeypatch.setattr(torch_problem, "ROWS", request.param[0])
+    monkeypatch.setattr(torch_problem, "COLUMNS", request.param[1])
+    return TorchProblem(problem, "cpu")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_linear_maps(problem, on_torch, seed):
+    L = np.random.default_rng(seed).normal(size=(15, 15)) * [0.1, 0.3, 0.6][seed]
+    value, gradient = on_torch.linear_loss()(L)
+    wanted, slope = problem.linear_loss()(L)
+    assert value == pytest.approx(wanted, rel=1e-4)
+    np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
+
+
+@pytest.mark.parametrize("n_filters", [2, 3])
+def test_of_filter_taps(problem, on_torch, n_filters):
+    H = np.random.default_rng(n_filters).normal(size=(7, n_filters, 3)) * 0.2
+    value, gradient = on_torch.filter_loss(7, n_filters)(H)
+    wanted, slope = problem.filter_loss(7, n_filters)(H)
+    assert value == pytest.approx(wanted, rel=1e-4)
+    np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
+
+
+def test_far_apart_nothing_is_pushed(problem, on_torch):
+    value, gradient = on_torch.linear_loss()(1e3 * np.eye(15))
+    wanted, slope = problem.linear_loss()(1e3 * np.eye(15))
+    assert value == pytest.approx(wanted, rel=1e-4)
+    np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
+
+
+def test_the_start_is_the_same(problem, on_torch):
+    assert on_torch.initial_loss == pytest.approx(problem.initial_loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("metric", [MLAT(max_iter=15), LMNN(max_iter=15)], ids=["mlat", "lmnn"])
+def test_what_is_learned(windows, metric):
+    when = {"start": windows.start, "run": windows.run}
+    plain = metric.fit(windows.X, windows.y, **when)
+    loss, distances = plain.loss_, plain.transform(windows.X)
+    other = metric.fit(windows.X, windows.y, **when, device="cpu")
+    assert other.loss_ == pytest.approx(loss, rel=1e-2)
+    nearest = [
+        np.argsort(((Z[:1] - Z[30:]) ** 2).sum(axis=1))[0]
+        for Z in (distances, other.transform(windows.X))
+    ]
+    assert nearest[0] == nearest[1]
+
+
+def test_a_device_that_is_not_there(windows):
+    with pytest.raises(InputError, match="PyTorch cannot use the device 'nonsense' here"):
+        MLAT().fit(windows.X, windows.y, device="nonsense")
