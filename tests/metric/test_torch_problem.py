@@ -36,10 +36,13 @@ def problem(windows):
     return Problem(windows.X, codes, targets, windows.start, windows.run, 0.4)
 
 
-@pytest.fixture(params=[(4096, 16384), (16, 50)], ids=["one tile", "many tiles"])
+@pytest.fixture(
+    params=[(4096, 16384, 0.005, 99), (16, 50, 0.005, 99), (16, 50, 1.0, 99), (99, 99, 1.0, 10**6)],
+    ids=["one tile", "many tiles", "many tiles, few pairs", "pairs at once"],
+)
 def on_torch(request, problem, monkeypatch):
-    monkeypatch.setattr(torch_problem, "ROWS", request.param[0])
-    monkeypatch.setattr(torch_problem, "COLUMNS", request.param[1])
+    for name, value in zip(("ROWS", "COLUMNS", "DENSE", "PAIRS"), request.param, strict=True):
+        monkeypatch.setattr(torch_problem, name, value)
     return TorchProblem(problem, "cpu")
 
 

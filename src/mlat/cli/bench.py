@@ -49,6 +49,12 @@ def live(context: typer.Context) -> None:
     _run("live", context)
 
 
+@app.command("device", context_settings=_FORWARD)
+def device(context: typer.Context) -> None:
+    """Learning on a device of PyTorch."""
+    _run("device", context)
+
+
 @app.command("export", context_settings=_FORWARD)
 def export(context: typer.Context) -> None:
     """A model in C."""

@@ -6,8 +6,7 @@ violate which margins of i or of l. With W their number for each pair, the sum o
 ``Σ v_ij m_ij - Σ W_il D_il``, where v_ij counts the violations of margin j of window i, and the
 gradient in M is ``Xᵀ Λ X`` with Λ the Laplacian of all pair weights: a product more for each side.
 
-Products are in single precision, sums over tiles in double precision. Memory is bounded by the
-tiles, whatever the number of windows.
+Products are in single precision. Memory is bounded by the tiles, whatever the number of windows.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from .loss import pairs_of_different_states
 from .problem import Loss, MarginProblem, Problem
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
+DENSE = 0.005  # with more than this fraction of pairs near enough, a tile is summed by products
+PAIRS = 2**18  # at a time, otherwise
 
 
 class TorchProblem(MarginProblem):
@@ -122,7 +123,11 @@ class TorchProblem(MarginProblem):
         n, c = len(X), self.problem.push_weight
         there = targets >= 0
         U = X @ M
-        q = (U * X).sum(dim=1)
+        q = (U * X).sum(dim=1, keepdim=True)
+        ones = torch.ones_like(q)
+        # One product gives q_i + q_l - 2 U_i·x_l, and one W X with the sums of W beside it.
+        left, right = torch.cat([-2 * U, q, ones], dim=1), torch.cat([X, ones, q], dim=1).T
+        beside = torch.cat([X, ones], dim=1)
         k = targets.shape[1]
         to_targets = torch.full(targets.shape, -torch.inf, device=self.device, dtype=X.dtype)
         for j in range(k):
@@ -130,27 +135,38 @@ class TorchProblem(MarginProblem):
             apart = X[rows] - X[targets[rows, j]]
             to_targets[rows, j] = ((apart @ M) * apart).sum(dim=1).clamp(min=0)
         margin = 1 + to_targets
-        farthest = margin.max(dim=1).values
         violations = torch.zeros(targets.shape, device=self.device, dtype=torch.float64)
-        force = torch.zeros_like(X)
-        pushed = torch.zeros((), device=self.device, dtype=torch.float64)
+        sums = torch.zeros_like(beside)  # W X of both sides, and the sums of W
+        farthest = margin.max(dim=1).values
         for i, i_end, j, j_end in self._tiles:
             rows, columns = slice(i, i_end), slice(j, j_end)
-            D = torch.addmm(q[None, columns], U[rows], X[columns].T, alpha=-2).add_(q[rows, None])
-            reach = torch.maximum(farthest[rows].max(), farthest[columns].max())
-            if float(D.min()) >= float(reach):
-                continue  # no margin is violated
-            W = torch.zeros_like(D)
-            for m in range(k):
-                of_rows = margin[rows, m, None] > D
-                of_columns = margin[columns, m] > D
-                violations[rows, m] += of_rows.sum(dim=1)
-                violations[columns, m] += of_columns.sum(dim=0)
-                W += of_rows
-                W += of_columns
-            pushed += (W * D).sum(dim=1).double().sum()
-            force[rows] += W.sum(dim=1)[:, None] * X[rows] - W @ X[columns]
-            force[columns] += W.sum(dim=0)[:, None] * X[columns] - W.T @ X[rows]
+            D = left[rows] @ right[:, columns]
+            near = (farthest[rows, None] > D) | (farthest[columns] > D)
+            a, b = near.nonzero(as_tuple=True)
+            if len(a) > DENSE * near.numel():
+                W = torch.zeros(D.shape, device=self.device, dtype=torch.int8)
+                for m in range(k):
+                    of_rows = margin[rows, m, None] > D
+                    of_columns = margin[columns, m] > D
+                    violations[rows, m] += of_rows.sum(dim=1)
+                    violations[columns, m] += of_columns.sum(dim=0)
+                    W += of_rows
+                    W += of_columns
+                weights = W.to(X.dtype)
+                sums[rows] += weights @ beside[columns]
+                sums[columns] += weights.T @ beside[rows]
+                continue
+            for begin in range(0, len(a), PAIRS):  # few pairs: one by one
+                p, o = i + a[begin : begin + PAIRS], j + b[begin : begin + PAIRS]
+                distance = D[p - i, o - j, None]
+                of_p, of_o = margin[p] > distance, margin[o] > distance
+                violations.index_add_(0, p, of_p.double())
+                violations.index_add_(0, o, of_o.double())
+                weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(X.dtype)[:, None]
+                sums.index_add_(0, p, weight * beside[o])
+                sums.index_add_(0, o, weight * beside[p])
+        force = sums[:, -1:] * X - sums[:, :-1]
+        pushed = (force * U).double().sum()  # Σ W_il D_il
         # The margins hold a distance to a target each: pull and push weigh it together.
         hinges = torch.where(there, violations * margin.double(), 0.0).sum()
         pulled = torch.where(there, to_targets.double(), 0.0).sum()
