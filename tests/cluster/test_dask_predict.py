@@ -68,7 +68,7 @@ def test_a_committee_predicts_as_it_does_here(client):
 
 
 def test_what_is_wrong_with_a_stream_is_said_in_a_line(client, clf, tmp_path):
-    with pytest.raises(InputError, match="the stream has 2 channels, the model was learned on 3"):
+    with pytest.raises(InputError, match="X has 2 features, but StreamClassifier is expecting 3"):
         mlat.cluster.predict(client, clf, [np.zeros((20, 2))])
     with pytest.raises(InputError, match="put the one into a list"):
         mlat.cluster.predict(client, clf, stream_of(1))
