@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,17 +109,27 @@ def _compute(experiment: Experiment, jobs: Sequence[Job], n_workers: int) -> Ite
 def _without_interrupts() -> Iterator[None]:
     """Processes that are started here never see Ctrl-C, not even while they import.
 
-    Here it is only put off.
+    Here it is only put off: a process whose start was broken off would complain of it.
     """
     if not hasattr(signal, "pthread_sigmask"):  # not on every system
         yield
         return
     resource_tracker.ensure_running()  # whose start lets the signal through again
+    seen: list[tuple[int, FrameType | None]] = []
+    # A process inherits what is blocked. But only this thread blocks it: another one that the
+    # signal reaches, as of a BLAS, has this thread run the handler.
+    handler = None
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.signal(signal.SIGINT, lambda *what: seen.append(what))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+            if seen and callable(handler):
+                handler(*seen[-1])
 
 
 class Outcome(NamedTuple):
