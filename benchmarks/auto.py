@@ -2,7 +2,7 @@
 
     python benchmarks/auto.py DATA [--runs 4]
 
-DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are those that
+DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are those that
 the experts and their constants were chosen on. Accuracy in per cent on held-out observations of
 the same person (protocol ``holdout``), with windows of ten steps and of one second: the mean over
 people of the mean over runs. Everyone sees the same splits as in ``mlat reproduce --table beyond``.

@@ -1,8 +1,8 @@
 """What each default of MLAT is worth: one parameter at a time, on the development people.
 
-    python benchmarks/defaults.py DATA [--out docs/defaults.md]
+    python benchmarks/defaults.py DATA [--out docs/evidence/defaults.md]
 
-DATA is the folder of the UCI sets (see docs/datasets.md). The people measured here are kept for
+DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are kept for
 choosing defaults; the report of the experiments gives its figures with and without them. Accuracy
 is that of 1-NN on held-out observations of the same person (protocol ``holdout``, w = 10), in per
 cent, the mean over people of the mean over runs.

@@ -1,4 +1,4 @@
-"""How the demo comes out for other seeds, and with more labelled runs (docs/commands.md).
+"""How the demo comes out for other seeds, and with more labelled runs (docs/command-line/index.md).
 
 python benchmarks/demo_seeds.py
 """

@@ -10,9 +10,9 @@ import mlat
 from doc_examples import DOCS, run_examples
 
 PAGES = [
-    *["toeplitz.md", "metrics.md", "lifts.md", "classifier.md", "auto.md", "committee.md"],
-    *["confidence.md", "model-file.md", "live-session.md", "live-sources.md", "lmnn-dtw.md"],
-    "scikit-learn.md",
+    *["guide/toeplitz.md", "guide/metrics.md", "guide/lifts.md", "guide/classifier.md", "guide/auto.md", "guide/committee.md"],
+    *["guide/confidence.md", "guide/model-file.md", "live/session.md", "live/sources.md", "evidence/lmnn-dtw.md"],
+    "how-to/scikit-learn.md",
 ]
 # Programs and optional parts, which other tests run.
 PROGRAMS = ("mlat.lab.bench", "mlat.cli", "mlat.adapters.")

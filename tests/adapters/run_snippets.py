@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def examples_of(ecosystem):
     """The examples in the section of the page that the ecosystem has."""
-    text = (DOCS / "ecosystem.md").read_text(encoding="utf-8")
+    text = (DOCS / "how-to/ecosystem.md").read_text(encoding="utf-8")
     section = re.search(rf"^## {ecosystem}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)[1]
     return re.sub(r"^```.*$", "", section, flags=re.MULTILINE)
 

@@ -29,4 +29,4 @@ def test_no_backend_is_chosen_for_the_user():
 
 def test_the_page_of_plots_is_true(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_examples(DOCS / "plots.md")
+    run_examples(DOCS / "guide/plots.md")

@@ -85,4 +85,4 @@ def test_a_step_without_a_window_is_refused(clf):
 
 def test_the_page_of_explanations_is_true(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_examples(DOCS / "explanations.md")
+    run_examples(DOCS / "guide/explanations.md")

@@ -19,7 +19,7 @@ from stream_strategies import stream_parts, unhurried
 
 def test_examples():
     assert doctest.testmod(mlat.stream.stream).failed == 0
-    run_examples(DOCS / "streams.md")
+    run_examples(DOCS / "guide/streams.md")
 
 
 def make(parts) -> Stream:

@@ -19,7 +19,7 @@ from stream_strategies import stream_parts, unhurried
 
 def test_examples():
     assert doctest.testmod(mlat.stream.windows).failed == 0
-    run_examples(DOCS / "windows.md")
+    run_examples(DOCS / "guide/windows.md")
 
 
 def quiet_windows(stream, *args, **kwargs):

@@ -209,7 +209,7 @@ def default_experts(stream: Stream, width: int) -> list[Design]:
     MLAT over the channels sees the order of steps, and MLAT of one tap over the channels with their
     running mean, deviation and difference sees levels without their noise; energies see how much a
     channel moves, whatever its level. Found on the development people and sets: of ten candidates
-    these three were the best three together; a fourth added nothing (docs/committee.md).
+    these three were the best three together; a fourth added nothing (docs/guide/committee.md).
     """
     narrow = min(NARROW, width)
     # A wide window has more values than MLAT over the channels could learn from.

@@ -394,4 +394,4 @@ def test_scikit_learn_accepts_it_with_no_check_skipped():
 
 @needs_torch
 def test_page():
-    run_examples(DOCS / "decade.md")
+    run_examples(DOCS / "evidence/decade.md")

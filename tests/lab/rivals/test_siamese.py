@@ -267,4 +267,4 @@ def test_scikit_learn_accepts_it_with_no_check_skipped():
 
 
 def test_page():
-    run_examples(DOCS / "siamese-lstm.md")
+    run_examples(DOCS / "evidence/siamese-lstm.md")

@@ -153,7 +153,7 @@ class StreamSet(DataSet):
 
     @property
     def remedy(self) -> str:
-        return f"put {self.name}.zip there ({self.source}; docs/datasets.md has its layout)"
+        return f"put {self.name}.zip there ({self.source}; docs/evidence/datasets.md has its layout)"
 
     @property
     def development(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The loaders of the four sets: each gives a `Stream` per person.
 
 How the raw files differ from what a stream needs, and the rule for each case, is in the notes of
-the loaders and in docs/datasets.md.
+the loaders and in docs/evidence/datasets.md.
 """
 
 from __future__ import annotations

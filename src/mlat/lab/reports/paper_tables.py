@@ -326,7 +326,7 @@ def _text(results: Sequence[Result], figures: PaperFigures, links: Links) -> lis
         f"windows of {settings['width']} steps, 1-NN. Figures are percent of the test windows: the "
         "mean over people of the mean over runs. ± is the standard deviation over the runs of a "
         "person (root mean square over people), as the paper's is over its runs; the interval is a "
-        "95 % bootstrap over people. `docs/experiments.md` says how all this is measured.",
+        "95 % bootstrap over people. `docs/evidence/experiments.md` says how all this is measured.",
         "",
     ]
     if "holdout" in figures.protocols:

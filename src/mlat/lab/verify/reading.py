@@ -1,4 +1,4 @@
-"""Reads a journal by its description in ``docs/live-journal.md``, without the code that writes it.
+"""Reads a journal by its description in ``docs/live/journal.md``, without the code that writes it.
 
 Everything that differs from the description is a :class:`BrokenError`.
 """

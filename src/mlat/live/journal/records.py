@@ -1,6 +1,6 @@
 """The bytes of a journal's files: records in frames, and the batches inside the records.
 
-``docs/live-journal.md`` describes the format; ``mlat.lab.verify.reading`` reads it by that
+``docs/live/journal.md`` describes the format; ``mlat.lab.verify.reading`` reads it by that
 description alone. The bytes of predictions are canonical: equal predictions have equal bytes, NaN
 included.
 """

@@ -1,0 +1,112 @@
+"""How the site is built: Sphinx with MyST, the pydata theme and sphinx-gallery.
+
+Nothing is fetched: the site works from a folder, without a network.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(DOCS))
+
+import generate  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+from sphinx_gallery.scrapers import figure_rst  # noqa: E402
+
+project = "mlat"
+author = copyright = "the authors of mlat"
+release = version = version_of("mlat")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.md5"]
+
+# Pages
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4  # links to headings, as in the repository
+# Reports skip levels of headings; words of a type such as "array of shape (n, d)" look like names.
+suppress_warnings = ["myst.header", "config.cache", "ref.python"]
+
+# Reference
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
+autodoc_member_order = "bysource"
+autosummary_generate = True
+autosummary_ignore_module_all = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_google_docstring = False
+
+# Gallery
+
+
+def new_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
+    """Figures of the variables of an example: those of mlat are made without pyplot."""
+    seen = block_vars["example_globals"].setdefault("__figures__", [])
+    names = []
+    for thing in list(block_vars["example_globals"].values()):
+        if isinstance(thing, Figure) and not any(thing is old for old in seen):
+            seen.append(thing)
+            names.append(next(block_vars["image_path_iterator"]))
+            thing.savefig(names[-1], dpi=100, bbox_inches="tight")
+    return figure_rst(names, gallery_conf["src_dir"])
+
+
+sphinx_gallery_conf = {
+    "image_scrapers": (new_figures,),
+    "examples_dirs": str(ROOT / "examples" / "gallery"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 10_000,
+    "matplotlib_animations": False,
+    "show_memory": False,
+}
+
+# Theme
+html_theme = "pydata_sphinx_theme"
+html_title = "mlat"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"index": []}
+html_theme_options: dict[str, Any] = {
+    "logo": {"text": "mlat"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+
+
+def skip_routing(app: Any, kind: str, name: str, thing: Any, skip: bool, options: Any) -> Any:
+    """Leave out what scikit-learn adds to every estimator to route metadata."""
+    return True if name.endswith(("_request", "metadata_routing")) else None
+
+
+def setup(app: Any) -> None:
+    generate.write_pages()
+    app.connect("autodoc-skip-member", skip_routing)

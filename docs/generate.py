@@ -1,0 +1,228 @@
+"""The pages of the site that follow from the code: the reference of the library, that of the
+commands, and the pages of the repository's root.
+
+They are written where Sphinx looks for them, and git ignores them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from typer.main import get_command
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+
+WRITTEN = "<!-- Written by docs/generate.py -->"
+
+
+class Module(NamedTuple):
+    """A module of the reference, under the name that people type, and what it is for."""
+
+    name: str
+    purpose: str
+    names: tuple[str, ...] = ()  # else those of ``__all__``
+    elsewhere: tuple[str, ...] = ()  # of these, what another page has
+
+
+REFERENCE = {
+    "From a stream to its states": [
+        Module("mlat", "The names that most programs need.", elsewhere=("InputError",)),
+        Module("mlat.errors", "What is raised, and when.", ("MlatError", "InputError", "DiskError",
+               "WorkerError", "ServiceError", "MissingPackageError")),
+        Module("mlat.synthetic", "Streams to try things on.", ("rotating_states",)),
+        Module("mlat.metric", "Phase II in pieces: the problem and its solvers.",
+               elsewhere=("MLAT", "LMNN")),
+        Module("mlat.metric.toeplitz", "Algebra of block-Toeplitz matrices."),
+    ],
+    "Around it": [
+        Module("mlat.model_selection", "Splitters and scores for scikit-learn that leak nothing."),
+        Module("mlat.explain", "Why a window has its state."),
+        Module("mlat.plots", "Pictures."),
+        Module("mlat.live", "A stream as it arrives."),
+        Module("mlat.cluster", "More than one machine: Dask and Spark."),
+        Module("mlat.export", "A model that leaves Python."),
+    ],
+    "The lab": [
+        Module("mlat.lab.datasets", "The data sets of the reports."),
+        Module("mlat.lab.rivals", "The distances that MLAT is compared with."),
+    ],
+}  # fmt: skip
+
+# Pages of the root that the site shows too.
+OF_ROOT = {
+    "ARCHITECTURE.md": "develop/architecture.md",
+    "CONTRIBUTING.md": "develop/contributing.md",
+    "CHANGELOG.md": "develop/changelog.md",
+}
+_LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[\w-]+)?\))")
+
+
+def write_pages() -> None:
+    """Write all of them; a page that is as it was keeps its time, so Sphinx does not read it again."""
+    pages = dict(_reference()) | dict(_commands()) | dict(_of_root())
+    for folder in ("api", "command-line"):
+        for old in (DOCS / folder).glob("*.md"):
+            name = f"{folder}/{old.name}"
+            if name not in pages and old.read_text(encoding="utf-8").startswith(WRITTEN):
+                old.unlink()
+    for name, text in pages.items():
+        path = DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        text = f"{WRITTEN}\n{text}"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+# The library
+
+
+def public_names(module: Module) -> list[str]:
+    """The names of a module's page."""
+    found = importlib.import_module(module.name)
+    names = module.names or getattr(found, "__all__", None)
+    if names is None:
+        names = [
+            name
+            for name, thing in vars(found).items()
+            if not name.startswith("_")
+            and inspect.isfunction(thing)
+            and thing.__module__ == found.__name__
+        ]
+    return [
+        name
+        for name in names
+        if name not in module.elsewhere and not inspect.ismodule(getattr(found, name))
+    ]
+
+
+def _reference() -> Iterator[tuple[str, str]]:
+    lines = ["# API", "", "Every public name, from its docstring.", ""]
+    for heading, modules in REFERENCE.items():
+        lines += [f"## {heading}", "", "| module | what it is for |", "|---|---|"]
+        lines += [f"| [`{m.name}`]({m.name}.md) | {m.purpose} |" for m in modules]
+        lines += ["", "```{toctree}", ":hidden:", "", *(m.name for m in modules), "```", ""]
+        for module in modules:
+            yield f"api/{module.name}.md", _module_page(module)
+    yield "api/index.md", "\n".join(lines)
+
+
+def _module_page(module: Module) -> str:
+    found = importlib.import_module(module.name)
+    lines = [f"# {module.name}", "", module.purpose, "", "```{eval-rst}", ".. currentmodule:: "]
+    lines[-1] += module.name
+    for name in public_names(module):
+        thing = getattr(found, name)
+        lines += ["", f".. {_directive(thing)}:: {name}"]
+        if inspect.isclass(thing):
+            lines += ["   :members:"]
+    return "\n".join([*lines, "```", ""])
+
+
+def _directive(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return "autoexception" if issubclass(thing, BaseException) else "autoclass"
+    return "autofunction" if callable(thing) else "autodata"
+
+
+# The commands
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    from mlat.cli import app
+
+    command = get_command(app)
+    names = []
+    for name, each in command.commands.items():  # type: ignore[attr-defined]
+        if each.hidden:
+            continue
+        names.append(name)
+        lines = [f"# mlat {name}", ""]
+        for path, one in _leaves(f"mlat {name}", each):
+            lines += [f"## {path}", ""] if path != f"mlat {name}" else []
+            lines += _command_lines(path, one)
+        yield f"command-line/{name}.md", "\n".join(lines)
+    yield "command-line/all.md", "\n".join(
+        [
+            "# All commands",
+            "",
+            *(f"- [`mlat {name}`]({name}.md): {_first_line(command.commands[name])}" for name in names),  # type: ignore[attr-defined]
+            "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *names,
+            "```",
+            "",
+        ]
+    )
+
+
+def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """A command, or those of a group, by what is typed."""
+    commands = getattr(command, "commands", None)
+    if not commands or command.invoke_without_command:
+        yield path, command
+    for name, each in (commands or {}).items():
+        if not each.hidden:
+            yield from _leaves(f"{path} {name}", each)
+
+
+def _first_line(command: Any) -> str:
+    return inspect.cleandoc(command.help or "").split("\n")[0]
+
+
+def _command_lines(path: str, command: Any) -> Iterator[str]:
+    context = typer.Context(command, info_name=path)
+    pieces = " ".join(command.collect_usage_pieces(context))
+    yield from ["```sh", f"{path} {pieces}", "```", ""]
+    yield from [_plain(inspect.cleandoc(command.help or "")), ""]
+    for kind in ("argument", "option"):
+        rows = [
+            record
+            for each in command.params
+            if each.param_type_name == kind and (record := each.get_help_record(context))
+        ]
+        if rows:
+            yield from _table(kind, rows)
+
+
+def _table(kind: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+    yield from [f"| {kind} | |", "|---|---|"]
+    for name, text in rows:
+        yield f"| `{name}` | {_plain(text)} |"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """Help as Markdown: what could be read as markup or as a cell's border is escaped."""
+    text = re.sub(r"\[/?(?:bold|dim|italic)\]", "", text)
+    return re.sub(r"([|<>*_])", r"\\\1", text)
+
+
+# The root
+
+
+def _of_root() -> Iterator[tuple[str, str]]:
+    for name, place in OF_ROOT.items():
+
+        def moved(link: re.Match[str], place: str = place) -> str:
+            target = OF_ROOT.get(link[2], link[2].removeprefix("docs/"))
+            if target == link[2] and not target.startswith("docs/"):
+                return link[0]
+            return f"{link[1]}{os.path.relpath(target, os.path.dirname(place))}{link[3]}"
+
+        yield place, _LINK.sub(moved, (ROOT / name).read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    shutil.rmtree(DOCS / "_build", ignore_errors=True)
+    write_pages()
