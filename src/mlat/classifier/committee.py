@@ -58,6 +58,7 @@ REACH_OF_RUN = 1 / 5
 # time are near-copies, and learning grows with the square of their number.
 MOST_IN_FIT = 1000
 MOST_HELD_OUT = 500  # the same, where an expert learns from one side to be judged by the other
+HELD_OUT_TOL = 1e-2  # there it also stops earlier: the last per cent of the loss changes no weight
 MOST_JUDGED = 2000  # steps of a side that are judged, the first of each run
 MOST_SIDES = 3  # that judge each other, where states have as many runs
 
@@ -215,7 +216,8 @@ def default_experts(stream: Stream, width: int) -> list[Design]:
     # A wide window has more values than MLAT over the channels could learn from.
     channels = width if width * stream.n_channels <= MOST_VALUES else narrow
     return [
-        Design("MLAT over channels", ("identity",), channels, metric=MLAT()),
+        # More taps than steps took half as long again, and made nothing better.
+        Design("MLAT over channels", ("identity",), channels, metric=MLAT(n_taps=channels)),
         Design("MLAT over levels", LEVELS, narrow, whiten=True, metric=MLAT(n_taps=1, shrinkage=1)),
         Design("energies", ENERGIES, narrow, whiten=True),
     ]
@@ -256,8 +258,11 @@ def learn_experts(
     reach: int,
     scale: bool,
     most: int = MOST_IN_FIT,
+    tol: float | None = None,
 ) -> list[References]:
     """Learn the experts from a labelled stream, their metrics from at most ``most`` windows.
+
+    ``tol`` replaces that of their metrics.
 
     All have the same references: an expert that is narrower than the windows sees their last steps.
     """
@@ -269,7 +274,7 @@ def learn_experts(
     for number, design in enumerate(designs):
         view = shared.view(number, features, design.whiten)
         own = last_steps(windows, design.width)
-        metric = learn_metric(design, replace(own, values=view(plain)), most)
+        metric = learn_metric(design, replace(own, values=view(plain)), most, tol)
         experts.append(References(own, features, metric, plain, view))
         progress.report("experts", number + 1, len(designs), {})
     return experts
@@ -301,7 +306,9 @@ def last_steps(windows: Windows, width: int) -> Windows:
     return replace(windows, width=width, start=windows.start + windows.width - width)
 
 
-def learn_metric(design: Design, windows: Windows, most: int) -> MLAT | None:
+def learn_metric(
+    design: Design, windows: Windows, most: int, tol: float | None = None
+) -> MLAT | None:
     """The expert's metric, learned from at most ``most`` of the windows.
 
     States with a single window have no target neighbours and are not used. None, which is the
@@ -318,6 +325,8 @@ def learn_metric(design: Design, windows: Windows, most: int) -> MLAT | None:
     fewest = int(np.unique(windows.y, return_counts=True)[1].min())
     n_targets = max(1, min(N_TARGETS, fewest - 1))
     metric = MLAT(**{**design.metric.get_params(), "n_targets": n_targets})
+    if tol is not None:
+        metric.set_params(tol=tol)
     try:
         return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
     except InputError as error:
@@ -416,7 +425,9 @@ def _judge(
         warnings.simplefilter("ignore", UserWarning)  # that a state has no window
         windows = sliding_windows(fold.train, width)
         ends = sliding_windows(fold.judged, width, labelled=False).start + width - 1
-    experts = learn_experts(fold.train, windows, designs, reach, scale, most=MOST_HELD_OUT)
+    experts = learn_experts(
+        fold.train, windows, designs, reach, scale, most=MOST_HELD_OUT, tol=HELD_OUT_TOL
+    )
     known = experts[0].classes
     run = np.repeat(np.arange(len(fold.judged.runs.start)), fold.judged.runs.length)
     ends = ends[np.isin(fold.judged.states[ends], known)]

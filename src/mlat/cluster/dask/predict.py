@@ -35,7 +35,7 @@ def predict(
     client : distributed.Client
     clf : fitted StreamClassifier
     streams : sequence of Stream, arrays, or paths of files
-        Files are read by the workers; **columns are then as for :func:`mlat.read_stream`, the
+        Files are read by the workers; ``columns`` are then as for :func:`mlat.read_stream`, the
         channels by default those of the classifier.
     filtered : bool, default=False
         As for :meth:`mlat.StreamClassifier.predict`.
