@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mlat demo
@@ -19,8 +19,12 @@ lint: $(VENV)/.tools
 	$(BIN)/ruff format --check --extend-exclude '*.md'  # pages align their comments by hand
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs  # the site, in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo build dist docs/_build docs/api docs/gallery .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: requirements.txt pyproject.toml
@@ -34,4 +38,8 @@ $(VENV)/.runtime: requirements.txt pyproject.toml
 
 $(VENV)/.tools: requirements-dev.txt $(VENV)/.runtime
 	$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.docs: requirements-docs.txt $(VENV)/.tools
+	$(PIP) install -r requirements-docs.txt
 	@touch $@

@@ -2,11 +2,12 @@
 
     python benchmarks/auto.py DATA [--runs 4]
 
-DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are those that
-the experts and their constants were chosen on. Accuracy in per cent on held-out observations of
-the same person (protocol ``holdout``), with windows of ten steps and of one second: the mean over
-people of the mean over runs. Everyone sees the same splits as in ``mlat reproduce --table beyond``.
-CPU seconds are of one fit, on one thread; an expert alone is one of the committee's and has none.
+DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are
+those that the experts and their constants were chosen on. Accuracy in per cent on held-out
+observations of the same person (protocol ``holdout``), with windows of ten steps and of one second:
+the mean over people of the mean over runs. Everyone sees the same splits as in ``mlat reproduce
+--table beyond``. CPU seconds are of one fit, on one thread; an expert alone is one of the
+committee's and has none.
 """
 
 from __future__ import annotations

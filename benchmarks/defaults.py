@@ -2,10 +2,10 @@
 
     python benchmarks/defaults.py DATA [--out docs/evidence/defaults.md]
 
-DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are kept for
-choosing defaults; the report of the experiments gives its figures with and without them. Accuracy
-is that of 1-NN on held-out observations of the same person (protocol ``holdout``, w = 10), in per
-cent, the mean over people of the mean over runs.
+DATA is the folder of the UCI sets (see docs/evidence/datasets.md). The people measured here are
+kept for choosing defaults; the report of the experiments gives its figures with and without them.
+Accuracy is that of 1-NN on held-out observations of the same person (protocol ``holdout``, w = 10),
+in per cent, the mean over people of the mean over runs.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
+from mlat.cli import app
+from mlat.cli.bench import benchmark_command
+
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 
@@ -67,7 +70,7 @@ _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[\w-]+)?\))")
 
 
 def write_pages() -> None:
-    """Write all of them; a page that is as it was keeps its time, so Sphinx does not read it again."""
+    """Write all of them; one that is as it was keeps its time, so Sphinx does not read it again."""
     pages = dict(_reference()) | dict(_commands()) | dict(_of_root())
     for folder in ("api", "command-line"):
         for old in (DOCS / folder).glob("*.md"):
@@ -130,50 +133,53 @@ def _module_page(module: Module) -> str:
 def _directive(thing: Any) -> str:
     if inspect.isclass(thing):
         return "autoexception" if issubclass(thing, BaseException) else "autoclass"
-    return "autofunction" if callable(thing) else "autodata"
+    return "autofunction" if inspect.isroutine(thing) else "data"
 
 
 # The commands
 
 
 def _commands() -> Iterator[tuple[str, str]]:
-    from mlat.cli import app
-
     command = get_command(app)
-    names = []
+    names, lines_of_all = [], []
     for name, each in command.commands.items():  # type: ignore[attr-defined]
         if each.hidden:
             continue
         names.append(name)
+        lines_of_all.append(f"- [`mlat {name}`]({name}.md): {_first_line(each)}")
         lines = [f"# mlat {name}", ""]
         for path, one in _leaves(f"mlat {name}", each):
             lines += [f"## {path}", ""] if path != f"mlat {name}" else []
             lines += _command_lines(path, one)
         yield f"command-line/{name}.md", "\n".join(lines)
-    yield "command-line/all.md", "\n".join(
-        [
-            "# All commands",
-            "",
-            *(f"- [`mlat {name}`]({name}.md): {_first_line(command.commands[name])}" for name in names),  # type: ignore[attr-defined]
-            "",
-            "```{toctree}",
-            ":hidden:",
-            "",
-            *names,
-            "```",
-            "",
-        ]
+    yield (
+        "command-line/all.md",
+        "\n".join(
+            [
+                "# All commands",
+                "",
+                *lines_of_all,
+                "",
+                "```{toctree}",
+                ":hidden:",
+                "",
+                *names,
+                "```",
+                "",
+            ]
+        ),
     )
 
 
 def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """A command, or those of a group, by what is typed."""
-    commands = getattr(command, "commands", None)
-    if not commands or command.invoke_without_command:
+    if not hasattr(command, "commands"):
         yield path, command
-    for name, each in (commands or {}).items():
-        if not each.hidden:
-            yield from _leaves(f"{path} {name}", each)
+        return
+    for name, each in command.commands.items():
+        if path == "mlat bench":  # which hands all that follows on to the benchmark
+            each = get_command(benchmark_command(name))
+        yield from _leaves(f"{path} {name}", each)
 
 
 def _first_line(command: Any) -> str:

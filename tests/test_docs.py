@@ -10,8 +10,15 @@ import mlat
 from doc_examples import DOCS, run_examples
 
 PAGES = [
-    *["guide/toeplitz.md", "guide/metrics.md", "guide/lifts.md", "guide/classifier.md", "guide/auto.md", "guide/committee.md"],
-    *["guide/confidence.md", "guide/model-file.md", "live/session.md", "live/sources.md", "evidence/lmnn-dtw.md"],
+    *["guide/toeplitz.md", "guide/metrics.md", "guide/lifts.md", "guide/classifier.md"],
+    *["guide/auto.md", "guide/committee.md"],
+    *[
+        "guide/confidence.md",
+        "guide/model-file.md",
+        "live/session.md",
+        "live/sources.md",
+        "evidence/lmnn-dtw.md",
+    ],
     "how-to/scikit-learn.md",
 ]
 # Programs and optional parts, which other tests run.

@@ -103,7 +103,9 @@ def test_where_nothing_is_it_says_so(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "none of the sets of streams is there" in result.stderr.splitlines()[-1]
     named = call("--data", tmp_path, "--sets", "ecg_rhythm")
-    assert named.stderr.splitlines()[-1].endswith("(PhysioNet; docs/evidence/datasets.md has its layout)")
+    assert named.stderr.splitlines()[-1].endswith(
+        "(PhysioNet; docs/evidence/datasets.md has its layout)"
+    )
     unknown = call("--sets", "ecg")
     assert "unknown set of streams 'ecg'; there are emg_gestures" in unknown.stderr
 

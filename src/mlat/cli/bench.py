@@ -70,7 +70,14 @@ def scale(context: typer.Context) -> None:
     _run("scale_spark" if on_spark else "scale", context)
 
 
-def _run(name: str, context: typer.Context) -> None:
+def benchmark_command(name: str) -> typer.Typer:
+    """The command of a benchmark, with options of its own.
+
+    Raises
+    ------
+    MissingPackageError
+        If what it compares with is not installed.
+    """
     module = f"mlat.lab.bench.{name}"
     try:
         main = import_module(module).main
@@ -81,6 +88,11 @@ def _run(name: str, context: typer.Context) -> None:
         ) from None
     benchmark = typer.Typer(add_completion=False)
     benchmark.command(cls=OneLineCommand)(main)
+    return benchmark
+
+
+def _run(name: str, context: typer.Context) -> None:
+    benchmark = benchmark_command(name)
     with _as_json(context.args) as arguments:
         status = benchmark(arguments, prog_name=context.command_path, standalone_mode=False)
     if status == INTERRUPTED:  # typer makes a status of Ctrl-C, which would be lost here

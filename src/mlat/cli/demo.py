@@ -26,7 +26,8 @@ from .screen import console, working
 
 WIDTH = 16
 # Rotations under a drift nearly as large: what tells the states apart is small in each step.
-# Chosen to show the effect; docs/command-line/index.md says how, and what other seeds and more runs give.
+# Chosen to show the effect; docs/command-line/index.md says how, and what other seeds and more
+# runs give.
 SENSORS: dict[str, Any] = {"n_channels": 8, "drift": 0.7, "noise": 0.3}
 TRAIN: dict[str, Any] = {"run_length": 55, "runs_per_state": 2}
 TEST: dict[str, Any] = {"run_length": 100, "runs_per_state": 5}

@@ -153,7 +153,8 @@ class StreamSet(DataSet):
 
     @property
     def remedy(self) -> str:
-        return f"put {self.name}.zip there ({self.source}; docs/evidence/datasets.md has its layout)"
+        page = "docs/evidence/datasets.md"
+        return f"put {self.name}.zip there ({self.source}; {page} has its layout)"
 
     @property
     def development(self) -> tuple[str, ...]:

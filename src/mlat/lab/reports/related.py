@@ -72,9 +72,9 @@ def _text(
         f"{', '.join(related)} beside the systems of the paper's Table 2, {settings['runs']} "
         f"run(s) of every person or group ({people_counts(settings)}), windows of "
         f"{settings['width']} steps, 1-NN. Splits, figures and tests are those of the paper's "
-        "tables (`docs/evidence/experiments.md`). The related systems are as in the literature: their "
-        "targets, where they have any, are the nearest windows wherever in time. One seed; each "
-        "fit on one thread.",
+        "tables (`docs/evidence/experiments.md`). The related systems are as in the literature: "
+        "their targets, where they have any, are the nearest windows wherever in time. One seed; "
+        "each fit on one thread.",
         "",
     ]
     footings: dict[str, Footing] = {}

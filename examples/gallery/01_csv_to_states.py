@@ -9,8 +9,9 @@ there is. The classifier learns from it and tells the states of a second recordi
 import tempfile
 from pathlib import Path
 
-import mlat
 import pandas as pd
+
+import mlat
 from mlat import plots
 from mlat.synthetic import rotating_states
 

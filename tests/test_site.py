@@ -1,0 +1,115 @@
+"""The pages that a newcomer follows: every block of them runs, in order, in a folder of its own."""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from typer.main import get_command
+
+from doc_examples import DOCS
+from mlat.cli import app
+from mlat.cli.bench import benchmark_command
+
+BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INSTALL = re.compile(r"^pip install ", re.MULTILINE)
+
+
+def blocks(page):
+    """The language and text of each block that a reader would run."""
+    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if not INSTALL.search(text):
+            yield language, text
+
+
+@pytest.mark.parametrize("page", ["start/index.md"])
+def test_every_block_of_a_page_runs(page, tmp_path):
+    found = list(blocks(DOCS / page))
+    assert len(found) > 3
+    for language, text in found:
+        if language == "python":
+            _run([sys.executable, "-c", text], tmp_path)
+            continue
+        for line in text.splitlines():
+            words = shlex.split(line)
+            assert words[0] == "mlat", line
+            command = [sys.executable, "-c", "from mlat.cli import main; main()", *words[1:]]
+            if "--serve" in words:
+                _serves(command, tmp_path)
+            else:
+                _run(command, tmp_path)
+    assert (tmp_path / "states.csv").read_text(encoding="utf-8").count("\n") > 100
+
+
+def _run(command, folder):
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+
+
+def _serves(command, folder):
+    """The page answers while the command runs; at a free port, for the page's own may be taken."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [re.sub(r"^127\.0\.0\.1:\d+$", f"127.0.0.1:{port}", word) for word in command]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
+    try:
+        deadline = time.monotonic() + 240  # compiling comes first
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
+                    assert b"<html" in page.read()
+                    break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+# Pages that show commands which take long, or need data: that there are such commands and options
+# is checked all the same.
+
+PROMPT = re.compile(r"^(?:\$ )?(mlat [^#\n\\]*(?:\\\n[^#\n\\]*)*)", re.MULTILINE)
+FENCES = re.compile(r"^```(?:sh|console|text)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = sorted([DOCS.parent / "README.md", *DOCS.rglob("*.md")])
+
+
+def commands_of(page):
+    for block in FENCES.findall(page.read_text(encoding="utf-8")):
+        for command in PROMPT.findall(block):
+            yield re.sub(r"\s+", " ", command.replace("\\\n", " ")).strip()
+
+
+def test_every_command_on_a_page_has_these_options():
+    wrong, n_found = [], 0
+    for page in PAGES:
+        for line in commands_of(page):
+            n_found += 1
+            command = get_command(app)
+            words = shlex.split(line.split(" | ")[0].split(" > ")[0].split(" && ")[0])[1:]
+            while words and words[0] in getattr(command, "commands", {}):
+                group, name = command.name, words.pop(0)
+                command = command.commands[name]
+                if group == "bench":  # which hands all that follows on to the benchmark
+                    command = get_command(benchmark_command(name))
+            known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+            known |= {"--help", "--version"}
+            if hasattr(command, "commands") and words and not words[0].startswith("-"):
+                wrong.append(f"{page.name}: {line}: no command {words[0]}")
+            wrong += [
+                f"{page.name}: {line}: {word}"
+                for word in words
+                if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known
+            ]
+    assert n_found > 40
+    assert not wrong, "\n".join(wrong)
