@@ -113,3 +113,18 @@ def test_every_command_on_a_page_has_these_options():
             ]
     assert n_found > 40
     assert not wrong, "\n".join(wrong)
+
+
+CELL = re.compile(r"`((?:src|tests)/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
+
+
+def test_the_page_from_paper_to_code_names_what_is_there():
+    text = (DOCS / "paper-to-code.md").read_text(encoding="utf-8")
+    found = CELL.findall(text)
+    assert len(found) > 30
+    for file, names in found:
+        source = (DOCS.parent / file).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"^(?:def|class) {name}\b", source, re.MULTILINE), f"{file}: {name}"
+    for number in range(1, 11):
+        assert re.search(rf"Equations?[^|]*\b{number}\b", text), f"Equation {number}"

@@ -216,8 +216,8 @@ def _opening(figures: BeyondFigures) -> list[str]:
         "`holdout` (`docs/evidence/experiments.md`): of the same person, from other steps, more "
         "than a window away from the given ones. With windows of a second more steps are given, "
         "so that there are as many windows. Figures are percent of the test windows: the mean over "
-        "people of the mean over runs; ± is the standard deviation over the runs of a person (root mean "
-        "square over people).",
+        "people of the mean over runs; ± is the standard deviation over the runs of a person (root "
+        "mean square over people).",
         "",
         "## What each system sees",
         "",
