@@ -5,8 +5,10 @@ Nothing is fetched: the site works from a folder, without a network.
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import version as version_of
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +65,24 @@ def new_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
     return figure_rst(names, gallery_conf["src_dir"])
 
 
+EXAMPLES = ROOT / "examples" / "gallery"
+
+
+def runnable() -> list[Path]:
+    """The examples whose packages are installed; the others are shown without their pictures."""
+    imported = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
+    return [
+        example
+        for example in sorted(EXAMPLES.glob("*.py"))
+        if all(find_spec(name) for name in imported.findall(example.read_text(encoding="utf-8")))
+    ]
+
+
 sphinx_gallery_conf = {
     "image_scrapers": (new_figures,),
-    "examples_dirs": str(ROOT / "examples" / "gallery"),
+    "examples_dirs": str(EXAMPLES),
     "gallery_dirs": "gallery",
-    "filename_pattern": r"\.py$",
+    "filename_pattern": "|".join(re.escape(example.stem) for example in runnable()),
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_signature": False,

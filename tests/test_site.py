@@ -76,6 +76,19 @@ def _serves(command, folder):
         process.wait()
 
 
+# The gallery
+
+EXAMPLES = sorted((DOCS.parent / "examples" / "gallery").glob("*.py"))
+NEEDS = re.compile(r"^import (mne|pylsl|pyspark|aeon|river)\b", re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+def test_every_example_runs(example, tmp_path):
+    for package in NEEDS.findall(example.read_text(encoding="utf-8")):
+        pytest.importorskip(package)
+    _run([sys.executable, example], tmp_path)
+
+
 # Pages that show commands which take long, or need data: that there are such commands and options
 # is checked all the same.
 
