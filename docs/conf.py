@@ -40,7 +40,7 @@ myst_heading_anchors = 4  # links to headings, as in the repository
 suppress_warnings = ["myst.header", "config.cache", "ref.python"]
 
 # Reference
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"

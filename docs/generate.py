@@ -102,9 +102,18 @@ def public_names(module: Module) -> list[str]:
         ]
     return [
         name
-        for name in names
+        for name in sorted(names, key=lambda name: _place(getattr(found, name)))
         if name not in module.elsewhere and not inspect.ismodule(getattr(found, name))
     ]
+
+
+# The rooms along the way of the data, as far as names of one page come from several of them.
+ROOMS = ("stream", "features", "metric", "classifier")
+
+
+def _place(thing: Any) -> int:
+    room = getattr(thing, "__module__", "").split(".")[1:2]
+    return ROOMS.index(room[0]) if room and room[0] in ROOMS else len(ROOMS)
 
 
 def _reference() -> Iterator[tuple[str, str]]:
@@ -188,7 +197,7 @@ def _first_line(command: Any) -> str:
 
 def _command_lines(path: str, command: Any) -> Iterator[str]:
     context = typer.Context(command, info_name=path)
-    pieces = " ".join(command.collect_usage_pieces(context))
+    pieces = re.sub(r"\{(.*?)\}(?:\.\.\.)?", r"\1", " ".join(command.collect_usage_pieces(context)))
     yield from ["```sh", f"{path} {pieces}", "```", ""]
     yield from [_plain(inspect.cleandoc(command.help or "")), ""]
     for kind in ("argument", "option"):
@@ -204,7 +213,7 @@ def _command_lines(path: str, command: Any) -> Iterator[str]:
 def _table(kind: str, rows: list[tuple[str, str]]) -> Iterator[str]:
     yield from [f"| {kind} | |", "|---|---|"]
     for name, text in rows:
-        yield f"| `{name}` | {_plain(text)} |"
+        yield f"| `{name.replace('|', chr(92) + '|')}` | {_plain(text)} |"
     yield ""
 
 

@@ -1,6 +1,9 @@
 """The pages that a newcomer follows: every block of them runs, in order, in a folder of its own."""
 
+import importlib
+import inspect
 import os
+import pkgutil
 import re
 import shlex
 import socket
@@ -12,6 +15,7 @@ import urllib.request
 import pytest
 from typer.main import get_command
 
+import mlat
 from doc_examples import DOCS
 from mlat.cli import app
 from mlat.cli.bench import benchmark_command
@@ -141,3 +145,25 @@ def test_the_page_from_paper_to_code_names_what_is_there():
             assert re.search(rf"^(?:def|class) {name}\b", source, re.MULTILINE), f"{file}: {name}"
     for number in range(1, 11):
         assert re.search(rf"Equations?[^|]*\b{number}\b", text), f"Equation {number}"
+
+
+def test_the_reference_has_every_public_name_and_no_private_one(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    generate = importlib.import_module("generate")
+    modules = [module for group in generate.REFERENCE.values() for module in group]
+    shown = {name for module in modules for name in generate.public_names(module)}
+    assert not [name for name in shown if name.startswith("_")]
+    rooms = [m.name for m in pkgutil.iter_modules(mlat.__path__, "mlat.")]
+    for room in ["mlat", "mlat.lab.datasets", "mlat.lab.rivals", *rooms]:
+        module = importlib.import_module(room)
+        names = [
+            name
+            for name in getattr(module, "__all__", ())
+            if not inspect.ismodule(getattr(module, name))
+        ]
+        # Rooms that the root shows the names of, and those behind commands, have no page.
+        if names and not set(names) <= shown:
+            assert room in WITHOUT_PAGE, f"{room}: {set(names) - shown}"
+
+
+WITHOUT_PAGE = {"mlat.stream", "mlat.features", "mlat.neighbours", "mlat.sealed", "mlat.cli"}
