@@ -15,9 +15,10 @@ def test_suite(ecosystem):
     if not python:
         pytest.skip(f"MLAT_{ecosystem.upper()}_PYTHON names no Python that has {ecosystem}")
     source = str(HERE.parents[1] / "src")
-    for program, arguments in (("run_suites.py", [ecosystem]), ("run_snippets.py", [ecosystem])):
+    programs = [("run_suites.py", ecosystem), ("run_snippets.py", ecosystem)]
+    for program in [*programs, *([("run_river.py",)] if ecosystem == "river" else [])]:
         done = subprocess.run(
-            [python, str(HERE / program), *arguments],
+            [python, str(HERE / program[0]), *program[1:]],
             env={**os.environ, "PYTHONPATH": source},
             capture_output=True,
             text=True,
