@@ -13,7 +13,11 @@ SOURCE = Path(__file__).parents[3] / "src"
 def bench(python, *arguments):
     return subprocess.run(
         [python, "-c", "from mlat.cli import main; main()", "bench", "river", *arguments],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(SOURCE),
+            "NUMBA_CACHE_DIR": str(Path(python).parents[1] / "numba"),
+        },
         capture_output=True,
         text=True,
         check=False,
