@@ -34,10 +34,30 @@ def streams_data():
     return place
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests that MLAT_PASSED names, a file that an earlier run wrote."""
+    passed = os.environ.get("MLAT_PASSED")
+    if not passed:
+        return
+    known = set(Path(passed).read_text(encoding="utf-8").splitlines())
+    again = [item for item in items if item.nodeid in known]
+    items[:] = [item for item in items if item.nodeid not in known]
+    config.hook.pytest_deselected(items=again)
+
+
 def pytest_sessionfinish(session):
-    """With MLAT_NO_SKIPS a skipped test fails the run: there, everything it needs is installed."""
+    """With MLAT_NO_SKIPS a skipped test fails the run: there, everything it needs is installed.
+
+    With MLAT_WRITE_PASSED the names of those that passed go to that file.
+    """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("MLAT_NO_SKIPS") and reporter and reporter.stats.get("skipped"):
+    if reporter is None:  # a worker
+        return
+    if os.environ.get("MLAT_NO_SKIPS") and reporter.stats.get("skipped"):
         names = [report.nodeid for report in reporter.stats["skipped"]]
         reporter.write_line(f"MLAT_NO_SKIPS is set, but these were skipped: {', '.join(names)}")
         session.exitstatus = 1
+    place = os.environ.get("MLAT_WRITE_PASSED")
+    if place:
+        names = [report.nodeid for report in reporter.stats.get("passed", [])]
+        Path(place).write_text("\n".join(names) + "\n", encoding="utf-8")

@@ -14,11 +14,13 @@ def test_suite(ecosystem):
     python = os.environ.get(f"MLAT_{ecosystem.upper()}_PYTHON")
     if not python:
         pytest.skip(f"MLAT_{ecosystem.upper()}_PYTHON names no Python that has {ecosystem}")
-    source = str(HERE.parents[1] / "src")
-    for program, arguments in (("run_suites.py", [ecosystem]), ("run_snippets.py", [ecosystem])):
+    source, cache = str(HERE.parents[1] / "src"), Path(python).parents[1] / "numba"
+    programs = [("run_suites.py", ecosystem), ("run_snippets.py", ecosystem)]
+    for program in [*programs, *([("run_river.py",)] if ecosystem == "river" else [])]:
         done = subprocess.run(
-            [python, str(HERE / program), *arguments],
-            env={**os.environ, "PYTHONPATH": source},
+            [python, str(HERE / program[0]), *program[1:]],
+            # Another numba: in one place each would discard the other's compiled code.
+            env={**os.environ, "PYTHONPATH": source, "NUMBA_CACHE_DIR": str(cache)},
             capture_output=True,
             text=True,
             check=False,

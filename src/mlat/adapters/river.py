@@ -1,24 +1,32 @@
 """A classifier of river: it starts from nothing, learns step by step and forgets.
 
-Steps come as dictionaries. The window that ends at a step is compared with the windows of labelled
-steps that are still known. The metric is Euclidean at first, and learned anew from what is known
-each time the number of labelled windows has doubled, up to ``learn_until``.
+It is a live session that begins without references (:meth:`mlat.live.LiveSession.empty`): steps
+that come as dictionaries are pushed, labels are taught. The scale of the channels follows the
+stream at first. The metric is Euclidean, and is learned anew from what is known each time the
+number of labels has doubled, up to ``learn_until``; the session then goes on with the new one.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
+from collections import deque
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..checks import Floats, check_whole
+from ..checks import Floats, Ints, check_whole
 from ..errors import InputError
+from ..features.features import EXTREME
+from ..live.core.model import kept_lessons
+from ..live.core.session import LiveSession
+from ..live.core.state import LiveState
+from ..live.core.steps import Prediction
 from ..metric.estimators import MLAT
+
+FORGET = "balanced"
 
 
 class MLATClassifier(base.Classifier):  # type: ignore[misc]
@@ -27,12 +35,12 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
     The order of steps matters: each call of ``learn_one`` is the next step of one stream.
     ``predict_one`` looks at a step after those that were learned, and changes nothing. A step
     without a label is observed by ``learn_one(x, None)``: it is part of the windows to come.
+    Before its first step a stream is taken to have stood still, so that every step has a window.
 
     Parameters
     ----------
     width
-        Steps per window; before there are so many, the shorter window is compared with the ends of
-        the known ones.
+        Steps per window.
     n_neighbors
         Nearest windows that vote.
     max_references
@@ -40,10 +48,15 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         the number of states, so that a frequent state does not push out a rare one. The others are
         forgotten.
     learn_from
-        The number of labelled windows at which the metric is first learned; then at twice as many,
-        and so on. 0 keeps the Euclidean distance.
+        The number of labels at which the metric is first learned; then at twice as many, and so
+        on. 0 keeps the Euclidean distance.
     learn_until
-        The number of labelled windows after which the metric stays.
+        The number of labels after which the metric stays.
+    delay
+        How many steps a label may come after its step. With 0 a step is learned, with its label,
+        before the next comes. With more, the stream is what ``predict_one`` or
+        ``predict_proba_one`` is asked, one call for each step, and ``learn_one`` labels one of the
+        last ``delay`` of these, found by its values: as in river's own evaluation with a delay.
 
     Examples
     --------
@@ -63,172 +76,215 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         max_references: int = 1000,
         learn_from: int = 200,
         learn_until: int = 3200,
+        delay: int = 0,
     ) -> None:
         check_whole(width, "width")
         check_whole(n_neighbors, "n_neighbors")
         check_whole(max_references, "max_references")
         check_whole(learn_from, "learn_from", 0)
         check_whole(learn_until, "learn_until", 0)
+        check_whole(delay, "delay", 0)
         self.width = width
         self.n_neighbors = n_neighbors
         self.max_references = max_references
         self.learn_from = learn_from
         self.learn_until = learn_until
-        self._names: list[Any] = []
-        self._recent: list[Floats] = []  # the last steps, at most width
-        self._windows: dict[Any, list[Floats]] = {}  # of each state, the oldest first
-        self._numbers: dict[Any, list[int]] = {}  # and the steps that they end at
+        self.delay = delay
+        self._live: LiveSession | None = None
+        self._metric: MLAT | None = None
+        self._names: list[Any] = []  # of the channels
+        self._codes: dict[Any, int] = {}  # the labels, which are numbers in the session
+        self._ends: Ints = np.zeros(0, np.int64)  # the steps that the known windows end at
+        self._steps: deque[Floats] = deque(maxlen=width + delay)  # the last ones
+        self._unlabelled: deque[tuple[int, dict[Any, Any]]] = deque(maxlen=delay or 1)
+        self._ahead: tuple[Floats, LiveState, Prediction] | None = None
         self._mean: Floats = np.zeros(0)
         self._squares: Floats = np.zeros(0)
-        self._unit = self._mean, self._squares  # what is subtracted and divided by
         self._n_steps = 0
         self._n_learned = 0
-        self._metric: MLAT | None = None
-        self._cache: tuple[Floats, NDArray[Any]] | None = None
 
     @property
     def _multiclass(self) -> bool:
         return True
 
     def learn_one(self, x: dict[Any, Any], y: Any = None) -> None:
-        """Take the next step; with a label, the window that ends there is known from now on."""
-        step = self._as_step(x, new=True)
+        """Take the next step; with a label, the window that ends there is known from now on.
+
+        With a ``delay``, give the label of a step that was predicted.
+        """
+        end = self._predicted(x) if self.delay else None
+        if end is None:
+            self._observe(x)
+            end = self._n_steps
+        if y is not None:
+            self._teach(y, end)
+
+    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """The probability of each known state; empty before any is known.
+
+        Of one neighbour, states weigh by the inverse square of their distance; of several, it is
+        the fraction of the neighbours in each state.
+        """
+        if self.delay:
+            said = self._observe(x)
+            self._unlabelled.append((self._n_steps, dict(x)))
+        elif self._live is None:
+            return {}
+        else:
+            said = self._look_ahead(self._as_step(x))
+        if said.why:  # no label yet
+            return {}
+        labels = list(self._codes)
+        # The predicted one comes first, and wins a draw.
+        proba = {labels[int(said.state)]: said.proba}
+        for label, share in zip(labels, said.probabilities, strict=True):
+            proba.setdefault(label, share)
+        return proba
+
+    def _observe(self, x: dict[Any, Any]) -> Prediction:
+        """Take the next step; what is predicted for it."""
+        for name in x:
+            if name not in self._names:
+                self._add_channel(name)
+        step = self._as_step(x)
         self._n_steps += 1
         change = step - self._mean
         self._mean = self._mean + change / self._n_steps
         self._squares = self._squares + change * (step - self._mean)
-        self._recent = [*self._recent, step][-self.width :]
-        if (
-            self._metric is None and math.log2(self._n_steps).is_integer()
-        ):  # often at first, when it changes most
-            self._unit, self._cache = self._scale(), None
-        if y is None:
-            return
-        window = np.stack(self._recent)
-        self._windows.setdefault(y, []).append(window)
-        self._numbers.setdefault(y, []).append(self._n_steps)
-        if self._cache is not None and len(window) == self.width:
-            known, states = self._cache
-            states = np.append(states, np.empty(1, dtype=object))
-            states[-1] = y
-            self._cache = np.vstack([known, self._embed(window[None])]), states
-        self._forget()
+        self._steps.append(step)
+        live, ahead, self._ahead = self._live, self._ahead, None
+        # The scale is taken anew often at first, when it changes most.
+        if live is None or (self._metric is None and math.log2(self._n_steps).is_integer()):
+            return self._begin_anew(self._known_windows())
+        if ahead is not None and np.array_equal(ahead[0], step):
+            live.state = ahead[1]  # the step that was looked at has come
+            return ahead[2]
+        return live.push(step)[-1]
+
+    def _look_ahead(self, step: Floats) -> Prediction:
+        """What would be predicted if this step came next."""
+        live = self._live
+        assert live is not None
+        state, predictions = live.model.push(live.state, step)
+        self._ahead = step, state, predictions[-1]
+        return predictions[-1]
+
+    def _predicted(self, x: dict[Any, Any]) -> int | None:
+        """The step that was predicted with these values and has no label yet."""
+        for place, (number, values) in enumerate(self._unlabelled):
+            if values == x:
+                del self._unlabelled[place]
+                return number
+        return None
+
+    def _teach(self, y: Any, end: int) -> None:
+        """Make the window that ended at a step a reference of a state."""
+        live = self._live
+        assert live is not None
+        code = self._codes.get(y, len(self._codes))
+        old = live.state.taught.codes
+        live.teach(code, ago=self._n_steps - end)
+        self._codes[y], self._ahead = code, None
+        kept = kept_lessons(np.append(old, code), self.max_references, FORGET)
+        self._ends = np.append(self._ends, end)[kept]
         self._n_learned += 1
         if self._is_time_to_learn():
             self._learn_metric()
 
-    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
-        """The fraction of the nearest windows in each known state; empty before any is known."""
-        if not self._windows:
-            return {}
-        recent = [*self._recent, self._as_step(x)][-self.width :]
-        longest = max(len(window) for windows in self._windows.values() for window in windows)
-        window = np.stack(recent[-longest:])  # the very first windows are shorter
-        references, states = self._embedded(len(window))
-        distances = ((references - self._embed(window[None])) ** 2).sum(axis=1)
-        k = min(self.n_neighbors, len(distances))
-        nearest = np.argpartition(distances, k - 1)[:k]
-        # The nearest comes first, and wins a draw.
-        votes = Counter(states[i] for i in nearest[np.argsort(distances[nearest], kind="stable")])
-        proba = {state: votes.get(state, 0) / k for state in votes}
-        return proba | {state: 0.0 for state in self._windows if state not in proba}
-
-    def _as_step(self, x: dict[Any, Any], new: bool = False) -> Floats:
-        """The values by channel; one that is absent has its mean, a new channel is 0 before."""
-        if new:
-            for name in x:
-                if name not in self._names:
-                    self._add_channel(name)
+    def _as_step(self, x: dict[Any, Any]) -> Floats:
+        """The values by channel; one that is absent, or beyond all sense, has its mean."""
         values = self._mean.copy()
         for i, name in enumerate(self._names):
             value = x.get(name)
-            if value is not None and math.isfinite(value):
+            if value is not None and abs(value) < EXTREME:  # not NaN either
                 values[i] = float(value)
         return values
 
     def _add_channel(self, name: Any) -> None:
+        """A new channel was 0 before."""
         self._names.append(name)
+        known = self._known_windows()
         self._mean, self._squares = np.append(self._mean, 0.0), np.append(self._squares, 0.0)
-        self._recent = [np.append(step, 0.0) for step in self._recent]
-        for state, windows in self._windows.items():
-            self._windows[state] = [np.pad(window, ((0, 0), (0, 1))) for window in windows]
-        self._unit, self._metric, self._cache = self._scale(), None, None
-
-    def _forget(self) -> None:
-        room = max(1, self.max_references // len(self._windows))
-        for state, windows in self._windows.items():
-            old = len(windows) - room
-            if old <= 0:
-                continue
-            if self._cache is not None:
-                known, states = self._cache
-                full = sum(len(window) == self.width for window in windows[:old])
-                rows = np.flatnonzero(states == state)[:full]
-                self._cache = np.delete(known, rows, axis=0), np.delete(states, rows)
-            self._windows[state] = windows[old:]
-            self._numbers[state] = self._numbers[state][old:]
+        self._steps = deque([np.append(step, 0.0) for step in self._steps], self._steps.maxlen)
+        self._metric = None
+        if self._live is not None:
+            self._begin_anew(np.pad(known, ((0, 0), (0, 0), (0, 1))))
 
     def _is_time_to_learn(self) -> bool:
         if not self.learn_from or not self.learn_from <= self._n_learned <= self.learn_until:
             return False
-        doublings = math.log2(self._n_learned / self.learn_from)
-        return doublings.is_integer()
+        return math.log2(self._n_learned / self.learn_from).is_integer()
 
     def _learn_metric(self) -> None:
-        full = {
-            state: [i for i, window in enumerate(windows) if len(window) == self.width]
-            for state, windows in self._windows.items()
-        }
-        full = {state: rows for state, rows in full.items() if len(rows) > 1}
-        if len(full) < 2:
+        live = self._live
+        assert live is not None
+        codes, windows = live.state.taught.codes, self._known_windows()
+        use = np.bincount(codes)[codes] > 1
+        if len(np.unique(codes[use])) < 2:
             return
-        X = np.stack([self._windows[state][i] for state, rows in full.items() for i in rows])
-        numbers = np.array([self._numbers[state][i] for state, rows in full.items() for i in rows])
-        codes = np.repeat(np.arange(len(full)), [len(rows) for rows in full.values()])
-        run = _runs(numbers, codes)
-        self._unit, self._cache = self._scale(), None
+        run = _runs(self._ends, codes)
+        mean, scale = self._scale()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                metric = MLAT().fit(self._scaled(X), codes, start=numbers, run=run)
+                self._metric = MLAT().fit(
+                    (windows[use] - mean) / scale, codes[use], start=self._ends[use], run=run[use]
+                )
         except InputError:  # too few runs to learn from
             return
-        self._metric = metric
+        self._begin_anew(windows)
 
     def _scale(self) -> tuple[Floats, Floats]:
         deviation = np.sqrt(self._squares / max(self._n_steps, 1))
         return self._mean, np.where(deviation > 0, deviation, 1.0)
 
-    def _scaled(self, windows: Floats) -> Floats:
-        mean, deviation = self._unit
-        scaled: Floats = (windows - mean) / deviation
-        return scaled
+    def _known_windows(self) -> Floats:
+        """The windows (n, w, d) that were taught, in the channels' own units."""
+        if self._live is None:
+            return np.empty((0, self.width, len(self._names)))
+        clf = self._live.model.clf
+        windows: Floats = self._live.state.taught.windows * clf.scale_ + clf.mean_
+        return windows
 
-    def _embed(self, windows: Floats) -> Floats:
-        scaled = self._scaled(windows)
-        if self._metric is None or windows.shape[1] < self.width:
-            return scaled.reshape(len(scaled), -1)
-        return self._metric.embedding()(scaled)
+    def _begin_anew(self, windows: Floats) -> Prediction:
+        """Go on in a session with the present scale and metric, which knows these windows.
 
-    def _embedded(self, length: int) -> tuple[Floats, NDArray[Any]]:
-        """The known windows, or their last ``length`` steps, and their states."""
-        if self._cache is not None and length == self.width:
-            return self._cache
-        ends = [
-            (window[-length:], state)
-            for state, windows in self._windows.items()
-            for window in windows
-            if len(window) >= length
-        ]
-        states = np.empty(len(ends), dtype=object)
-        states[:] = [state for _, state in ends]
-        found = self._embed(np.stack([window for window, _ in ends])), states
-        if length == self.width:
-            self._cache = found
-        return found
+        Returns what it predicts for the last step.
+        """
+        old, (mean, scale) = self._live, self._scale()
+        self._live = live = LiveSession.empty(
+            len(self._names),
+            self.width,
+            metric=self._metric,
+            mean=mean,
+            scale=scale,
+            n_neighbors=self.n_neighbors,
+            named=False,
+            # Every step counts, and every label is for a step that is still known.
+            missing="hold",
+            hold=1 << 40,
+            dead="off",
+            far=None,
+            max_taught=self.max_references,
+            forget=FORGET,
+            teachable=self.delay + 1,
+        )
+        *before, last = self._steps
+        if len(self._steps) < self.width + self.delay:  # the stream stood still at first
+            before = [self._steps[0]] * (self.width - 1) + before
+        if before:
+            live.push(np.stack(before))
+        if old is not None:
+            taught = old.state.taught
+            live.state.taught = live.model.taught_references(
+                taught.names, taught.codes, (windows - mean) / scale
+            )
+            live.state.belief = old.state.belief
+        self._ahead = None
+        return live.push(last)[-1]
 
 
-def _runs(numbers: NDArray[Any], codes: NDArray[Any]) -> NDArray[Any]:
+def _runs(numbers: Ints, codes: NDArray[Any]) -> Ints:
     """The run of each window: successive steps of one state."""
     order = np.argsort(numbers, kind="stable")
     begins = np.ones(len(order), dtype=bool)

@@ -261,7 +261,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Keep what predicting needs, from fitting or from a model file."""
         # The widest: every expert's windows end where its windows end.
         widest = max(experts, key=lambda expert: expert.windows.width)
-        if n_neighbors > len(widest):
+        if n_neighbors > len(widest) > 0:  # an empty one has none yet
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but the stream gives only {len(widest)} windows"
             )

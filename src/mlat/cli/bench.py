@@ -61,6 +61,12 @@ def export(context: typer.Context) -> None:
     _run("export", context)
 
 
+@app.command("river", context_settings=_FORWARD)
+def river(context: typer.Context) -> None:
+    """Learning step by step, beside river's classifiers."""
+    _run("river", context)
+
+
 @app.command("scale", context_settings=_FORWARD)
 def scale(context: typer.Context) -> None:
     """Learning on a Dask cluster; with --spark, many live streams on Spark."""

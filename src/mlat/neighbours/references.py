@@ -95,7 +95,8 @@ class References:
     @cached_property
     def n_dimensions(self) -> int:
         """Of the learned space, r."""
-        return int(self.embed(self.view(self.features.mix(self[:1]))).shape[1])
+        one = self[:1] if len(self) else np.zeros((1, self.windows.width, self.plain.shape[1]))
+        return int(self.embed(self.view(self.features.mix(one))).shape[1])
 
     def embedded(self, rows: Ints | slice = ALL) -> Floats:
         """Some references in the learned space, shape (n, r): computed, not kept."""

@@ -36,6 +36,7 @@ from .order import (
 from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes
 from .steps import Counters, Prediction, Steps, as_steps
 
+UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
 PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
 BEHIND = 100  # late or repeated steps in a row that are worth a warning
 
@@ -101,7 +102,7 @@ class LiveModel:
             Held.start(self.n_channels),
             Still.start(self.n_channels),
             self._classifier.begin("filling"),
-            Belief(self.clf.confidence_.state_filter.stationary),
+            Belief(self.clf.confidence_.state_filter.stationary),  # () where no state is known
             self.taught_references((), np.empty(0, np.int64), self._classifier.no_windows()),
             incremental=self._classifier.start_incremental(),
         )
@@ -122,18 +123,18 @@ class LiveModel:
         state = state.copy()
         return state, self.advance_waiting(state)
 
-    def teach(self, state: LiveState, name: str | int, n: int = 1) -> LiveState:
+    def teach(self, state: LiveState, name: str | int, n: int = 1, *, ago: int = 0) -> LiveState:
         """The state in which the last ``n`` windows are references of the named state, too.
 
-        The windows are those of the current segment. Of all taught windows the newest
-        ``max_taught`` are kept.
+        The windows are those of the current segment that ended up to ``ago`` steps ago. Of all
+        taught windows ``max_taught`` are kept, by the rule ``forget``.
 
         Raises
         ------
         InputError
         """
         name = check_state(name, self.clf.unknown_)
-        windows = self._classifier.last_windows(state.segment, n)
+        windows = self._classifier.last_windows(state.segment, n, ago)
         most = self.options.max_taught
         if n > most:
             raise InputError(
@@ -148,12 +149,14 @@ class LiveModel:
                 "give more room with max_taught"
             )
         code = known.index(name) if name in known else len(known)
-        codes = np.append(old.codes, np.full(n, code))[-most:]
-        kept = np.concatenate([old.windows, windows])[-most:]
+        codes = np.append(old.codes, np.full(n, code))
+        kept = kept_lessons(codes, most, self.options.forget)
         state = state.copy()
-        state.taught = self.taught_references(names, codes, kept)
-        # A new state has no probability yet.
+        state.taught = self._classifier.exact.teach_more(old, names, codes, windows, kept)
+        # A new state has no probability yet, unless it is the only one.
         shares = np.append(state.belief.proba, np.zeros(len(names) - len(old.names)))
+        if not known:
+            shares[:] = 1.0
         state.belief = Belief(shares, state.belief.fresh)
         state.counters["taught"] += n
         return state
@@ -247,9 +250,9 @@ class LiveModel:
         it equally often. After another state each new one is as probable as any other would be.
         """
         old = self.clf.confidence_.state_filter
-        if not n_new:
-            return old
         n_old = len(old.transition)
+        if not n_new or not n_old:  # without references nothing is filtered
+            return old
         n = n_old + n_new
         end = 1.0 - float(np.diagonal(old.transition).mean())
         transition = np.full((n, n), end / (n - 1))
@@ -305,18 +308,21 @@ class StepClassifier:
         assert self._incremental is not None
         return self._incremental.restored(arrays)
 
-    def last_windows(self, segment: Segment, n: int) -> Floats:
-        """The features of the last ``n`` complete windows, shape (n, w, d')."""
+    def last_windows(self, segment: Segment, n: int, ago: int) -> Floats:
+        """The features of the last ``n`` complete windows up to ``ago`` steps ago, (n, w, d')."""
         if not is_whole(n) or n < 1:
             raise InputError(f"n must be a whole number of windows, at least 1, not {n!r}")
-        there = max(0, len(segment.features) - self._width + 1)
+        if not is_whole(ago) or ago < 0:
+            raise InputError(f"ago must be a whole number of steps, at least 0, not {ago!r}")
+        end = len(segment.features) - ago
+        there = max(0, end - self._width + 1)
         if n > there:
-            most = self._options.teachable
+            most, then = self._options.teachable, f" {ago} steps ago" if ago else ""
             raise InputError(
-                f"{n} windows are to be taught, but there are {there}: they reach back to where "
-                f"the stream began or broke, and no further than the last {most} (teachable)"
+                f"{n} windows are to be taught, but there are {there}{then}: they reach back to "
+                f"where the stream began or broke, and no further than the last {most} (teachable)"
             )
-        return _windows(segment.features[-(self._width + n - 1) :], self._width)
+        return _windows(segment.features[end - (self._width + n - 1) : end], self._width)
 
     def predict(
         self,
@@ -354,18 +360,20 @@ class StepClassifier:
                     if self._incremental is not None and state.incremental is not None:
                         self._incremental.reset(state.incremental)
                 why = state.segment.why
-                n_filling, decision = self._extend(state, settled.values[begin:end])
+                n_filling, decision = self._extend(state, settled.values[begin:end], bool(classes))
             if self._options.filtered:
                 self._filter(state, n_filling, decision, starts, state_filter)
-            for i in range(begin, begin + n_filling):
-                predictions.append(
-                    Prediction(
-                        *(first + i, self._unknown, np.nan, np.nan, (), why, seq[i], time[i], ()),
-                        np.nan,
-                    )
-                )
-            if decision is not None:
-                at = slice(begin + n_filling, end)
+            at = slice(begin + n_filling, end)
+            predictions += [
+                self._unknown_at(first + i, why, seq[i], time[i])
+                for i in range(begin, begin + n_filling)
+            ]
+            if decision is None:
+                predictions += [
+                    self._unknown_at(first + i, UNTAUGHT, seq[i], time[i])
+                    for i in range(at.start, at.stop)
+                ]
+            else:
                 predictions += self._records(
                     state.counters, first + at.start, decision, seq[at], time[at], classes
                 )
@@ -375,15 +383,18 @@ class StepClassifier:
             state.counters["dead"] += int((dead >= 0).sum())
         return predictions
 
+    def _unknown_at(self, step: int, why: str, seq: Any, time: Any) -> Prediction:
+        return Prediction(step, self._unknown, np.nan, np.nan, (), why, seq, time, (), np.nan)
+
     def _dead(self, dead: Ints | None, step: int) -> str:
         assert dead is not None
         return self._clf.channels_[dead[step]]
 
-    def _extend(self, state: LiveState, values: Floats) -> tuple[int, Decision | None]:
+    def _extend(self, state: LiveState, values: Floats, known: bool) -> tuple[int, Decision | None]:
         """Add steps (t, d) to the segment.
 
         Returns how many of them come before its first complete window, and the decision on the
-        windows of the others.
+        windows of the others: None where there are none, or no state is ``known``.
         """
         segment, w = state.segment, self._width
         lift, seen = self._features.push(segment.lift, values)
@@ -393,7 +404,7 @@ class StepClassifier:
         if self._incremental is not None and state.incremental is not None:
             results = self._incremental.push(state.incremental, seen)
         decision = None
-        if len(values) > n_filling:
+        if known and len(values) > n_filling:
             windows = _windows(joined[-(len(values) - n_filling + w - 1) :], w)
             if self._incremental is None or results is None:
                 decision = self.exact.decide(windows, state.taught)
@@ -471,6 +482,23 @@ class StepClassifier:
         ]
 
 
+def kept_lessons(codes: Ints, most: int, forget: str) -> Ints | slice:
+    """Which of the taught windows are kept, by their states ``codes`` (n,), oldest first.
+
+    At most ``most``: the newest of all, or the newest of each state up to its equal share.
+    """
+    if forget == "oldest" or len(codes) <= 1:
+        return slice(-most, None)
+    counts = np.bincount(codes)
+    share = max(1, most // int((counts > 0).sum()))
+    # From the newest: how many of the same state come after each.
+    newer = np.empty(len(codes), np.int64)
+    for code in np.flatnonzero(counts):
+        of_state = np.flatnonzero(codes == code)
+        newer[of_state] = np.arange(len(of_state))[::-1]
+    return np.flatnonzero(newer < share)
+
+
 def _windows(features: Floats, width: int) -> Floats:
     """Every window (n, w, d') over successive steps."""
     if len(features) == width:  # the usual case, at a tenth of the cost
@@ -497,6 +525,13 @@ def _incremental_searches(
     # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly. That
     # of a committee finds them exactly, from the few references that may be the nearest.
     alone = clf.committee_ is None
+    if not len(clf.references_):  # nothing to follow: what is taught is compared exactly
+        if options.filtered or options.search == "incremental":
+            raise InputError(
+                "a session without references knows no switches to filter by and no distances to "
+                'follow; leave filtered and search="incremental" out, or fit a model first'
+            )
+        return None
     if options.search == "exact" or (options.search == "auto" and options.filtered and alone):
         return None
     exactly = options.filtered and not alone

@@ -43,7 +43,10 @@ class LiveOptions:
     filtered : bool, default=False
         Filter the states, as ``predict(filtered=True)`` does.
     max_taught : int, default=256
-        Taught windows that are kept; the oldest are dropped.
+        Taught windows that are kept.
+    forget : "oldest" or "balanced", default="oldest"
+        Which of them are dropped for newer ones: the oldest of all, or those of every state beyond
+        its equal share of ``max_taught``, the oldest first.
     teachable : int, default=16
         How many windows back ``teach`` may reach.
     anchor : int, default=64
@@ -61,6 +64,7 @@ class LiveOptions:
     search: str = "auto"
     filtered: bool = False
     max_taught: int = 256
+    forget: str = "oldest"
     teachable: int = 16
     anchor: int = 64
 
@@ -70,6 +74,7 @@ class LiveOptions:
         _one_of(self, "missing", "abstain", "hold", "reject")
         _one_of(self, "order_by", "none", "seq", "time")
         _one_of(self, "dead", "auto", "off")
+        _one_of(self, "forget", "oldest", "balanced")
         _one_of(self, "search", "auto", "exact", "incremental")
         lows = {"hold": 1, "reorder": 0, "max_taught": 0, "teachable": 1, "anchor": 1}
         for name, low in lows.items():

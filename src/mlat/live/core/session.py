@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...checks import Floats
 from ...classifier.classifier import StreamClassifier
+from ...classifier.empty import empty_classifier
 from .model import LiveModel
 from .state import LiveState
 from .steps import Prediction, Steps
@@ -47,6 +50,54 @@ class LiveSession:
         self.state: LiveState = self.model.start()
         self._recent: deque[Prediction] = deque(maxlen=RECENT)
         self._options = options
+
+    @classmethod
+    def empty(
+        cls,
+        channels: int | Sequence[str],
+        width: int = 10,
+        *,
+        metric: Any = None,
+        mean: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+        n_neighbors: int = 1,
+        named: bool = True,
+        **options: Any,
+    ) -> Self:
+        """A session without references: it knows the states that it is taught, and no others.
+
+        Until it is taught one, every step is unknown (``untaught``). Probabilities weigh states by
+        the inverse square of their distance, for there is nothing to calibrate them on.
+
+        Parameters
+        ----------
+        channels, width, metric, mean, scale, n_neighbors, named
+            See :func:`~mlat.classifier.empty.empty_classifier`.
+        **options
+            Not ``filtered``, and not ``search="incremental"``: both need references.
+
+        Examples
+        --------
+        >>> live = LiveSession.empty(["ax", "ay"], width=3)
+        >>> [p.why for p in live.push([[0.0, 1.0]] * 4)]
+        ['filling', 'filling', 'untaught', 'untaught']
+        >>> live.teach("rest")
+        >>> live.push([[5.0, 5.0]] * 3)[-1].state
+        'rest'
+        >>> live.teach("walk")
+        >>> live.push([[5.0, 5.0]])[0].state
+        'walk'
+        """
+        clf = empty_classifier(
+            channels,
+            width,
+            metric=metric,
+            mean=mean,
+            scale=scale,
+            n_neighbors=n_neighbors,
+            named=named,
+        )
+        return cls(clf, **options)
 
     def __copy__(self) -> Self:
         """A session with the same model that goes on from here on its own."""
@@ -99,17 +150,18 @@ class LiveSession:
         wait for a compiler while a stream arrives.
         """
         clf, options = self.model.clf, self.model.options
-        first, w = int(clf.windows_.start[0]), clf.width_
+        first, w = int(clf.windows_.start[:1].sum()), clf.width_
         number = np.arange(2 * w + 4)
         values = clf.windows_.values[first + number % w].astype(np.float64)
         values[-1, 0] = np.nan
         apart = 1 / options.rate if options.rate else (options.max_gap or 1.0)
         steps = Steps(values, number, (apart * number).astype(np.float64))
         state = self.model.start()
+        known = [*clf.classes_.tolist(), "any" if clf.unknown_ == "" else 0][0]
         for part in [*steps.pieces(w)][:2] + [*steps.pieces(1)][2 * w :]:
             self.model.advance(state, part)
             if options.max_taught and state.segment.length >= w:  # one lesson, and several
-                state = self.model.teach(state, clf.classes_.tolist()[0])
+                state = self.model.teach(state, known)
 
     def flush(self) -> list[Prediction]:
         """Release the steps that wait for an earlier one, as at the end of a stream."""
@@ -117,9 +169,12 @@ class LiveSession:
         self._recent.extend(predictions)
         return predictions
 
-    def teach(self, state: str | int, n: int = 1) -> None:
-        """Make the last ``n`` windows references of a state, known or new, at once."""
-        self.state = self.model.teach(self.state, state, n)
+    def teach(self, state: str | int, n: int = 1, *, ago: int = 0) -> None:
+        """Make the last ``n`` windows references of a state, known or new, at once.
+
+        With ``ago``, those that ended so many steps ago: for labels that come late.
+        """
+        self.state = self.model.teach(self.state, state, n, ago=ago)
 
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""

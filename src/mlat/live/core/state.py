@@ -424,7 +424,8 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "a taught window is of no state": len(codes) > 0
         and not 0 <= codes.min() <= codes.max() < len(belief),
         "a taught state is known already": len(set(model.classes(state))) < len(belief),
-        "the belief is no probability": (belief < 0).any() or abs(belief.sum() - 1) > 1e-6,
+        "the belief is no probability": (belief < 0).any()
+        or (len(belief) > 0 and abs(belief.sum() - 1) > 1e-6),
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
         "the search is of other steps": length > 0

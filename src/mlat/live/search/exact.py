@@ -54,8 +54,8 @@ class ExactSearch:
         self._references = clf.references_
         self._codes = clf.references_.codes
         self._n_classes = len(clf.classes_)
-        for expert in self.experts:
-            _ = expert.by_class  # built now: the first step does not wait for it
+        # The searches are built now: the first step does not wait for them.
+        self._means = [expert.nearest.mean if len(expert) else 0.0 for expert in self.experts]
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
         self.weights = np.ones(1) if self.committee is None else self.committee.powers[0]
@@ -65,10 +65,7 @@ class ExactSearch:
 
     def centred(self, windows: Floats) -> list[Floats]:
         """Windows (n, w, d') of features in each expert's space, less its references' mean."""
-        return [
-            self._embed(number, windows) - expert.nearest.mean
-            for number, expert in enumerate(self.experts)
-        ]
+        return [self._embed(number, windows) - mean for number, mean in enumerate(self._means)]
 
     def seen(self, expert: int, windows: Floats) -> Floats:
         """What an expert sees of windows (n, w, d') of features."""
@@ -81,26 +78,31 @@ class ExactSearch:
         return np.asarray(self.experts[expert].embed(self.seen(expert, windows)))
 
     def decide(self, windows: Floats, taught: TaughtReferences) -> Decision:
-        """The decision on windows (n, w, d') of features."""
+        """The decision on windows (n, w, d') of features; of one state at least there are some."""
         if self.n_neighbors > 1:
             return self._vote(windows, taught)
         found = []
         for number, expert in enumerate(self.experts):
             Z = self._embed(number, windows)
-            nearest, rows = expert.by_class.query_rows(Z)
+            if len(self):
+                nearest, rows = expert.by_class.query_rows(Z)
+            else:
+                nearest, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
             if len(taught):
-                centred = Z - expert.nearest.mean
+                centred = Z - self._means[number]
                 nearest, rows = taught.nearer(number, centred, nearest, rows, len(self))
             found.append((nearest, rows))
         return self.decide_nearest([one[0] for one in found], [one[1] for one in found])
 
     def _vote(self, windows: Floats, taught: TaughtReferences) -> Decision:
         Z = self._embed(0, windows)
-        distances, rows = self._references.nearest.query(Z, self.n_neighbors)
-        codes = self._codes
+        codes, k = self._codes, self.n_neighbors
+        if len(self):
+            distances, rows = self._references.nearest.query(Z, k)
+        else:
+            distances, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
         if len(taught):
-            centred = Z - self._references.nearest.mean
-            distances, rows = taught.among(centred, distances, rows, len(self))
+            distances, rows = taught.among(Z - self._means[0], distances, rows, len(self), k)
             codes = np.concatenate([codes, taught.codes])
         voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
         return Decision(voted, proba, distances[:, 0], rows, voted[:, None])
@@ -144,11 +146,28 @@ class ExactSearch:
 
     def teach(self, names: tuple[str | int, ...], codes: Ints, windows: Floats) -> TaughtReferences:
         """Windows (m, w, d') of the states ``codes`` (m,), prepared to be compared."""
-        columns = tuple(
-            np.ascontiguousarray(np.pad(centred.T, [(0, 0), (0, -len(centred) % LANES)]))
-            for centred in self.centred(windows)
-        )
+        columns = tuple(_padded(centred.T) for centred in self.centred(windows))
         return TaughtReferences(names, windows, codes.astype(np.int64), columns)
+
+    def teach_more(
+        self,
+        old: TaughtReferences,
+        names: tuple[str | int, ...],
+        codes: Ints,
+        windows: Floats,
+        kept: Ints | slice,
+    ) -> TaughtReferences:
+        """As :meth:`teach`, of the ``kept`` among old windows and new ones (n, w, d').
+
+        ``codes`` (m + n,) are the states of all. Only the new ones are taken to the learned space,
+        to the same numbers as if all were.
+        """
+        columns = tuple(
+            _padded(np.concatenate([before[:, : len(old)], centred.T], axis=1)[:, kept])
+            for before, centred in zip(old.columns, self.centred(windows), strict=True)
+        )
+        every = np.concatenate([old.windows, windows])[kept]
+        return TaughtReferences(names, every, codes[kept].astype(np.int64), columns)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -226,10 +245,12 @@ class TaughtReferences:
         return [one[0] for one in found], [one[1] for one in found]
 
     def among(
-        self, centred: Floats, distances: Floats, rows: Ints, n_references: int
+        self, centred: Floats, distances: Floats, rows: Ints, n_references: int, k: int
     ) -> tuple[Floats, Ints]:
-        """The k nearest of the references' (n, k) nearest and all taught windows, nearest first."""
-        k = distances.shape[1]
+        """The k nearest of the references' (n, k) nearest and all taught windows, nearest first.
+
+        Fewer where there are no references, and not yet k taught windows.
+        """
         both = np.concatenate([distances, np.sqrt(self.squared(0, centred))], axis=1)
         taught = np.broadcast_to(n_references + np.arange(len(self)), (len(rows), len(self)))
         every = np.concatenate([rows, taught], axis=1)
@@ -249,6 +270,11 @@ def check_state(state: Any, unknown: str | int) -> str | int:
     raise InputError(
         f"the states of this model are whole numbers; teach one other than {unknown}, not {state!r}"
     )
+
+
+def _padded(columns: Floats) -> Floats:
+    """Columns (r, m) with zeros beside them, up to whole vectors."""
+    return np.ascontiguousarray(np.pad(columns, [(0, 0), (0, -columns.shape[1] % LANES)]))
 
 
 @jit()

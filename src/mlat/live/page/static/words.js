@@ -1,5 +1,5 @@
 // Texts of the page: reasons, percentages, numbers.
-const SHORT = { filling: "filling", missing: "value missing", gap: "after a gap", far: "unlike training" };
+const SHORT = { filling: "filling", missing: "value missing", gap: "after a gap", far: "unlike training", untaught: "not taught yet" };
 
 export function reasonShort(why) {
   return SHORT[why] ?? why;
@@ -11,6 +11,7 @@ export function reason(why, width) {
   if (why === "missing") return "A value was missing; a new window is filling.";
   if (why === "gap") return `Steps were lost; a new window of ${width} steps is filling.`;
   if (why === "far") return "This is unlike anything in the training stream.";
+  if (why === "untaught") return "No state was taught yet.";
   if (why.startsWith("dead channel ")) {
     return `Channel ${why.slice(13)} has stopped moving: stuck, or unplugged?`;
   }
