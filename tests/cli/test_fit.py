@@ -446,7 +446,7 @@ def test_labels_that_cannot_be_used_are_refused(folder, tmp_path):
     )
     labels.write_text("start,end,state\n")
     assert "labels no span" in refused(
-        "fit", folder / "walk.csv", "--labels", labels, "--channels", "x0,x1", *where
+        "fit", folder / "walk.csv", "--labels", labels, "--channels", "sensor 1", *where
     )
     labels.write_text("start,end,state\n0,9,1\n")
     assert "the model's states are names" in refused(
