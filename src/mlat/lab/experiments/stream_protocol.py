@@ -123,7 +123,7 @@ def split_stream(
     recording = recording_numbers(stream)
     if protocol == SECOND and not (recording == 1).any():
         raise InputError("there is no second recording to test on")
-    first = recording == 0 if protocol == SECOND else _first_steps(stream.codes, given)
+    first = recording == 0 if protocol == SECOND else first_steps(stream.codes, given)
     inside_runs = all_windows(stream, width)
     every = sliding_windows(stream, width, labelled=False)
     left_out: dict[Any, str] = {}
@@ -166,7 +166,7 @@ def split_stream(
     )
 
 
-def _first_steps(codes: Ints, given: int) -> Bools:
+def first_steps(codes: Ints, given: int) -> Bools:
     """The first steps of each state, in the order of time, from as many runs as that takes."""
     taken = np.zeros(len(codes), dtype=bool)
     for code in range(codes.max(initial=-1) + 1):
