@@ -1,0 +1,76 @@
+"""A recording that is labelled: its steps, its time, and what it is known by."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Floats, ShortRepr
+from ..stream.stream import Stream
+from .envelopes import Envelopes
+
+HASHED = 1 << 16  # steps that are hashed at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted(ShortRepr):
+    """What a live session predicted for each step, and how sure it was."""
+
+    states: NDArray[Any]  # "" where unknown
+    sure: Floats  # NaN where unknown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recording(ShortRepr):
+    """A stream with the name that its labels have in the table."""
+
+    name: str
+    stream: Stream
+    predicted: Predicted | None = None
+    _digests: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    @cached_property
+    def rate(self) -> float | None:
+        """Steps a second; None where the stream has no time, or none in seconds."""
+        step = self.stream.usual_step
+        return 1 / step if step else None
+
+    @cached_property
+    def envelopes(self) -> Envelopes:
+        return Envelopes(self.stream.values)
+
+    @property
+    def digest(self) -> str:
+        return self.digest_of(len(self))
+
+    def digest_of(self, n: int) -> str:
+        """What the first ``n`` steps are known by: it changes with any value or channel."""
+        if n not in self._digests:
+            digest = hashlib.blake2b("\n".join(self.stream.channels).encode(), digest_size=16)
+            for first in range(0, n, HASHED):
+                part = self.stream.values[first : min(n, first + HASHED)]
+                digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
+            self._digests[n] = digest.hexdigest()
+        return self._digests[n]
+
+    def describe(self) -> dict[str, Any]:
+        """What a page has to know of it."""
+        shape = self.envelopes
+        return {
+            "name": self.name,
+            "steps": len(self),
+            "channels": list(self.stream.channels),
+            "rate": self.rate,
+            "middle": shape.middle.tolist(),
+            "half": shape.half.tolist(),
+            "digest": self.digest,
+            "blocks": shape.blocks,
+        }
