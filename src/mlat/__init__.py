@@ -56,7 +56,7 @@ _MODULE_OF = {
 
 _ROOMS = (
     *("errors", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
-    *("model_selection", "explain", "live", "cluster", "adapters", "plots", "lab"),
+    *("model_selection", "explain", "live", "label", "cluster", "adapters", "plots", "lab"),
 )
 
 
