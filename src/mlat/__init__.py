@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .stream import Runs, Stream, Windows, sliding_windows
     from .stream.panel import series_windows
     from .stream.read import read_stream
-    from .stream.write import write_states
+    from .stream.write import write_states, write_stream
 
 __version__ = "0.1.0"
 
@@ -33,6 +33,7 @@ __all__ = [
     "sliding_windows",
     "toeplitz",
     "write_states",
+    "write_stream",
 ]
 
 # Names are imported on use: numba, scikit-learn and Arrow each take long to import.
@@ -52,6 +53,7 @@ _MODULE_OF = {
     "sliding_windows": "stream",
     "toeplitz": "metric",
     "write_states": "stream.write",
+    "write_stream": "stream.write",
 }
 
 _ROOMS = (

@@ -14,6 +14,7 @@ from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH, parse_budget
 from mlat.errors import InputError
 from mlat.explain import count_confusions, experts_of
+from mlat.label import spans_of, write_spans
 from mlat.progress import report
 from mlat.synthetic import rotating_states
 
@@ -409,3 +410,48 @@ def test_a_failed_fit_leaves_the_old_model(folder, tmp_path):
     refused("fit", folder / "walk.csv", "--label", "state", "--width", "900", "-o", model)
     assert model.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [model]
+
+
+def test_labels_of_a_table_give_the_same_model(folder, tmp_path):
+    """The recording has no states of its own: they come from a table of spans."""
+    stream = mlat.read_stream(folder / "walk.csv", label="state")
+    bare, labels = tmp_path / "bare.csv", tmp_path / "labels.csv"
+    lines = (folder / "walk.csv").read_text().splitlines()
+    bare.write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    spans = spans_of(stream)
+    named = [span._replace(recording="bare.csv") for span in spans]
+    options = ["--metric", "mlat", "--width", WIDTH, "-o", tmp_path / "m.mlat"]
+    for table in (spans, [*named, spans[0]._replace(recording="other.csv")]):
+        write_spans(labels, table)
+        _, error = run("fit", bare, "--labels", labels, *options)
+        assert (tmp_path / "m.mlat").read_bytes() == (folder / "walk.mlat").read_bytes()
+    assert "labels of recordings that were not read are ignored: other.csv" in error
+    by_table = run("evaluate", tmp_path / "m.mlat", bare, "--no-pictures", "--labels", labels)[0]
+    where = (tmp_path / "m.mlat", folder / "walk.csv", "--label", "state")
+    assert by_table == run("evaluate", *where, "--no-pictures")[0]
+    some = tmp_path / "some.csv"
+    write_spans(some, spans[:1])
+    run("fit", folder / "walk.csv", "--label", "state", "--labels", some, *options)
+    assert (tmp_path / "m.mlat").read_bytes() == (folder / "walk.mlat").read_bytes()
+
+
+def test_labels_that_cannot_be_used_are_refused(folder, tmp_path):
+    labels, where = tmp_path / "labels.csv", ["-o", tmp_path / "m.mlat"]
+    labels.write_text("start,end,state\n0,999999,walk\n")
+    assert "line 2 ends at step 999999, but the recording has only" in refused(
+        "fit", folder / "walk.csv", "--label", "state", "--labels", labels, *where
+    )
+    assert "name their column (--label COL) or a table" in refused(
+        "fit", folder / "walk.csv", *where
+    )
+    labels.write_text("start,end,state\n")
+    assert "labels no span" in refused(
+        "fit", folder / "walk.csv", "--labels", labels, "--channels", "sensor 1", *where
+    )
+    labels.write_text("start,end,state\n0,9,1\n")
+    assert "the model's states are names" in refused(
+        "evaluate", folder / "walk.mlat", folder / "walk.csv", "--labels", labels
+    )
+    assert "is what is read" in refused(
+        "fit", folder / "walk.csv", "--labels", labels, "-o", labels
+    )

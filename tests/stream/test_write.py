@@ -11,7 +11,7 @@ import pytest
 from mlat.errors import InputError
 from mlat.stream.read import read_stream
 from mlat.stream.stream import Stream
-from mlat.stream.write import write_states
+from mlat.stream.write import write_states, write_stream
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,46 @@ def test_an_error_while_writing_leaves_the_old_file(folder):
         write_states("out.parquet", Stream([0.0, 1.0]), [0, 1], extra={"note": awkward})
     assert os.listdir(folder) == ["out.parquet"]
     assert (folder / "out.parquet").read_text() == "old"
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet"])
+@pytest.mark.parametrize("states", [["a", "", 'say "b, c"', "a"], [3, -1, 0, 3]])
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_stream_with_its_states_is_read_back(folder, name, states, timed):
+    time = np.array(["2024-05-31T12:00:00.5", "2024-05-31T12:00:01", "2020", "2021"], "M8[ms]")
+    stream = Stream(
+        [[0.1, 3], [1 / 3, 2], [np.nan, 2.5], [1e-9, 4]],
+        states,
+        recordings=["r", "r", "q", "p"],
+        time=time if timed else None,
+        channels=["x", "y, z"],
+        unlabelled=states[1],
+    )
+    write_stream(name, stream)
+    back = read_stream(name, label="state", recording="recording")
+    assert back.channels == stream.channels
+    np.testing.assert_array_equal(back.values, stream.values)
+    assert back.states.tolist() == states
+    assert back.recordings.tolist() == ["r", "r", "q", "p"]
+    assert (back.time is not None) == timed
+    assert os.listdir(folder) == [name]
+
+
+def test_gaps_that_no_column_shows_become_recordings(folder):
+    whole = Stream(np.cos(np.arange(12.0)).reshape(6, 2), list("aabbcc"), channels=["x", "y"])
+    part = whole[np.array([0, 1, 4, 5])]
+    write_stream("out.csv", part)
+    back = read_stream("out.csv", label="state", recording="recording")
+    assert [run[:2] for run in back.runs] == [run[:2] for run in part.runs]
+    assert len(back.segments) == 2
+
+
+@pytest.mark.parametrize("state", ["NA", "7", " a", "a\nb"])
+def test_states_that_a_text_file_would_change_are_refused(folder, state):
+    stream = Stream([0.0, 1.0, 5.0], [state, "b", "b"], channels=["x"])
+    with pytest.raises(InputError, match=r"write the stream as \.parquet"):
+        write_stream("out.csv", stream)
+    write_stream("out.parquet", stream)
+    assert read_stream("out.parquet", label="state").states.tolist() == [state, "b", "b"]
+    with pytest.raises(InputError, match="'x' has the name of another"):
+        write_stream("out.parquet", stream, label="x")

@@ -17,6 +17,7 @@ import typer
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..label.label_table import only_of, read_spans, with_spans
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 
@@ -38,6 +39,18 @@ StreamFiles = Annotated[
 ]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of states.", show_default=False)
+]
+LabelTable = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LABELS",
+        help="Table of labelled spans (start, end, state; and recording where there are several), "
+        "instead of a column of states, or over it.",
+        show_default=False,
+    ),
 ]
 Filtered = Annotated[
     bool,
@@ -102,7 +115,12 @@ class Columns:
         return self._read(read_stream, files, label, split_names(self.channels))
 
     def read_for_model(
-        self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
+        self,
+        classifier: StreamClassifier,
+        model: Path,
+        file: Path | list[Path],
+        label: str | None,
+        labels: Path | None = None,
     ) -> Stream:
         """Read the stream in a file, with the channels of the model in the file ``model``."""
         names = split_names(self.channels)
@@ -115,11 +133,13 @@ class Columns:
             stream = self.read(file, label).with_channels(classifier.channels_)
         else:
             stream = self._read(read_channels, file, label, classifier.channels_)
+        stream = labelled_by(stream, file, labels)
         if stream.labelled.any() and stream.no_state != classifier.unknown_:
             kind = "names" if classifier.unknown_ == "" else "numbers"
             known = ", ".join(str(state) for state in classifier.classes_[:10])
             raise InputError(
-                f"{file}: column {label!r} holds states such as {stream.classes[0]!s}, but the "
+                f"{labels or title_of(file)}: {_place_of_states(label, labels)} holds states such "
+                f"as {stream.classes[0]!s}, but the "
                 f"model's states are {kind}: {known}; write both in the same way"
             )
         return stream
@@ -147,6 +167,38 @@ class Columns:
         for note in stream.notes:
             print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
         return stream
+
+
+def _place_of_states(label: str | None, labels: Path | None) -> str:
+    return f"column {label!r}" if labels is None else "it"
+
+
+def check_labelled(label: str | None, labels: Path | None) -> None:
+    """Refuse a command that is told nothing of the states."""
+    if label is None and labels is None:
+        raise InputError(
+            "nothing says which states there are; name their column (--label COL) or a table of "
+            "labelled spans (--labels LABELS)"
+        )
+
+
+def labelled_by(stream: Stream, files: Path | list[Path], labels: Path | None) -> Stream:
+    """The stream with the states of a table of spans, if one is given, over those it has."""
+    if labels is None:
+        return stream
+    file = files[0] if isinstance(files, list) and len(files) == 1 else files
+    name = "" if isinstance(file, list) else file.name
+    spans = read_spans(labels, stream, name=name)
+    used = only_of(spans, stream, name=name)
+    others = sorted({span.recording for span in spans} - {span.recording for span in used})
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        print(
+            f"mlat: {labels}: labels of recordings that were not read are ignored: "
+            f"{', '.join(others[:5])}{more}",
+            file=sys.stderr,
+        )
+    return with_spans(stream, used, name=name, keep=True)
 
 
 def title_of(files: Path | list[Path]) -> str:

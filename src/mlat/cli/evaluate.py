@@ -11,7 +11,17 @@ from ..classifier.model_file import load
 from ..errors import InputError
 from ..explain.confusions import count_confusions
 from .as_json import AsJson, print_json, score_of
-from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
+from .columns import (
+    Columns,
+    Filtered,
+    Label,
+    LabelTable,
+    ModelFile,
+    StreamFile,
+    check_labelled,
+    title_of,
+    with_columns,
+)
 from .output import check_can_be_folder, make_folder
 from .screen import console, print_score, warn_if_guessing, working
 
@@ -21,7 +31,8 @@ def evaluate(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
-    label: Annotated[str, typer.Option(metavar="COL", help="Column of true states.")],
+    label: Label = None,
+    labels: LabelTable = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -42,11 +53,13 @@ def evaluate(
     folder = out or Path(f"{stream.stem}-evaluation")
     if pictures:
         check_can_be_folder(folder)
+    check_labelled(label, labels)
     classifier = load(model)
     with working(f"reading {title_of(stream)}"):
-        steps = columns.read_for_model(classifier, model, stream, label)
+        steps = columns.read_for_model(classifier, model, stream, label, labels)
     if not steps.labelled.any():
-        raise InputError(f"{stream}: column {label!r} names no state, so there is nothing to judge")
+        where = f"{stream}: column {label!r}" if labels is None else labels
+        raise InputError(f"{where} names no state, so there is nothing to judge")
     with working("predicting"):
         predicted = classifier.predict(steps, filtered=filtered)
         sure = None

@@ -22,7 +22,17 @@ from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
-from .columns import Columns, StreamFiles, split_names, title_of, with_columns
+from .columns import (
+    Columns,
+    Label,
+    LabelTable,
+    StreamFiles,
+    check_labelled,
+    labelled_by,
+    split_names,
+    title_of,
+    with_columns,
+)
 from .output import check_can_write
 from .screen import (
     console,
@@ -67,15 +77,14 @@ GOES_WITH: dict[str, tuple[Metric, ...]] = {
 def fit(
     stream: StreamFiles,
     columns: Columns,
-    label: Annotated[
-        str, typer.Option(metavar="COL", help="Column of states.", show_default=False)
-    ],
     out: Annotated[
         Path,
         typer.Option(
             "-o", "--out", metavar="MODEL", help="Where to write the model.", show_default=False
         ),
     ],
+    label: Label = None,
+    labels: LabelTable = None,
     width: Annotated[
         int, typer.Option(min=1, help="Steps per window; for auto those of its widest expert.")
     ] = 10,
@@ -166,12 +175,16 @@ def fit(
         unknown_rate=unknown_rate,
     )
     classifier = options.classifier(width=width, step=step)
-    check_can_write(out, *stream)
+    check_labelled(label, labels)
+    check_can_write(out, *stream, *([] if labels is None else [labels]))
     with working(f"reading {title_of(stream)}"):
-        labelled = columns.read(stream, label)
+        labelled = labelled_by(columns.read(stream, label), stream, labels)
     if not labelled.labelled.any():
         raise InputError(
-            f"{title_of(stream)}: column {label!r} names no state; write one for some of the steps"
+            f"{labels} labels no span; label some of the steps"
+            if labels is not None
+            else f"{title_of(stream)}: column {label!r} names no state; write one for some of the "
+            "steps"
         )
     begin = clock.perf_counter()
     with working("learning", budget=classifier.budget):

@@ -1,8 +1,9 @@
-"""Predicted states to files."""
+"""Predicted states, and streams with their states, to files."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
-from ..disk import atomic_write
+from ..disk import atomic_write, disk_errors
 from ..errors import InputError
 from .conversion import as_states, no_state, one_per_step
 from .file_format import FileFormat, file_format
 from .stream import Stream
+
+LOST = frozenset(pyarrow.csv.ConvertOptions().null_values)  # texts that are read as "no state"
 
 
 def write_states(
@@ -58,6 +61,78 @@ def write_states(
             pyarrow.parquet.write_table(table, temporary)
         else:
             _write_text(table, temporary, form)
+
+
+def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "state") -> None:
+    """Write a stream with its states, as ``read_stream(path, label=label)`` reads it.
+
+    The columns are ``recording`` and ``time`` where the stream has them, the channels, and the
+    states. The file is written completely or not at all.
+
+    Parameters
+    ----------
+    path : path
+        Its suffix gives the format: ``.csv``, ``.tsv``, ``.csv.gz``, ``.tsv.gz`` or ``.parquet``.
+    stream : Stream
+    label : str
+        The name of the column of states.
+
+    Raises
+    ------
+    InputError
+        If a channel has the name of another column, or a text file cannot hold a state so that it
+        is read as it is.
+    DiskError
+        If the file cannot be written.
+    """
+    form = file_format(Path(path))
+    columns: dict[str, Any] = {}
+    recordings = _with_all_gaps(stream)
+    if recordings is not None:
+        columns["recording"] = recordings
+    if stream.time is not None:
+        columns["time"] = stream.time
+    for name in stream.channels:
+        if name in (*columns, label):
+            raise InputError(
+                f"the channel {name!r} has the name of another column of the file; rename it"
+            )
+    columns |= dict(zip(stream.channels, stream.values.T, strict=True))
+    if form.delimiter is not None and stream.states.dtype.kind == "U":
+        _refuse_lost_states(stream.classes.tolist())
+    columns[label] = _null_for_no_state(stream.states)
+    table = pa.table({name: _arrow(column) for name, column in columns.items()})
+    with disk_errors(Path(path)), atomic_write(path) as temporary:
+        if form.delimiter is None:
+            pyarrow.parquet.write_table(table, temporary)
+        else:
+            _write_text(table, temporary, form)
+
+
+def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
+    """The recordings; numbered anew where the stream has gaps that its file would not show."""
+    again = Stream(
+        stream.values,
+        recordings=stream.recordings,
+        time=stream.time,
+        channels=stream.channels,
+    )
+    if not (stream.gap_before & ~again.gap_before)[1:].any():
+        return stream.recordings
+    gaps = stream.gap_before.copy()
+    if stream.recordings is not None:
+        gaps[1:] |= stream.recordings[1:] != stream.recordings[:-1]
+    return np.cumsum(gaps)
+
+
+def _refuse_lost_states(states: list[str]) -> None:
+    for state in states:
+        is_number = re.fullmatch(r"[-+]?\d+(\.\d*)?", state, re.ASCII)
+        if is_number or state != state.strip() or {"\n", "\r"} & set(state) or state in LOST:
+            raise InputError(
+                f"the state {state!r} would be read from a text file as another, or as none; "
+                "rename it, or write the stream as .parquet"
+            )
 
 
 def _table(stream: Stream, predicted: ArrayLike, extra: Mapping[str, ArrayLike]) -> Any:
