@@ -1,9 +1,9 @@
 """An append-only log of edits. What was appended is on the disk, and survives a crash.
 
-A line is a checksum, a blank and JSON; the first line says what was labelled. The checksum of a line
-is the CRC-32 of its JSON continued from the checksum of the line before it, so that a line that is
-missing or out of place is found, too. A line is flushed to the disk before the next one is written:
-only the last can be unfinished, and then it was never acknowledged.
+A line is a checksum, a blank and JSON; the first line says what was labelled. The checksum of a
+line is the CRC-32 of its JSON continued from the checksum of the line before it, so that a line
+that is missing or out of place is found, too. A line is flushed to the disk before the next one is
+written: only the last can be unfinished, and then it was never acknowledged.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class EditLog:
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
         self.path, self.cut = path, 0
+        self._size = self._crc = 0  # of what is whole
         with disk_errors(path):
             is_new = not path.exists()
             self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
@@ -98,7 +99,6 @@ class EditLog:
             self.close()
 
     def _read(self, content: bytes, head: dict[str, Any]) -> None:
-        self._crc = self._size = 0
         found: list[dict[str, Any]] = []
         while self._size < len(content):
             stop = content.find(b"\n", self._size) + 1

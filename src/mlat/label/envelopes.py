@@ -1,8 +1,8 @@
 """The shape of a long recording at every zoom: minimum and maximum of blocks of steps.
 
-Level 0 is the steps themselves. A block of level k has ``FIRST * FACTOR**(k - 1)`` steps. All levels
-are computed once; a page asks for pieces of the level that fits its zoom, so what it draws does not
-depend on how long the recording is.
+Level 0 is the steps themselves. A block of level k has ``FIRST * FACTOR**(k - 1)`` steps. All
+levels are computed once; a page asks for pieces of the level that fits its zoom, so what it draws
+does not depend on how long the recording is.
 
 Values are sent relative to the usual range of their channel: -1 and 1 are its ends. So single
 precision is enough, whatever the unit of the channel.
@@ -45,7 +45,8 @@ class Envelopes:
         self._values = values
         every = max(1, len(values) // SAMPLED)
         self.middle, self.half = usual_range(values[::every])
-        self.blocks, self._levels = [1], []
+        self.blocks = [1]
+        self._levels: list[Singles] = []
         block, level = FIRST, None
         while len(self._levels) == 0 or len(self._levels[-1]) > COARSEST:
             n = max(1, -(-len(values) // block))

@@ -1,4 +1,4 @@
-"""Learning in the background, while a person labels: quick proposals, then those of a classifier."""
+"""Learning in the background, while a person labels: quick proposals, then learned ones."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ class Learner:
         """
         with self._lock:
             if version != self.version:
-                raise InputError("the proposals have just changed; look at them, and take them then")
+                raise InputError(
+                    "the proposals have just changed; look at them, and take them then"
+                )
             return {
                 r: [Piece(*one[:3]) for one in found if one.sure >= sure]
                 for r, found in enumerate(self._proposed)
@@ -197,6 +199,9 @@ class Learner:
     def is_current(self) -> bool:
         """Whether a classifier has learned from the labels as they are."""
         return self._trained is not None and self._trained[0] == self.session.pieces()
+
+    def next_span(self) -> dict[str, Any]:
+        raise InputError("not yet")
 
     # --- models
 
@@ -231,7 +236,7 @@ class Learner:
         return path
 
     def compare(self) -> None:
-        """Compare the model with one learned from the labels, on spans set aside; in the background.
+        """Compare the model with one learned from the labels, on spans set aside; not at once.
 
         The result is in ``comparison``.
         """
@@ -284,7 +289,9 @@ class Learner:
         self._cells = Cells([one.stream for one in recordings], self.width)
         predicted = [one.predicted for one in recordings]
         if all(one is not None for one in predicted):
-            names = sorted({str(s) for one in predicted if one for s in np.unique(one.states)} - {""})
+            names = sorted(
+                {str(s) for one in predicted if one for s in np.unique(one.states)} - {""}
+            )
             code_of = {name: code for code, name in enumerate(names)}
             codes: list[Ints] = []
             for one in predicted:
@@ -389,9 +396,7 @@ class Learner:
             if before is not None and before.states == states:  # until it is known better
                 opinion.codes[:], opinion.sure[:] = before.codes, before.sure
         size = max(1, CHUNK // cells.size) * cells.size
-        chunks = [
-            (r, start) for r, n in enumerate(cells.lengths) for start in range(0, n, size)
-        ]
+        chunks = [(r, start) for r, n in enumerate(cells.lengths) for start in range(0, n, size)]
         chunks.sort(key=lambda chunk: self._distance(chunk, size))
         for done, (r, start) in enumerate(chunks):
             stream = self.session.recordings[r].stream
@@ -466,7 +471,8 @@ def set_aside(spans: Sequence[Sequence[Piece]]) -> tuple[Spans, Spans]:
     tests: Spans = []
     rest: Spans = []
     for pieces in spans:
-        mine, others = [], []
+        mine: list[Piece] = []
+        others: list[Piece] = []
         for piece in pieces:
             k = count[piece.state] = count.get(piece.state, 0) + 1
             is_test = total[piece.state] > 1 and k % TESTED == 2 % TESTED

@@ -91,7 +91,9 @@ class Jobs:
         later = np.minimum(np.arange(skip, skip + n) + self.clf.width_ // 2, len(part) - 1)
         # Not from the other side of a gap.
         segment = np.cumsum(part.gap_before)
-        later = np.where(segment[later] == segment[skip : skip + n], later, np.arange(skip, skip + n))
+        later = np.where(
+            segment[later] == segment[skip : skip + n], later, np.arange(skip, skip + n)
+        )
         proba = proba[later]
         known = ~np.isnan(proba[:, 0])
         begins = np.arange(0, n, size)

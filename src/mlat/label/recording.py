@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..checks import Floats, ShortRepr
 from ..stream.stream import Stream
 from .envelopes import Envelopes
+from .span_list import Piece
 
 HASHED = 1 << 16  # steps that are hashed at a time
 
@@ -32,6 +33,7 @@ class Recording(ShortRepr):
     name: str
     stream: Stream
     predicted: Predicted | None = None
+    given_rate: float | None = None
     _digests: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -39,9 +41,20 @@ class Recording(ShortRepr):
 
     @cached_property
     def rate(self) -> float | None:
-        """Steps a second; None where the stream has no time, or none in seconds."""
+        """Steps a second; None where that is not known."""
         step = self.stream.usual_step
-        return 1 / step if step else None
+        return self.given_rate or (1 / step if step else None)
+
+    def labels(self) -> list[Piece]:
+        """The states that the stream has already, as spans."""
+        codes, names = self.stream.codes, self.stream.classes.tolist()
+        begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)[: len(codes)]
+        ends = np.append(begins[1:], len(codes))
+        return [
+            Piece(start, end, str(names[codes[start]]))
+            for start, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            if codes[start] >= 0
+        ]
 
     @cached_property
     def envelopes(self) -> Envelopes:

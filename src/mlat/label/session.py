@@ -6,7 +6,7 @@ The log (:mod:`.edit_log`) is what counts; the table of labels is written from i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ class LabelSession:
     def move(self, recording: int, edge: int, to: int) -> int:
         return self._edit(lambda: (self._list(recording).move(edge, to),))
 
-    def fill(self, pieces: dict[int, Sequence[Piece]]) -> int:
+    def fill(self, pieces: Mapping[int, Sequence[Piece]]) -> int:
         """Give unlabelled steps states, by recording; what is labelled stays as it is."""
 
         def made() -> Change:
@@ -122,9 +122,7 @@ class LabelSession:
 
         def made() -> Change:
             found = tuple(
-                spans.replace_all(
-                    [p._replace(state=to) if p.state == state else p for p in spans]
-                )
+                spans.replace_all([p._replace(state=to) if p.state == state else p for p in spans])
                 for spans in self.lists
                 if any(p.state == state for p in spans)
             )
@@ -198,7 +196,9 @@ class LabelSession:
                 raise InputError(f"there are {MOST_STATES} states already; use one of them")
             return self._record({"edits": _as_json(change)}, change, self._note_edit)
 
-    def _record(self, record: dict[str, Any], change: Change, note: Callable[[Change], None]) -> int:
+    def _record(
+        self, record: dict[str, Any], change: Change, note: Callable[[Change], None]
+    ) -> int:
         """Write an edit down, then make it."""
         self._log.append(record)
         self._apply(change)
