@@ -104,7 +104,8 @@ class EditLog:
             stop = content.find(b"\n", self._size) + 1
             read = _read_line(content[self._size : stop], self._crc) if stop else None
             if read is None:
-                if stop and stop < len(content):
+                # A line that looks whole was whole once: it is no unfinished one.
+                if stop and (stop < len(content) or _record(content[self._size + 9 : stop])):
                     raise InputError(
                         f"{self.path} is damaged in line {len(found) + 1}; put back a copy of it, "
                         "or move it away: then the table of labels is taken as it is"
@@ -144,8 +145,13 @@ def _read_line(line: bytes, crc: int) -> tuple[int, dict[str, Any]] | None:
     crc = zlib.crc32(payload, crc)
     if line[:9] != b"%08x " % crc:
         return None
+    record = _record(payload)
+    return None if record is None else (crc, record)
+
+
+def _record(payload: bytes) -> dict[str, Any] | None:
     with suppress(ValueError, RecursionError):
         record = json.loads(payload)
         if isinstance(record, dict):
-            return crc, record
+            return record
     return None

@@ -250,7 +250,7 @@ def check_state(state: object) -> str:
 def _step(step: object) -> int:
     if not is_whole(step):
         raise InputError(f"a step is a whole number, not {step!r}")
-    return int(step)  # type: ignore[call-overload, no-any-return]
+    return int(step)  # type: ignore[call-overload]
 
 
 def _without(piece: Piece, start: int, end: int) -> list[Piece]:
