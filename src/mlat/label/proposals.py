@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats, Ints, ShortRepr
+from ..compiled import jit
 from ..stream.stream import Stream
 from .span_list import Piece
 
@@ -82,17 +83,8 @@ class Cells:
         T, d = values.shape
         middle = np.arange(0, T, self.size) + self.size // 2
         low = np.clip(middle - self.width // 2, 0, max(0, T - self.width))
-        high = np.minimum(low + self.width, T)
-        n = np.maximum(high - low, 1)
         made = np.empty((len(middle), 3 * d), np.float32)
-        for c in range(d):
-            z = np.clip((values[:, c] - mean[c]) / spread[c], -1e3, 1e3)
-            np.nan_to_num(z, copy=False)
-            for k, column in enumerate((z, z * z, np.abs(np.diff(z, prepend=z[:1])))):
-                sums = np.concatenate(([0.0], np.cumsum(column)))
-                made[:, 3 * c + k] = (sums[high] - sums[low]) / n
-            variance = made[:, 3 * c + 1] - made[:, 3 * c] ** 2
-            made[:, 3 * c + 1] = np.sqrt(np.maximum(variance, 0))
+        _summarise(values, mean, spread, low, np.minimum(low + self.width, T), made)
         return made
 
     def inside(self, recording: int, start: int, end: int) -> tuple[int, int]:
@@ -109,6 +101,26 @@ class Cells:
         """The steps of some cells."""
         first = int(self.first[recording])
         return (low - first) * self.size, min((high - first) * self.size, self.lengths[recording])
+
+
+@jit()
+def _summarise(values, mean, spread, low, high, made):  # type: ignore[no-untyped-def]
+    """Mean, deviation and mean change of each channel in some windows; a missing value is usual."""
+    for i in range(len(low)):
+        n = max(1, high[i] - low[i])
+        for c in range(values.shape[1]):
+            total = squares = change = before = 0.0
+            for t in range(low[i], high[i]):
+                z = (values[t, c] - mean[c]) / spread[c]
+                z = min(max(z, -1e3), 1e3) if z == z else 0.0
+                total += z
+                squares += z * z
+                if t > low[i]:
+                    change += abs(z - before)
+                before = z
+            made[i, 3 * c] = total / n
+            made[i, 3 * c + 1] = np.sqrt(max(squares / n - (total / n) ** 2, 0.0))
+            made[i, 3 * c + 2] = change / n
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,33 +162,45 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Piece]]) -> Opinion:
     row, own, code = np.concatenate(rows), np.concatenate(owner), np.concatenate(codes)
     order = np.argsort(code, kind="stable")
     row, own, code = row[order], own[order], code[order]
-    present, begins = np.unique(code, return_index=True)
     X = cells.summaries * _weights(cells.summaries[row], code)
     R = X[row]
-    squares = (R * R).sum(axis=1)
-    n = len(X)
-    best = np.empty(n, np.int64)
-    sure, nearest = np.empty(n, np.float32), np.empty(n, np.int64)
-    usual = _usual_distance(R, code)
+    squares, own_squares = (R * R).sum(axis=1), (X * X).sum(axis=1)
+    usual, n = _usual_distance(R, code), len(X)
+    chosen_codes, nearest = np.empty(n, np.int64), np.empty(n, np.int64)
+    sure = np.empty(n, np.float32)
     for low in range(0, n, BLOCK):
         part = slice(low, low + BLOCK)
-        D = X[part] @ R.T
-        D *= -2
+        D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
-        D += (X[part] ** 2).sum(axis=1)[:, None]
-        np.maximum(D, 1e-6, out=D)
-        nearest[part] = own[D.argmin(axis=1)]
-        by_state = np.minimum.reduceat(D, begins, axis=1)
-        best[part] = by_state.argmin(axis=1)
-        two = np.partition(by_state, 1, axis=1)[:, :2]
-        # The odds of the nearest state; less where even that is farther than usual.
-        odds = two[:, 1] / two[:, 0] * np.minimum(1, usual / two[:, 0])
-        sure[part] = odds / (1 + odds)
-    chosen_codes = present[best]
+        _decide(D, code, own, usual, chosen_codes[part], sure[part], nearest[part])
     for a, b in zip(cells.first[:-1], cells.first[1:], strict=True):
         k = max(1, cells.width // cells.size // 2)
         chosen_codes[a:b] = without_short_runs(chosen_codes[a:b], k)
     return Opinion(states, chosen_codes, np.maximum(sure, 0.01), nearest)
+
+
+@jit()
+def _decide(D, code, own, usual, best, sure, nearest):  # type: ignore[no-untyped-def]
+    """The state of the nearest reference, from squared distances (n, R) sorted by state."""
+    for i in range(len(D)):
+        first = second = np.inf  # to the nearest state, and to the next one
+        at = -1
+        j = 0
+        while j < len(code):
+            mine, least, where = code[j], np.inf, j
+            while j < len(code) and code[j] == mine:
+                if D[i, j] < least:
+                    least, where = D[i, j], j
+                j += 1
+            least = max(least, 1e-6)
+            if least < first:
+                first, second, at = least, first, where
+            elif least < second:
+                second = least
+        best[i], nearest[i] = code[at], own[at]
+        # The odds of the nearest state; less where even that is farther than usual.
+        odds = second / first * min(1.0, usual / first)
+        sure[i] = odds / (1 + odds)
 
 
 def _weights(R: Singles, code: Ints) -> Singles:

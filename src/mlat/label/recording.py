@@ -67,10 +67,12 @@ class Recording(ShortRepr):
     def digest_of(self, n: int) -> str:
         """What the first ``n`` steps are known by: it changes with any value or channel."""
         if n not in self._digests:
-            digest = hashlib.blake2b("\n".join(self.stream.channels).encode(), digest_size=16)
+            kind = self.stream.values.dtype.str
+            head = "\n".join([kind, *self.stream.channels])
+            digest = hashlib.blake2b(head.encode(), digest_size=16)
             for first in range(0, n, HASHED):
                 part = self.stream.values[first : min(n, first + HASHED)]
-                digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
+                digest.update(np.ascontiguousarray(part).data)
             self._digests[n] = digest.hexdigest()
         return self._digests[n]
 
