@@ -106,9 +106,8 @@ def measure_panning(browser, path: Path, n_steps: int, frames: int) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(url)
         wait(page, "globalThis.mlatLabel?.page.ready && mlatLabel.chart.whole")
-        print(
-            f"{n_steps:,} steps: from the command to the signal drawn {time.perf_counter() - begun:.1f} s"
-        )
+        opened = time.perf_counter() - begun
+        print(f"{n_steps:,} steps: from the command to the signal drawn {opened:.1f} s")
         devtools = page.context.new_cdp_session(page)
         devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
         for length in (n_steps // 2, n_steps // 100, 100_000, 3000, 300):
@@ -147,8 +146,8 @@ def measure_effect(browser, path: Path, repeats: int) -> None:
             page.wait_for_timeout(150)
         some = np.array(times[3:])
         print(
-            f"100,000 steps of 12 channels: from the key to the proposals {np.median(some):.0f} ms, "
-            f"p95 {np.percentile(some, 95):.0f} ms, of {len(some)} labels"
+            f"100,000 steps of 12 channels: from the key to the proposals {np.median(some):.0f} "
+            f"ms, p95 {np.percentile(some, 95):.0f} ms, of {len(some)} labels"
         )
         page.close()
 

@@ -201,7 +201,21 @@ class Learner:
         return self._trained is not None and self._trained[0] == self.session.pieces()
 
     def next_span(self) -> dict[str, Any]:
-        raise InputError("not yet")
+        """Where a label would help most, and why: the least sure proposal without a label."""
+        with self._lock:
+            found = [
+                (one.sure, r, one)
+                for r, some in enumerate(self._proposed)
+                for one in some
+                if self.session.lists[r].empty(one.start, one.end)
+                and one.end - one.start >= self.width
+            ]
+        if not found:
+            raise InputError("every step is labelled, or there are no proposals yet")
+        sure, r, one = min(found)
+        start, end = max(self.session.lists[r].empty(one.start, one.end), key=lambda s: s[1] - s[0])
+        why = f"The proposals are least sure here: {one.state}, {100 * sure:.0f} %."
+        return {"recording": r, "start": start, "end": end, "why": why}
 
     # --- models
 

@@ -24,7 +24,7 @@ from ..stream.stream import Stream
 from .span_list import Piece
 
 MOST_CELLS = 16_384
-MOST_REFERENCES = 1024  # cells that stand for all labelled spans
+MOST_REFERENCES = 512  # cells that stand for all labelled spans
 BLOCK = 2048  # cells compared at once
 
 Singles = NDArray[np.float32]

@@ -203,9 +203,9 @@ class LabelSession:
         self._log.append(record)
         self._apply(change)
         note(change)
-        self._write_table()
-        for listener in self._listeners:
+        for listener in self._listeners:  # it is on disk: proposals need not wait for the table
             listener(change)
+        self._write_table()
         return self.version
 
     def _apply(self, change: Change) -> None:

@@ -204,7 +204,6 @@ class LabelRoutes:
             "version": session.version,
             "undo": session.can_undo,
             "redo": session.can_redo,
-            "trouble": session.table_error,
         }
 
     def _learning(self) -> dict[str, Any]:
@@ -269,7 +268,8 @@ class LabelRoutes:
             except (KeyError, TypeError, ValueError) as error:
                 self.refused("bad message")
                 told = {"error": f"that request lacks something: {error}"}
-            _put(queue, json.dumps({"kind": "answer", "id": number, **told}))
+            trouble = self._session.table_error
+            _put(queue, json.dumps({"kind": "answer", "id": number, "trouble": trouble, **told}))
 
         if do in ("save", "export", "next"):  # they may take long, and edits must not wait
             task = asyncio.create_task(answer())

@@ -155,10 +155,9 @@ function edit(message) {
 
 // --- what is shown in words
 
-function showNow({ undo, redo, trouble }) {
+function showNow({ undo, redo }) {
   $("undo").disabled = !undo;
   $("redo").disabled = !redo;
-  page.trouble = trouble;
   showSaved();
 }
 
@@ -446,6 +445,7 @@ async function ask(what, more, done) {
   const answer = news.ask(what, more);
   showSaved();
   const told = await answer;
+  page.trouble = told.trouble;
   showSaved();
   if (told.error) say(told.error, true);
   else if (done) say(done);
