@@ -35,6 +35,7 @@ CHUNK = 16_384  # steps predicted at a time
 BUDGET = 10.0  # seconds in which the experts of a committee are judged
 MOST_AT_ONCE = 200_000  # steps predicted before newer labels are looked at
 CONTEXT = 300  # steps before a span that a classifier may look back to
+KEPT = 16  # versions of the proposals that can still be taken
 TESTED = 3  # of so many spans of a state, one is a test
 
 Spans = list[tuple[Piece, ...]]
@@ -137,6 +138,7 @@ class Learner:
         self._folder = Path(tempfile.mkdtemp(prefix="mlat-label-"))
         self._cells: Cells | None = None
         self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
+        self._recent: dict[int, list[list[Proposal]]] = {}  # by version
         self._opinion: Opinion | None = None
         self._learned: Opinion | None = None
         self._learned_from: Spans | None = None  # None: from a model or journal given
@@ -170,21 +172,19 @@ class Learner:
             return self.version, self._proposed[recording]
 
     def surer_than(self, sure: float, version: int) -> dict[int, list[Piece]]:
-        """The proposals at least so sure, by recording.
+        """The proposals at least so sure, by recording, as a page has shown them.
 
         Raises
         ------
         InputError
-            If the proposals are others by now than those that were looked at.
+            If that was too long ago.
         """
         with self._lock:
-            if version != self.version:
-                raise InputError(
-                    "the proposals have just changed; look at them, and take them then"
-                )
+            if version not in self._recent:
+                raise InputError("the proposals have changed since; look at them, then take them")
             return {
                 r: [Piece(*one[:3]) for one in found if one.sure >= sure]
-                for r, found in enumerate(self._proposed)
+                for r, found in enumerate(self._recent[version])
             }
 
     @property
@@ -334,6 +334,8 @@ class Learner:
                 proposals(cells, self._opinion, r) for r in range(len(self._proposed))
             ]
             self.version += 1
+            self._recent[self.version] = self._proposed
+            self._recent.pop(self.version - KEPT, None)
         self._changed("proposals")
 
     # --- learned proposals
