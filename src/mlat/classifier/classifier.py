@@ -31,7 +31,8 @@ from ..stream.several import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
-from .confidence import learn_confidence
+from .confidence import enrolled_confidence, learn_confidence
+from .enrolment import enrolled_experts
 from .held_out import BOTH, EARLY, LATE, cut, far_sides
 from .setup import Setup, check_states, set_up
 
@@ -250,6 +251,85 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.usual_step_ = stream.usual_step
         return self
+
+    def enrol(
+        self,
+        X: Stream | ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        unlabelled: Any = None,
+    ) -> StreamClassifier:
+        """A new classifier: what was learned here, with the references of another stream.
+
+        For a new person, placement or day, of whom there are a few labelled seconds of each state.
+        Features, scaling, metrics, weights and calibration are kept, and nothing is learned, so it
+        is done at once; the states are those of the new stream.
+
+        Parameters
+        ----------
+        X : Stream, or array or frame of shape (T, d), or a list of them
+            Of the same channels.
+        y : array of shape (T,), or a list of them, optional
+            The states; default those of the stream.
+        recordings, time, unlabelled
+            As for ``fit``.
+
+        Returns
+        -------
+        StreamClassifier
+            This one is not changed.
+
+        Raises
+        ------
+        InputError
+            If the channels differ, or there are windows of fewer than two states.
+
+        Warns
+        -----
+        UserWarning
+            Of states of this classifier that the stream has no window of: they are not predicted
+            any more.
+        """
+        check_is_fitted(self, "experts_")
+        _check_labelled(X, y)
+        if is_several(X):
+            X, y = join_values(cast(Any, X), cast(Any, y)), None
+        stream = self.as_stream(X, recordings, time)
+        if y is not None:
+            stream = stream.with_states(y, unlabelled)
+        if stream.labelled.any() and stream.no_state != self.unknown_:
+            kind = "names" if self.unknown_ == "" else "numbers"
+            raise InputError(
+                f"the states of the stream, such as {stream.classes[0]!s}, are written otherwise "
+                f"than those of the model, which are {kind}; write both in the same way"
+            )
+        check_states(stream, self.width_)
+        new = cast(StreamClassifier, clone(self))
+        experts = enrolled_experts(self.experts_, stream, self.step)
+        new._set_fitted(experts, self.committee_, self.channels_, self.n_neighbors_)
+        lost = [str(state) for state in self.classes_ if state not in new.classes_]
+        if lost:
+            warnings.warn(
+                f"the stream has no window of {', '.join(lost)}, so that the enrolled model does "
+                "not predict it; label some of it, if it is to",
+                UserWarning,
+                stacklevel=2,
+            )
+        new.confidence_, accuracy = enrolled_confidence(
+            self.confidence_,
+            self.classes_,
+            experts,
+            stream,
+            committee=self.committee_,
+            overlap=self.width_ + self.features_.lift.memory,
+            unknown_rate=self.unknown_rate,
+        )
+        if self.committee_ is not None:
+            new.committee_ = self.committee_.enrolled(accuracy, len(np.unique(new.windows_.run)))
+        new.usual_step_ = stream.usual_step or self.usual_step_
+        return new
 
     def _set_fitted(
         self,

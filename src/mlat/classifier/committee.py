@@ -180,6 +180,20 @@ class Committee:
         }
         return replace(self, members=tuple(filled.get(m.name, m) for m in self.members))
 
+    def enrolled(self, accuracy: float, n_runs: int) -> Committee:
+        """The same experts and weights over references of another stream, of so many runs, judged
+        by each other with this balanced accuracy."""
+        members = tuple(replace(member, accuracy=np.nan) for member in self.members)
+        return replace(
+            self,
+            members=members,
+            accuracy=accuracy,
+            expected=np.nan,
+            n_runs=n_runs,
+            why="weights and metrics of the model that was enrolled, references of another stream",
+            seconds=0.0,
+        )
+
     @property
     def powers(self) -> tuple[Floats, Floats]:
         """The weights and the typical distances of those that decide, (M,) each."""

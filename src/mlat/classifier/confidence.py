@@ -26,9 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ..checks import Bools, Floats, Ints, ShortRepr
@@ -151,21 +152,15 @@ def learn_confidence(
         The rate of false alarms among windows like the references.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    codes, start, width = widest.codes, widest.windows.start, widest.windows.width
-    judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
-    exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
-    of_experts = [one.by_class.query(one.embedded(judged), exclude=exclude) for one in experts]
-    blocks = time_blocks(start, codes, 2 * width)[judged]
+    of_experts, codes, blocks = judged_references(experts)
     if committee is None:
         nearest = of_experts[0]
-        calibration = fit_calibration(nearest, codes[judged], blocks)
+        calibration = fit_calibration(nearest, codes, blocks)
     else:
         committee = committee.with_typical(of_experts)
         nearest = committee.combine(of_experts)
         committee = _expect(committee, experts, stream)
         calibration = Calibration(committee.beta, 1.0, soft=0.0)
-    distance = least_distance(nearest)
-    distance = distance[np.isfinite(distance)]
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), _segment_starts(stream), len(widest.classes), overlap
     )
@@ -176,9 +171,72 @@ def learn_confidence(
         calibration,
         state_filter,
         fit_threshold(nearest, unknown_rate, blocks),
-        float(distance.max()) if len(distance) else np.nan,
+        _farthest(nearest),
     )
     return confidence, committee
+
+
+def enrolled_confidence(
+    known: Confidence,
+    known_classes: NDArray[Any],
+    experts: Sequence[References],
+    stream: Stream,
+    *,
+    committee: Committee | None,
+    overlap: int,
+    unknown_rate: float,
+) -> tuple[Confidence, float]:
+    """The confidence of a model with the references of another stream.
+
+    The calibration and, where it has all states, the state filter are kept: the few runs of an
+    enrolment say little of how often windows are right or how long states last. The threshold is
+    learned anew, for it depends on how dense the references are.
+
+    Returns
+    -------
+    confidence : Confidence
+    accuracy : float
+        Balanced, of the references, each judged by those of another time; NaN where none can be.
+    """
+    widest = max(experts, key=lambda expert: expert.windows.width)
+    of_experts, codes, blocks = judged_references(experts)
+    nearest = of_experts[0] if committee is None else committee.combine(of_experts)
+    if np.isin(widest.classes, known_classes).all():
+        rows = np.searchsorted(known_classes, widest.classes)
+        transition = known.state_filter.transition[np.ix_(rows, rows)]
+        state_filter = replace(
+            known.state_filter, transition=transition / transition.sum(axis=1, keepdims=True)
+        )
+    else:
+        state_filter = learn_state_filter(
+            _codes_of_steps(stream, widest), _segment_starts(stream), len(widest.classes), overlap
+        )
+    confidence = Confidence(
+        known.calibration,
+        state_filter,
+        fit_threshold(nearest, unknown_rate, blocks),
+        _farthest(nearest),
+    )
+    own = np.isfinite(nearest[np.arange(len(codes)), codes])
+    accuracy = balanced_accuracy(nearest[own], codes[own]) if own.any() else np.nan
+    return confidence, accuracy
+
+
+def judged_references(experts: Sequence[References]) -> tuple[list[Floats], Ints, Ints]:
+    """The distances (n, S) of each expert from some references to those of another time, the state
+    of each and its block of time."""
+    widest = max(experts, key=lambda expert: expert.windows.width)
+    codes, start, width = widest.codes, widest.windows.start, widest.windows.width
+    judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
+    exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
+    of_experts = [one.by_class.query(one.embedded(judged), exclude=exclude) for one in experts]
+    return of_experts, codes[judged], time_blocks(start, codes, 2 * width)[judged]
+
+
+def _farthest(nearest: Floats) -> float:
+    distance = least_distance(nearest)
+    distance = distance[np.isfinite(distance)]
+    return float(distance.max()) if len(distance) else np.nan
 
 
 def _expect(committee: Committee, experts: Sequence[References], stream: Stream) -> Committee:

@@ -21,13 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import SMALLEST, Ints
+from ..checks import SMALLEST, Floats, Ints
 from ..disk import atomic_write
 from ..errors import DiskError, InputError
 from ..features.features import Features, Scaling, View
 from ..features.lifts import MAPS, Lift
 from ..metric import toeplitz
 from ..metric.estimators import LMNN, MLAT
+from ..metric.mahalanobis import Mahalanobis
+from ..metric.matrix import linear_map
 from ..neighbours.references import References, steps_inside
 from ..sealed.container import Arrays, check_arrays, seal, unseal
 from ..sealed.fields import (
@@ -136,6 +138,9 @@ _EXPERT = record(
                 "euclidean": record({"kind": TEXT}),
                 "LMNN": _metric(_METRIC_PARAMETERS),
                 "MLAT": _metric(_METRIC_PARAMETERS | _MLAT_PARAMETERS),
+                "Mahalanobis": record(
+                    {"kind": TEXT, "name": optional(TEXT), "shapes": mapped(TEXT, listed(SIZE))}
+                ),
             },
         ),
     }
@@ -353,7 +358,12 @@ def _expert_shapes(expert: dict[str, Any], n_features: int) -> dict[str, tuple[i
         "components": (None, width * n_seen),
         "blocks": (width, n_seen, n_seen),
     }
-    wanted = {"euclidean": [], "LMNN": ["components"], "MLAT": ["components", "blocks"]}
+    wanted = {
+        "euclidean": [],
+        "LMNN": ["components"],
+        "Mahalanobis": ["components"],
+        "MLAT": ["components", "blocks"],
+    }
     names = set(wanted[metric["kind"]])
     if metric["kind"] == "MLAT" and metric["parameters"].get("solver", "filter") == "filter":
         names = {"taps"}
@@ -393,8 +403,10 @@ def _check_memory(header: dict[str, Any], n_features: int, size: int, where: str
     for expert in header["experts"]:
         width, columns = expert["width"], expert["columns"]
         n_seen = n_features if columns is None else len(columns)
-        matrix = {"euclidean": 0, "MLAT": width * n_seen**2, "LMNN": (width * n_seen) ** 2}
-        numbers[f"a width of {width} steps"] = matrix[expert["metric"]["kind"]]
+        matrix = {"euclidean": 0, "MLAT": width * n_seen**2}
+        numbers[f"a width of {width} steps"] = matrix.get(
+            expert["metric"]["kind"], (width * n_seen) ** 2
+        )
     for what, needed in numbers.items():
         if 8 * needed > MEMORY + MEMORY_RATIO * size:
             raise InputError(
@@ -500,7 +512,7 @@ def _or_nan(number: float | None) -> float:
 
 
 def _describe_expert(expert: References) -> tuple[dict[str, Any], Arrays]:
-    metric, arrays = _describe_metric(expert.metric)
+    metric, arrays = _describe_metric(expert)
     if expert.view.mixing is not None:
         arrays["mixing"] = expert.view.mixing
     columns = expert.view.columns
@@ -530,15 +542,16 @@ def _describe_committee(committee: Committee | None) -> dict[str, Any] | None:
     }
 
 
-def _describe_metric(metric: Any) -> tuple[dict[str, Any], Arrays]:
+def _describe_metric(expert: References) -> tuple[dict[str, Any], Arrays]:
+    metric = expert.metric
     if metric is None:
         return {"kind": "euclidean"}, {}
     kind = type(metric).__name__
     if METRICS.get(kind) is not type(metric):
-        raise InputError(
-            f"a model with the metric {kind} cannot be saved; only MLAT, LMNN and the Euclidean "
-            "distance can"
-        )
+        name, components = _as_linear(expert)
+        shapes = {"components": list(components.shape)}
+        described = {"kind": "Mahalanobis", "name": name, "shapes": shapes}
+        return described, {"components": components}
     tensors: Arrays = {}
     if hasattr(metric, "taps_"):
         tensors["taps"] = metric.taps_
@@ -554,6 +567,23 @@ def _describe_metric(metric: Any) -> tuple[dict[str, Any], Arrays]:
         "shapes": {name: list(array.shape) for name, array in tensors.items()},
         "fitted": {name: getattr(metric, name) for name in fitted},
     }, tensors
+
+
+def _as_linear(expert: References) -> tuple[str | None, Floats]:
+    """The name and the L of a metric of one's own. No file holds its code, but its map it can."""
+    metric = expert.metric
+    if isinstance(metric, Mahalanobis):
+        return metric.name, metric.components_
+    columns = expert.view.columns
+    n_features = expert.features.n_features if columns is None else len(columns)
+    name = type(metric).__name__
+    try:
+        return name, linear_map(metric, expert.windows.width, n_features)
+    except InputError as error:
+        raise InputError(
+            f"a model with the metric {name} cannot be saved: {error}; MLAT, LMNN, the Euclidean "
+            "distance and linear transformers can be saved"
+        ) from None
 
 
 def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
@@ -635,6 +665,9 @@ def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) ->
     described = expert["metric"]
     if described["kind"] == "euclidean":
         return None
+    if described["kind"] == "Mahalanobis":
+        given = Mahalanobis(tensors["components"], expert["width"], described["name"])
+        return given.fit(np.zeros((1, expert["width"], n_features)))
     metric = METRICS[described["kind"]](**described["parameters"])
     for name, value in described["fitted"].items():
         setattr(metric, name, value)

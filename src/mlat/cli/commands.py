@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from . import bench, data
 from .demo import demo
+from .enrol import enrol
 from .evaluate import evaluate
 from .explain import explain_step
 from .export import export
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("demo", cls=OneLineCommand)(demo)
 app.command("label", cls=OneLineCommand)(label)
 app.command("fit", cls=OneLineCommand)(fit)
+app.command("enrol", cls=OneLineCommand)(enrol)
 app.command("predict", cls=OneLineCommand)(predict)
 app.command("evaluate", cls=OneLineCommand)(evaluate)
 app.command("explain", cls=OneLineCommand)(explain_step)

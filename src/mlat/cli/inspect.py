@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
 from ..metric.estimators import MLAT
+from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import unmix_blocks
 from .as_json import AsJson, model_of, print_json
 from .columns import ModelFile
@@ -104,9 +105,11 @@ def _draw(
     files = []
     if metric is not None:
         blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
-        files = [folder / f"{whose}blocks.png", folder / f"{whose}history.png"]
+        files = [folder / f"{whose}blocks.png"]
         save_figure(plot_blocks(blocks, channels=expert.features), files[0])
-        save_figure(plot_history(metric), files[1])
+        if not isinstance(metric, Mahalanobis):  # which was not learned here
+            files.append(folder / f"{whose}history.png")
+            save_figure(plot_history(metric), files[1])
     try:
         usage = folder / f"{whose}usage.png"
         save_figure(plot_usage(classifier, expert=expert.name or None), usage)
@@ -149,15 +152,23 @@ def _print_solution(screen: Console, metric: Any) -> None:
             name += "" if off is None else f" up to a relative residual of {off:.2g}"
     else:
         off = _toeplitz_residual(metric)
-        name = "LMNN: not block Toeplitz"
+        name = f"{_name_of(metric)}: not block Toeplitz"
         if off is not None:
             name += f", relative residual {off:.2g}; the nearest metric that is stands below"
     screen.print(f"Metric: {name}.", soft_wrap=True)
+    if isinstance(metric, Mahalanobis):  # given, not learned here
+        return
     state = "converged" if metric.converged_ else "not converged"
     screen.print(
         f"Loss {metric.loss_:.4g} after {metric.n_iter_} iterations; {state}: {metric.message_}.",
         soft_wrap=True,
     )
+
+
+def _name_of(metric: Any) -> str:
+    if isinstance(metric, Mahalanobis):
+        return f"the linear map of {metric.name}" if metric.name else "a given linear map"
+    return "LMNN"
 
 
 def _toeplitz_residual(metric: Any) -> float | None:

@@ -23,6 +23,8 @@ QUICK_STREAMS = (
     "room_occupancy:room",
 )
 
+QUICK_ENROL = ("phone_watch:s01", "phone_watch:s05")
+
 
 class TableChoice(StrEnum):
     TWO = "2"
@@ -32,6 +34,8 @@ class TableChoice(StrEnum):
     RELATED = "related"
     STREAMS = "streams"
     SYNTHETIC = "synthetic"
+    ENROL = "enrol"
+    ASKING = "asking"
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -39,12 +43,17 @@ class TableChoice(StrEnum):
         return (2, 3) if self == TableChoice.BOTH else (int(self.value),)
 
 
+# The tables of whole streams.
+WHOLE = (TableChoice.STREAMS, TableChoice.ENROL, TableChoice.ASKING)
+
 # The default folders of results.
 _FOLDERS = {
     TableChoice.BEYOND: "beyond",
     TableChoice.RELATED: "related",
     TableChoice.STREAMS: "streams",
     TableChoice.SYNTHETIC: "synthetic",
+    TableChoice.ENROL: "enrol",
+    TableChoice.ASKING: "asking",
 }
 
 # In place of people: the files of whole streams that defaults are chosen on.
@@ -156,7 +165,7 @@ def reproduce(
         table,
         protocol,
         **{
-            "--runs": (tuple(t for t in TableChoice if t != TableChoice.STREAMS), runs is not None),
+            "--runs": (tuple(t for t in TableChoice if t not in WHOLE), runs is not None),
             "--people": (real, bool(people)),
             "--data": (real, data is not None),
             "--runs-second": ((TableChoice.BEYOND,), runs_second is not None),
@@ -167,7 +176,9 @@ def reproduce(
         },
     )
     # Not before: the rivals take a moment to import, which no other command should wait for.
+    from ..lab.experiments.enrolment import SETS as SETS_OF_PEOPLE
     from ..lab.experiments.people import uci_people
+    from ..lab.experiments.stream_protocol import STREAM
     from . import tables
 
     folder = out or Path(_FOLDERS.get(table, "reproduction") + ("-quick" if quick else ""))
@@ -180,6 +191,13 @@ def reproduce(
             systems=_names(systems),
             only_report=only_report,
         )
+        return
+    if table is TableChoice.ENROL:
+        if quick and not sets and not people:
+            people = list(QUICK_ENROL)
+        names = _names(sets) or _sets_there(data, SETS_OF_PEOPLE, _names(people))
+        whole = _whole_streams(names, _names(people), data, quick=False)
+        tables.reproduce_enrol(whole[STREAM], run)
         return
     if table is TableChoice.SYNTHETIC:
         tables.reproduce_suite(_names(sets), run, seeds=runs)
@@ -201,6 +219,21 @@ def reproduce(
         tables.reproduce_related(of_sets, run, protocols, runs=runs, runs_all=runs_all)
     else:
         tables.reproduce_paper(of_sets, run, table.tables, protocols, runs=runs)
+
+
+def _sets_there(data: Path | None, wanted: tuple[str, ...], people: list[str] | None) -> list[str]:
+    """Those of the wanted sets of streams that are there, or that named people are of."""
+    from ..lab.experiments.people import whole_sets
+
+    named = {who.rpartition(":")[0].lower() for who in people or ()} - {""}
+    there, missing = whole_sets(data)
+    for name, why in missing.items():
+        if name in wanted and (not named or name in named):
+            typer.echo(f"without {name}: {why}", err=True)
+    found = [name for name in there if name in wanted and (not named or name in named)]
+    if not found:
+        raise InputError("none of these sets of streams is there; say where they are with --data")
+    return found
 
 
 def _whole_streams(
@@ -240,7 +273,7 @@ def _check_together(
     given : option to (tuple of TableChoice, bool)
         The tables an option is for, and whether it was given.
     """
-    if table in (TableChoice.STREAMS, TableChoice.SYNTHETIC) and protocol is not None:
+    if table in (*WHOLE, TableChoice.SYNTHETIC) and protocol is not None:
         raise InputError(f"--table {table} knows no --protocol {protocol}; leave it out")
     if table is TableChoice.BEYOND and protocol not in (None, ProtocolChoice.HOLDOUT):
         raise InputError(f"--table beyond knows no --protocol {protocol}; leave it out")

@@ -1,5 +1,5 @@
-"""The tables that ``mlat reproduce`` computes: of the paper, ``related``, ``beyond``, ``streams``
-and ``synthetic``.
+"""The tables that ``mlat reproduce`` computes: of the paper, ``related``, ``beyond``, ``streams``,
+``synthetic``, ``enrol`` and ``asking``.
 
 Each takes the people and a `Run`, computes what the journals lack, and writes its report.
 """
@@ -18,10 +18,11 @@ import typer
 from ..errors import InputError, MlatError, require_package
 from ..lab.experiments.aeon_peer import aeon_versions
 from ..lab.experiments.aeon_worker import METHODS
+from ..lab.experiments.enrolment import enrol_experiment
 from ..lab.experiments.experiment import Experiment, gather, plan
 from ..lab.experiments.journal import Job, Journal, Result, read_results
 from ..lab.experiments.people import People
-from ..lab.experiments.stream_protocol import SECOND
+from ..lab.experiments.stream_protocol import SECOND, STREAM
 from ..lab.experiments.suite import DEVELOPMENT_SEED, N_SEEDS, suite_people
 from ..lab.experiments.systems import (
     MOST_JUDGED,
@@ -30,6 +31,7 @@ from ..lab.experiments.systems import (
     TEN_STEPS,
     beyond_experiments,
     related_systems,
+    streams_development,
     streams_experiments,
     suite_systems,
 )
@@ -275,6 +277,16 @@ def reproduce_suite(kinds: Sequence[str] | None, run: Run, *, seeds: int | None 
     from ..lab.reports.synthetic import synthetic_report
 
     run.write(synthetic_report(results, experiment))
+
+
+def reproduce_enrol(people: Mapping[str, People], run: Run) -> None:
+    """Leaving one person out: enrolled, learned anew, Euclidean."""
+    experiment = enrol_experiment(people)
+    run.check_page()
+    results = run.compute(experiment, plan(experiment, [STREAM], 1, [2]))
+    from ..lab.reports.enrolment import enrol_report
+
+    run.write(enrol_report(results, experiment, streams_development(STREAM)))
 
 
 def _nothing_to_report(run: Run) -> InputError:

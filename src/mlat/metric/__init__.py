@@ -5,6 +5,7 @@ from .admm import ADMMSolution, solve_admm
 from .estimators import LMNN, MLAT
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
+from .mahalanobis import Mahalanobis
 from .problem import MarginProblem, Problem, Record
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ADMMSolution",
     "FilterSolution",
     "LMNNSolution",
+    "Mahalanobis",
     "MarginProblem",
     "Problem",
     "Record",

@@ -36,6 +36,18 @@ def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
         return np.asarray(metric.blocks_, dtype=np.float64)
     if hasattr(metric, "metric_"):
         return np.asarray(metric.metric_, dtype=np.float64)
+    L = linear_map(metric, width, n_features)
+    return L.T @ L
+
+
+def linear_map(metric: Any, width: int, n_features: int) -> Floats:
+    """The L (r, w*d) of a fitted transformer over windows, from what it does to unit windows.
+
+    Raises
+    ------
+    InputError
+        If it is not linear, or windows are too large.
+    """
     size = width * n_features
     if size > MAX_BASIS:
         raise InputError(
@@ -52,7 +64,7 @@ def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
             f"{type(metric).__name__} is not linear, so its distances have no parts by feature "
             "and lag"
         )
-    return rows @ rows.T
+    return rows.T
 
 
 def transform_windows(metric: Any, X: Floats) -> Floats:

@@ -19,6 +19,7 @@ from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, View
 from ..metric.estimators import Embedding, MarginMetric
+from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
@@ -152,7 +153,7 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    if isinstance(metric, MarginMetric):
+    if isinstance(metric, MarginMetric | Mahalanobis):
         return metric.embedding()
     return partial(transform_windows, metric)
 

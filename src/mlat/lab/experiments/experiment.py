@@ -70,6 +70,9 @@ class Experiment:
     width, n_few, n_test : int
         As for :func:`mlat.lab.experiments.protocol.split`, and for
         :func:`mlat.lab.experiments.stream_protocol.split_stream`.
+    work : callable, optional
+        From the experiment and a job to its result; default to train a system on a split and judge
+        it. Worker processes call it, so it must be picklable.
     """
 
     people: Mapping[str, People]
@@ -77,6 +80,7 @@ class Experiment:
     width: int = 10
     n_few: int = 100
     n_test: int = 500
+    work: Callable[[Experiment, Job], Result] | None = None
 
     def width_of(self, data_set: str) -> int:
         """The steps per window of a set."""

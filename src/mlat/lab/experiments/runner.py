@@ -153,6 +153,8 @@ class Worker:
 
     def do(self, job: Job) -> Result:
         with threadpool_limits(1):  # the processes are the parallelism
+            if self.experiment.work is not None:
+                return self.experiment.work(self.experiment, job)
             return self._run(job)
 
     def _run(self, job: Job) -> Result:

@@ -90,6 +90,7 @@ def split_stream(
     width: int = 10,
     given: int = 510,
     n_test: int | None = None,
+    scale: bool = True,
 ) -> StreamSplit:
     """Take what is given out of a recording, and make a stream of the rest.
 
@@ -107,6 +108,8 @@ def split_stream(
         Under ``stream``: how many steps of each state are given, but at most 35 % of them.
     n_test : int, optional
         Judge at most so many steps of each state, evenly spaced; default all.
+    scale : bool
+        Scale every channel by what is given.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def split_stream(
     recording = recording_numbers(stream)
     if protocol == SECOND and not (recording == 1).any():
         raise InputError("there is no second recording to test on")
-    first = recording == 0 if protocol == SECOND else _first_steps(stream.codes, given)
+    first = recording == 0 if protocol == SECOND else first_steps(stream.codes, given)
     inside_runs = all_windows(stream, width)
     every = sliding_windows(stream, width, labelled=False)
     left_out: dict[Any, str] = {}
@@ -141,8 +144,10 @@ def split_stream(
     if len(states) < 2:
         reasons = "; ".join(f"{state}: {why}" for state, why in left_out.items())
         raise InputError(f"fewer than two states have training and test windows ({reasons})")
-    mean, scale = scaling(stream.values, inside_runs.start[in_train], width)
-    scaled = (stream.values - mean) / scale
+    scaled = stream.values
+    if scale:
+        mean, deviation = scaling(stream.values, inside_runs.start[in_train], width)
+        scaled = (stream.values - mean) / deviation
     train, _ = _part(stream, scaled, of_train, np.where(kept, stream.states, stream.no_state))
     test, at = _part(stream, scaled, of_test)
     ends = np.searchsorted(at, every.start[in_test] + width - 1)
@@ -161,7 +166,7 @@ def split_stream(
     )
 
 
-def _first_steps(codes: Ints, given: int) -> Bools:
+def first_steps(codes: Ints, given: int) -> Bools:
     """The first steps of each state, in the order of time, from as many runs as that takes."""
     taken = np.zeros(len(codes), dtype=bool)
     for code in range(codes.max(initial=-1) + 1):

@@ -1,0 +1,73 @@
+"""``mlat enrol``: what a model learned, with the references of a new person, placement or day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ..classifier.model_file import load
+from ..errors import InputError
+from .as_json import AsJson, model_of, print_json, stream_of
+from .columns import (
+    Columns,
+    Label,
+    LabelTable,
+    ModelFile,
+    StreamFiles,
+    check_labelled,
+    title_of,
+    with_columns,
+)
+from .output import check_can_write
+from .screen import console, percent, size_of, working
+
+
+@with_columns
+def enrol(
+    model: ModelFile,
+    stream: StreamFiles,
+    columns: Columns,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--out", metavar="NEW", help="Where to write the new model.", show_default=False
+        ),
+    ],
+    label: Label = None,
+    labels: LabelTable = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep what a model learned, and take the references of a new person, placement or day."""
+    check_labelled(label, labels)
+    check_can_write(out, model, *stream, *([] if labels is None else [labels]))
+    classifier = load(model)
+    with working(f"reading {title_of(stream)}"):
+        steps = columns.read_for_model(classifier, model, stream, label, labels)
+    if not steps.labelled.any():
+        where = f"{title_of(stream)}: column {label!r}" if labels is None else labels
+        raise InputError(f"{where} names no state; label a few seconds of each")
+    new = classifier.enrol(steps)
+    new.save(out)
+    if as_json:
+        print_json({"stream": stream_of(steps), **model_of(new, out)})
+        return
+    screen = console()
+    table = Table("state")
+    for name in ("runs", "references"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for state in new.classes_:
+        own = new.windows_.y == state
+        runs = len(np.unique(new.windows_.run[own]))
+        table.add_row(str(state), str(runs), str(int(own.sum())))
+    screen.print(table)
+    if new.committee_ is not None and np.isfinite(new.committee_.accuracy):
+        screen.print(
+            f"Balanced accuracy {percent(new.committee_.accuracy)} on its own references, each "
+            "judged by those of another time. Use mlat evaluate on another recording.",
+            soft_wrap=True,
+        )
+    screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)

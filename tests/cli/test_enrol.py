@@ -1,0 +1,59 @@
+"""``mlat enrol``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.label import spans_of, write_spans
+from mlat.synthetic import rotating_states
+
+other = rotating_states(**SENSORS, mixture_state=1, runs_per_state=1, random_state=3)
+
+
+def test_the_new_model_is_that_of_python(folder, in_folder):
+    write_csv(in_folder / "new.csv", other)
+    out, error = run("enrol", folder / "walk.mlat", "new.csv", "--label", "state", "-o", "n.mlat")
+    assert error == ""
+    assert "Model: n.mlat" in out
+    expected = mlat.load(folder / "walk.mlat").enrol(other)
+    expected.save("expected.mlat")
+    assert (in_folder / "n.mlat").read_bytes() == (in_folder / "expected.mlat").read_bytes()
+    write_spans("labels.csv", spans_of(other))
+    run("enrol", folder / "walk.mlat", "new.csv", "--labels", "labels.csv", "-o", "m.mlat")
+    assert (in_folder / "m.mlat").read_bytes() == (in_folder / "expected.mlat").read_bytes()
+
+
+def test_a_committee_says_how_it_judges_itself(in_folder):
+    mlat.StreamClassifier(WIDTH).fit(rotating_states(**SENSORS)).save("walk.mlat")
+    write_csv(in_folder / "new.csv", other)
+    where = ["walk.mlat", "new.csv", "--label", "state", "-o", "n.mlat"]
+    out, _ = run("enrol", *where)
+    assert "on its own references" in out
+    told = json.loads(run("enrol", *where, "--json")[0])
+    assert told["stream"]["steps"] == len(other)
+    assert "references of another stream" in mlat.load("n.mlat").committee_.why
+
+
+def test_what_is_refused(folder, in_folder):
+    write_csv(in_folder / "new.csv", other)
+    model = folder / "walk.mlat"
+    assert "is what is read" in refused("enrol", model, "new.csv", "--label", "state", "-o", model)
+    assert "--labels LABELS" in refused("enrol", model, "new.csv", "-o", "n.mlat")
+    write_csv(in_folder / "none.csv", other.with_states(np.full(len(other), "")))
+    assert "names no state" in refused("enrol", model, "none.csv", "--label", "state", "-o", "n")
+    assert not (in_folder / "n.mlat").exists()
+
+
+@pytest.mark.filterwarnings("ignore:the stream has no window")
+def test_a_model_of_ones_own_metric_is_inspected(in_folder):
+    from sklearn.decomposition import PCA
+
+    clf = mlat.StreamClassifier(WIDTH, metric=PCA(3)).fit(rotating_states(**SENSORS))
+    clf.save("pca.mlat")
+    out, _ = run("inspect", "pca.mlat")
+    assert "the linear map of PCA" in out
