@@ -15,6 +15,7 @@ from .explain import explain_step
 from .export import export
 from .fit import fit
 from .inspect import inspect_model
+from .label import label
 from .live import live
 from .one_line import OneLineCommand, OneLineGroup
 from .predict import predict
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo", cls=OneLineCommand)(demo)
+app.command("label", cls=OneLineCommand)(label)
 app.command("fit", cls=OneLineCommand)(fit)
 app.command("enrol", cls=OneLineCommand)(enrol)
 app.command("predict", cls=OneLineCommand)(predict)

@@ -15,7 +15,7 @@ from mlat import InputError
 from mlat.errors import DiskError
 from mlat.live import Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub, decode_frame
-from mlat.live.page.routes import page_files
+from mlat.web.page_files import page_files
 from page_server import body_stream, classifier, predict_steps
 
 
@@ -27,8 +27,8 @@ def test_the_page_is_given_with_a_strict_policy():
             assert "default-src 'self'" in page.headers["content-security-policy"]
             assert "unsafe" not in page.headers["content-security-policy"]
             icon = await client.get("/favicon.ico")
-            assert icon.content == page_files()["icon.svg"].content
-            for name, file in page_files().items():
+            assert icon.content == page_files("mlat.live.page")["icon.svg"].content
+            for name, file in page_files("mlat.live.page").items():
                 answer = await client.get(f"/page/{name}")
                 assert answer.content == file.content
                 assert answer.headers["x-content-type-options"] == "nosniff"
@@ -44,7 +44,7 @@ def test_the_page_is_given_with_a_strict_policy():
 
 def test_no_file_of_the_page_names_another_address():
     """But for namespaces and where a licence is from."""
-    for name, file in page_files().items():
+    for name, file in page_files("mlat.live.page").items():
         text = file.content.decode().replace("http://www.w3.org/2000/svg", "")
         text = text.replace("https://github.com/leeoniya/uPlot", "")
         assert "://" not in text, name
@@ -59,9 +59,11 @@ def test_every_module_of_the_page_is_shipped():
         pytest.skip("not a checkout: there is no wheel to build")
     builder = WheelBuilder(str(root))
     inside = {file.distribution_path for file in builder.recurse_included_files()}
-    shipped = {p.rpartition("/")[2] for p in inside if p.startswith("mlat/live/page/static/")}
-    assert shipped >= {"index.html", "app.js", "style.css", "uplot.js", "uplot-licence.txt"}
-    assert shipped == {entry.name for entry in files("mlat.live.page").joinpath("static").iterdir()}
+    for package in ("live/page", "label/page", "web"):
+        folder = files("mlat").joinpath(package, "static")
+        shipped = {p for p in inside if p.startswith(f"mlat/{package}/static/")}
+        assert shipped == {f"mlat/{package}/static/{entry.name}" for entry in folder.iterdir()}
+        assert shipped
 
 
 def test_health_and_metrics():

@@ -79,7 +79,7 @@ class Forked:
                     "mlat.cli.commands",
                     "mlat.cli.live_program",
                     "mlat.live.sources.mqtt",
-                    "mlat.live.page.connections",
+                    "mlat.web.connections",
                     "mlat.live.page.routes",
                     "uvicorn",
                     "mlat.lab.verify.warm",

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,7 +18,8 @@ from starlette.websockets import WebSocket
 from ...checks import check_text
 from ...classifier.classifier import StreamClassifier
 from ...errors import InputError, MlatError
-from .access import NO_STORE, Guard
+from ...web.access import NO_STORE
+from ...web.page_files import answer_file, answer_icon, page_files
 from .hub import Hub, Subscription, encode_frame
 from .metrics import CONTENT_TYPE
 from .model_view import describe, reference
@@ -51,7 +48,7 @@ class Routes:
         self._hub, self._clf, self._teach, self._max_clients = hub, clf, teach, max_clients
         self._model = {**describe(clf), "teach": teach is not None}
 
-    def app(self, *, local: bool, token: str | None, port: int) -> Guard:
+    def app(self) -> Starlette:
         routes = [
             Route("/", self.file),
             Route("/page/{name}", self.file),
@@ -62,8 +59,7 @@ class Routes:
             Route("/teach", self.teach, methods=["POST"]),
             WebSocketRoute("/frames", self.frames),
         ]
-        app = Starlette(routes=routes, exception_handlers={404: self.missing})
-        return Guard(app, local=local, token=token, port=port, refused=self.refused)
+        return Starlette(routes=routes, exception_handlers={404: self.missing})
 
     def refused(self, reason: str) -> None:
         self._hub.counts.refused[reason] += 1
@@ -76,17 +72,11 @@ class Routes:
         return self._refuse(404, "no such page", "there is nothing here; the page is at /")
 
     async def file(self, request: Request) -> Response:
-        file = page_files().get(request.path_params.get("name", "index.html"))
-        if file is None:
-            return self._refuse(404, "no such page", "there is no such file")
-        headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == file.tag:
-            return Response(status_code=304, headers=headers)
-        return Response(file.content, headers={**headers, "Content-Type": file.kind})
+        answer = answer_file(page_files(__package__), request)
+        return answer or self._refuse(404, "no such page", "there is no such file")
 
     async def icon(self, request: Request) -> Response:
-        file = page_files()["icon.svg"]
-        return Response(file.content, headers={"Content-Type": file.kind})
+        return answer_icon()
 
     async def healthz(self, request: Request) -> Response:
         health = {**self._hub.health(), "max_clients": self._max_clients}
@@ -215,36 +205,3 @@ def _acknowledged(text: str | None) -> int | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return frames if type(frames) is int and 0 < frames <= 1_000_000 else None
-
-
-# --- the page's files, read once from the installed package; no other file is ever served
-
-_KINDS = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "svg": "image/svg+xml",
-    "txt": "text/plain; charset=utf-8",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    """A file, its content type, and a tag that changes with it."""
-
-    content: bytes
-    kind: str
-    tag: str
-
-
-@cache
-def page_files() -> dict[str, PageFile]:
-    """All files of the page by name."""
-    found = {}
-    for entry in files(__package__).joinpath("static").iterdir():
-        ending = entry.name.rpartition(".")[2]
-        if entry.is_file() and ending in _KINDS:
-            content = entry.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            found[entry.name] = PageFile(content, _KINDS[ending], tag)
-    return found

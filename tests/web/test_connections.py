@@ -18,11 +18,11 @@ import mlat
 from cli_runs import write_csv
 from live_clients import TOKEN, frames, next_steps, publish, push, refusals, run, serving, until
 from mlat.lab.verify.reading import read_journal
-from mlat.live.page import connections, server
-from mlat.live.page.connections import FEWEST_CONNECTIONS, MAX_CONNECTIONS, MAX_PER_ADDRESS
 from mlat.live.page.hub import decode_frame
 from mlat.live.page.server import MAX_CLIENTS
 from mlat.synthetic import rotating_states
+from mlat.web import connections, server
+from mlat.web.connections import FEWEST_CONNECTIONS, MAX_CONNECTIONS, MAX_PER_ADDRESS
 
 BODY = b"POST /teach HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n"
 SHAKE = (
@@ -247,7 +247,7 @@ def test_little_room_is_shared_and_the_limit_raised_where_allowed():
     """In a process of its own, for its limits."""
     code = (
         "from resource import RLIMIT_NOFILE, getrlimit, setrlimit\n"
-        "from mlat.live.page.connections import spare_descriptors\n"
+        "from mlat.web.connections import spare_descriptors\n"
         "for limits in ((128, 4096), (4096, 4096), (200, 200), (64, 64)):\n"
         "    setrlimit(RLIMIT_NOFILE, limits)\n"
         "    print(spare_descriptors(256), getrlimit(RLIMIT_NOFILE)[0])"

@@ -8,9 +8,9 @@ from websockets.exceptions import InvalidStatus
 
 from live_clients import TOKEN, frames, refusals, run, serving
 from mlat import InputError
-from mlat.live.page.access import is_loopback
 from mlat.live.page.hub import Hub
 from mlat.live.page.server import serve
+from mlat.web.access import is_loopback
 from page_server import classifier
 
 

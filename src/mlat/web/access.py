@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...errors import InputError
+from ..errors import InputError
 
 MAX_BODY = 4096  # bytes; also of a message through the WebSocket
 SHORTEST_TOKEN = 8
@@ -45,7 +45,7 @@ HEADERS = (
 # would still count as a link from another site, with which a strict cookie is not sent.
 _ENTER = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content='0;url=/'>"
-    "<title>mlat live</title><p><a href='/'>Go on to the page</a>"
+    "<title>mlat</title><p><a href='/'>Go on to the page</a>"
 )
 
 
@@ -86,6 +86,8 @@ class Guard:
         Part of the cookie's name, because browsers share cookies between all ports of a host.
     refused : callable
         Called with the reason of every refusal.
+    max_body : int
+        Bytes of the body of a request.
     """
 
     def __init__(
@@ -96,8 +98,10 @@ class Guard:
         token: str | None,
         port: int,
         refused: Callable[[str], None],
+        max_body: int = MAX_BODY,
     ) -> None:
         self._app, self._local, self._refused = app, local, refused
+        self._max_body = max_body
         self._token = None if token is None else token.encode()
         self._cookie_name = f"mlat-{port}"
         # The cookie is not the token itself: whoever reads it cannot use it elsewhere.
@@ -130,11 +134,11 @@ class Guard:
             return
         if scope["type"] == "http" and scope["method"] == "POST":
             try:
-                body = await _read_body(request.headers, receive)
+                body = await _read_body(request.headers, receive, self._max_body)
             except ClientDisconnect:  # whoever sent half a request gets no answer
                 return
             if body is None:
-                text = f"the body is longer than {MAX_BODY} bytes"
+                text = f"the body is longer than {self._max_body} bytes"
                 await self._refuse(scope, receive, send, 413, "too long", text)
                 return
             receive = _replay(body)
@@ -198,10 +202,10 @@ def _host_name(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
+async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes | None:
     """The whole body; None if it is too long. `ClientDisconnect` if the rest does not come."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 10 or int(length) > MAX_BODY:
+    if not length.isdecimal() or len(length) > 10 or int(length) > most:
         return None
     body, more = b"", True
     while more:
@@ -210,7 +214,7 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
             raise ClientDisconnect
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MAX_BODY:
+        if len(body) > most:
             return None
     return body
 

@@ -1,0 +1,222 @@
+"""``mlat label``: label recordings in the browser, with proposals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import webbrowser
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import InputError
+from ..stream.file_format import file_format
+from .columns import Columns, with_columns
+from .live import parse_address
+from .one_line import INTERRUPTED
+from .output import check_can_write
+from .screen import working
+
+if TYPE_CHECKING:
+    from ..label.recording import Recording
+    from ..label.session import LabelSession
+
+LEAST_WIDTH, MOST_WIDTH = 10, 100
+
+
+@with_columns
+def label(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORDING…",
+            help="Files with one row per step, or the journal of a live session.",
+            show_default=False,
+        ),
+    ],
+    columns: Columns,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="LABELS",
+            help="The table of labels (.csv, .tsv or .parquet), which is also where a later call "
+            "goes on; default RECORDING.labels.csv beside the recording.",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="A model that proposes from the beginning."),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="A column of states that are taken as first labels."),
+    ] = None,
+    media: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A video or audio file, shown in step with the cursor."),
+    ] = None,
+    offset: Annotated[
+        float,
+        typer.Option(
+            metavar="S", help="The second of the recording at which the media file begins."
+        ),
+    ] = 0.0,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Steps per window of what is learned; default those of a second, from 10 to 100.",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(metavar="HZ", help="Steps a second, where the recording has no time."),
+    ] = None,
+    serve: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Where to serve the page; port 0 for any."),
+    ] = "127.0.0.1:0",
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
+        ),
+    ] = None,
+    changed: Annotated[
+        bool,
+        typer.Option("--changed", help="Go on although a recording has changed since."),
+    ] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Do not open the page by itself.")
+    ] = False,
+) -> None:
+    """Label recordings in the browser: a page on this machine, with proposals for the rest.
+
+    Every edit is on disk before it is shown as done. Ctrl-C ends it; the same command goes on.
+    """
+    from ..label.session import LabelSession
+
+    address = parse_address(serve)
+    if rate is not None and not 0 < rate < float("inf"):
+        raise InputError(f"--rate {rate}: give steps a second, such as 50")
+    for given in (model, media):
+        if given is not None and not given.is_file():
+            raise InputError(f"{given} is no file; check the name")
+    first = recordings[0]
+    table = out or first.with_name(f"{first.stem}.labels.csv")
+    file_format(table)
+    check_can_write(table, *recordings)
+    read: list[Recording] = []
+    for path in recordings:
+        with working(f"reading {path.name}"):
+            one = _read(path, columns, label, rate)
+        if any(other.name == one.name for other in read):
+            raise InputError(f"two recordings are called {one.name}; rename one of them")
+        if read and one.stream.channels != read[0].stream.channels:
+            raise InputError(
+                f"{one.name} has the channels {', '.join(one.stream.channels)}, {read[0].name} has "
+                f"{', '.join(read[0].stream.channels)}; label recordings of other sensors by "
+                "themselves"
+            )
+        if not len(one):
+            raise InputError(f"{path} holds no step")
+        read.append(one)
+    is_new = not table.exists() and not table.with_name(table.name + ".log").exists()
+    session = LabelSession(read, table, changed=changed)
+    try:
+        if is_new and label is not None:
+            session.fill({number: one.labels() for number, one in enumerate(read)})
+        for note in session.notes:
+            print(f"mlat: {note}", file=sys.stderr)
+        stem = table.name.removesuffix(table.suffix).removesuffix(".labels")
+        program = _Program(
+            session,
+            address,
+            token,
+            width=width or _width(read),
+            model_out=table.with_name(f"{stem}.mlat") if model is None else model,
+            model=model,
+            media=media,
+            offset=offset,
+            opens=not no_browser and sys.stdout.isatty(),
+        )
+        raise typer.Exit(asyncio.run(program.run()))
+    finally:
+        session.close()
+
+
+def _read(path: Path, columns: Columns, label: str | None, rate: float | None) -> Recording:
+    from ..label.journal_recording import is_journal, read_journal
+    from ..label.recording import Recording
+
+    if is_journal(path):
+        return replace(read_journal(path), given_rate=rate)
+    return Recording(path.name, columns.read(path, label), given_rate=rate)
+
+
+def _width(read: Sequence[Recording]) -> int:
+    """The steps of a second, within limits; the least where nobody knows how long a step takes."""
+    rate = read[0].rate
+    return LEAST_WIDTH if rate is None else max(LEAST_WIDTH, min(MOST_WIDTH, round(rate)))
+
+
+@dataclass
+class _Program:
+    """The page, from its start to a signal."""
+
+    session: LabelSession
+    address: tuple[str, int]
+    token: str | None
+    width: int
+    model_out: Path
+    model: Path | None
+    media: Path | None
+    offset: float
+    opens: bool
+
+    async def run(self) -> int:
+        """Serve until a signal comes; return the exit status."""
+        from ..label.server import serve
+
+        server = await serve(
+            self.session,
+            *self.address,
+            self.token,
+            width=self.width,
+            model_out=self.model_out,
+            model=self.model,
+            media=self.media,
+            offset=self.offset,
+            say=_say,
+        )
+        _say(f"page at {server.url}; labels in {self.session.table}; Ctrl-C ends it")
+        if self.opens:
+            await asyncio.to_thread(webbrowser.open, server.url)
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def end(number: int) -> None:
+            if not ended.done():
+                ended.set_result(INTERRUPTED if number == signal.SIGINT else 0)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread
+                asyncio.get_running_loop().add_signal_handler(number, end, number)
+        try:
+            status = await ended
+        finally:
+            await server.close()
+        labelled = sum(len(spans) for spans in self.session.lists)
+        _say(f"{labelled} spans in {self.session.table}")
+        return status
+
+
+def _say(line: str) -> None:
+    print(f"mlat: {line}", file=sys.stderr, flush=True)

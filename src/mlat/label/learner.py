@@ -1,0 +1,507 @@
+"""Learning in the background, while a person labels: quick proposals, then learned ones."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import Ints
+from ..disk import atomic_write, disk_errors
+from ..errors import InputError, MlatError, WorkerError
+from ..stream.stream import Stream
+from .learner_process import work
+from .proposals import (
+    Cells,
+    Opinion,
+    Proposal,
+    merged,
+    opinion_of_steps,
+    proposals,
+    quick_opinion,
+)
+from .session import Change, LabelSession
+from .span_list import Piece
+
+PAUSE = 0.4  # seconds without an edit before a classifier is learned
+CHUNK = 16_384  # steps predicted at a time
+BUDGET = 10.0  # seconds in which the experts of a committee are judged
+MOST_AT_ONCE = 200_000  # steps predicted before newer labels are looked at
+CONTEXT = 300  # steps before a span that a classifier may look back to
+KEPT = 16  # versions of the proposals that can still be taken
+TESTED = 3  # of so many spans of a state, one is a test
+
+Spans = list[tuple[Piece, ...]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is being done, and which fraction of it; ``doing`` is empty when all is done."""
+
+    doing: str = ""
+    fraction: float = 0.0
+    error: str = ""
+
+
+class LearnerProcess:
+    """The process that learns, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def do(self, name: str, *arguments: Any, say: Callable[[str, float], None]) -> Any:
+        """Have a job done.
+
+        Raises
+        ------
+        InputError
+            If it cannot be done, as where a state has too few windows.
+        WorkerError
+            If the process died.
+        """
+        try:
+            if self._process is None or not self._process.is_alive():
+                self._start()
+            self._pipe.send((name, arguments))
+            while True:
+                kind, result = self._pipe.recv()
+                if kind == "done":
+                    return result
+                if kind == "failed":
+                    raise InputError(result)
+                say(*result)
+        except (EOFError, OSError):
+            self._process = None
+            raise WorkerError(
+                "the process that learns has died, perhaps for lack of memory; the labels are safe"
+            ) from None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")  # threads run here: no fork
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._pipe.close()
+            self._process.terminate()
+            self._process.join()
+            self._process = None
+
+
+class Learner:
+    """Keeps proposals up to date with the labels of a session.
+
+    Parameters
+    ----------
+    session : LabelSession
+    width : int
+        Steps per window.
+    changed : callable
+        Called from other threads with "proposals", "learning" or "comparison" after these changed.
+    model : path, optional
+        Proposes; what is learned again has its references, too.
+
+    Attributes
+    ----------
+    version : int
+        Of the proposals; it rises with every change of them.
+    progress : Progress
+    comparison : dict or None
+        How the old model and a new one predict the same test spans.
+    """
+
+    def __init__(
+        self,
+        session: LabelSession,
+        width: int,
+        changed: Callable[[str], None],
+        model: Path | None = None,
+    ) -> None:
+        self.session, self.width, self.model = session, width, model
+        self.version, self.progress = 0, Progress()
+        self.comparison: dict[str, Any] | None = None
+        self.view = (0, 0)  # the recording and step that are looked at
+        self._changed = changed
+        self._lock = threading.RLock()
+        self._process = LearnerProcess()
+        self._folder = Path(tempfile.mkdtemp(prefix="mlat-label-"))
+        self._cells: Cells | None = None
+        self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
+        self._recent: dict[int, list[list[Proposal]]] = {}  # by version
+        self._opinion: Opinion | None = None
+        self._learned: Opinion | None = None
+        self._learned_from: Spans | None = None  # None: from a model or journal given
+        self._trained: tuple[Spans, Path] | None = None  # the newest model, and its labels
+        self._edited, self._wanted = threading.Event(), threading.Event()
+        self._jobs: list[Callable[[], None]] = []
+        journals = all(one.predicted is not None for one in session.recordings)
+        self._given = model is not None or journals
+        self._ended = False
+        session.listen(self._note_edit)
+        self._threads = [
+            threading.Thread(target=self._propose_quickly, daemon=True),
+            threading.Thread(target=self._learn, daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        self._edited.set()
+
+    def close(self) -> None:
+        self._ended = True
+        self._edited.set()
+        self._wanted.set()
+        self._process.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def proposed(self, recording: int) -> tuple[int, list[Proposal]]:
+        """The version and the proposals for a recording."""
+        with self._lock:
+            return self.version, self._proposed[recording]
+
+    def surer_than(self, sure: float, version: int) -> dict[int, list[Piece]]:
+        """The proposals at least so sure, by recording, as a page has shown them.
+
+        Raises
+        ------
+        InputError
+            If that was too long ago.
+        """
+        with self._lock:
+            if version not in self._recent:
+                raise InputError("the proposals have changed since; look at them, then take them")
+            return {
+                r: [Piece(*one[:3]) for one in found if one.sure >= sure]
+                for r, found in enumerate(self._recent[version])
+            }
+
+    @property
+    def cells(self) -> Cells | None:
+        return self._cells
+
+    @property
+    def opinion(self) -> Opinion | None:
+        return self._opinion
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a classifier has learned from the labels as they are."""
+        return self._trained is not None and self._trained[0] == self.session.pieces()
+
+    def next_span(self) -> dict[str, Any]:
+        """Where a label would help most, and why: the least sure proposal without a label."""
+        with self._lock:
+            found = [
+                (one.sure, r, one)
+                for r, some in enumerate(self._proposed)
+                for one in some
+                if self.session.lists[r].empty(one.start, one.end)
+                and one.end - one.start >= self.width
+            ]
+        if not found:
+            raise InputError("every step is labelled, or there are no proposals yet")
+        sure, r, one = min(found)
+        start, end = max(self.session.lists[r].empty(one.start, one.end), key=lambda s: s[1] - s[0])
+        why = f"The proposals are least sure here: {one.state}, {100 * sure:.0f} %."
+        return {"recording": r, "start": start, "end": end, "why": why}
+
+    # --- models
+
+    def save(self, path: Path) -> Path:
+        """Write the model of the labels as they are now; learned first if need be.
+
+        A file that is there is kept: the new one gets the next free name, which is returned.
+
+        Raises
+        ------
+        InputError
+            If the labels do not suffice.
+        """
+        done: list[Any] = []
+        finished = threading.Event()
+
+        def job() -> None:
+            try:
+                done.append(self._trained_now())
+            except MlatError as error:
+                done.append(error)
+            finally:
+                finished.set()
+
+        self._ask(job)
+        finished.wait()
+        if isinstance(done[0], MlatError):
+            raise done[0]
+        path = next_free(path)
+        with disk_errors(path), atomic_write(path) as temporary:
+            shutil.copyfile(done[0], temporary)
+        return path
+
+    def compare(self) -> None:
+        """Compare the model with one learned from the labels, on spans set aside; not at once.
+
+        The result is in ``comparison``.
+        """
+
+        def job() -> None:
+            try:
+                self.comparison = self._compared()
+            except MlatError as error:
+                self.comparison = {"error": str(error)}
+            self._changed("comparison")
+
+        self.comparison = None
+        self._ask(job)
+
+    def _compared(self) -> dict[str, Any]:
+        spans = self.session.pieces()
+        tests, rest = set_aside(spans)
+        if not any(tests):
+            raise InputError(
+                "no state has two labelled spans yet, one to learn from and one to test; label more"
+            )
+        learning = self._stream(rest)
+        judged = Stream.join(
+            [self._labelled(r, pieces) for r, pieces in enumerate(tests) if pieces]
+        )
+        self._say("comparing", 0.0)
+        old, new = self._process.do(
+            "compare", self.model, learning, judged, self.width, BUDGET, say=self._say
+        )
+        self._done()
+        return {
+            "old": old,
+            "new": new,
+            "model": None if self.model is None else self.model.name,
+            "tests": [[piece[:2] for piece in pieces] for pieces in tests],
+        }
+
+    def _ask(self, job: Callable[[], None]) -> None:
+        self._jobs.append(job)
+        self._wanted.set()
+
+    # --- quick proposals
+
+    def _note_edit(self, change: Change) -> None:
+        self._edited.set()
+        self._wanted.set()
+
+    def _propose_quickly(self) -> None:
+        recordings = self.session.recordings
+        self._cells = Cells([one.stream for one in recordings], self.width)
+        predicted = [one.predicted for one in recordings]
+        if all(one is not None for one in predicted):
+            names = sorted(
+                {str(s) for one in predicted if one for s in np.unique(one.states)} - {""}
+            )
+            code_of = {name: code for code, name in enumerate(names)}
+            codes: list[Ints] = []
+            for one in predicted:
+                assert one is not None
+                found, inverse = np.unique(one.states, return_inverse=True)
+                codes.append(np.array([code_of.get(str(s), -1) for s in found])[inverse])
+            sure = [one.sure for one in predicted if one is not None]
+            self._learned = opinion_of_steps(self._cells, names, codes, sure)
+        self._wanted.set()
+        while not self._ended:
+            self._edited.wait()
+            self._edited.clear()
+            if not self._ended:
+                self._propose()
+
+    def _propose(self) -> None:
+        cells, spans = self._cells, self.session.pieces()
+        if cells is None:
+            return
+        quick = quick_opinion(cells, spans)
+        with self._lock:
+            learned_from = self._learned_from
+            seen = _seen(spans, learned_from)
+            self._opinion = merged(quick, self._learned, seen)
+            self._proposed = [
+                proposals(cells, self._opinion, r) for r in range(len(self._proposed))
+            ]
+            self.version += 1
+            self._recent[self.version] = self._proposed
+            self._recent.pop(self.version - KEPT, None)
+        self._changed("proposals")
+
+    # --- learned proposals
+
+    def _learn(self) -> None:
+        if self.model is not None:
+            self._guarded(self._take_model)
+        while not self._ended:
+            self._wanted.wait()
+            if self._ended:
+                return
+            self._wanted.clear()
+            while self._jobs:
+                self._jobs.pop(0)()
+            while not self._ended and not self._jobs and self._wanted.wait(PAUSE):
+                self._wanted.clear()  # another edit
+            if self._ended or self._jobs:
+                continue
+            spans = self.session.pieces()
+            # A model that was given knows more than a few corrections: it proposes until a person
+            # has it learn again.
+            if self._given or len({piece.state for pieces in spans for piece in pieces}) < 2:
+                continue
+            self._guarded(self._train)
+
+    def _guarded(self, do: Callable[[], Any]) -> None:
+        try:
+            do()
+        except MlatError as error:
+            if not self._ended:
+                self.progress = Progress(error=str(error))
+                self._changed("learning")
+
+    def _take_model(self) -> None:
+        assert self.model is not None
+        if all(one.predicted is not None for one in self.session.recordings):
+            return  # a live session's own predictions are the proposals
+        states = self._process.do("load", self.model, say=self._say)
+        self._predict_all(states, None)
+
+    def _trained_now(self) -> Path:
+        if not self.is_current:
+            self._train(predict=False)
+        assert self._trained is not None
+        return self._trained[1]
+
+    def _train(self, predict: bool = True) -> None:
+        if self.is_current and predict:
+            return
+        spans = self.session.pieces()
+        out = self._folder / "model.mlat"
+        self._say("learning", 0.0)
+        states = self._process.do(
+            "learn", self._stream(spans), self.width, BUDGET, out, self.model, say=self._say
+        )
+        self._trained = spans, out
+        if predict:
+            self._predict_all(states, spans)
+        else:
+            self._done()
+
+    def _predict_all(self, states: list[str], spans: Spans | None) -> None:
+        """The classifier's opinion of every cell, what is looked at first."""
+        while self._cells is None:
+            if self._ended:
+                return
+            threading.Event().wait(0.02)
+        cells, n_steps = self._cells, 0
+        width, reach = self._process.do("reach", say=self._say)
+        opinion = Opinion.nothing(len(cells))
+        opinion.states.extend(states)
+        with self._lock:
+            before = self._learned
+            if before is not None and before.states == states:  # until it is known better
+                opinion.codes[:], opinion.sure[:] = before.codes, before.sure
+        size = max(1, CHUNK // cells.size) * cells.size
+        chunks = [(r, start) for r, n in enumerate(cells.lengths) for start in range(0, n, size)]
+        chunks.sort(key=lambda chunk: self._distance(chunk, size))
+        for done, (r, start) in enumerate(chunks):
+            stream = self.session.recordings[r].stream
+            n = min(size, len(stream) - start)
+            first = max(0, start - reach)
+            part = stream[first : start + n + width]
+            codes, sure = self._process.do(
+                "predict", part, start - first, n, cells.size, say=self._say
+            )
+            low = int(cells.first[r]) + start // cells.size
+            with self._lock:
+                opinion.codes[low : low + len(codes)] = codes
+                opinion.sure[low : low + len(sure)] = sure
+            n_steps += n
+            self._say("predicting", (done + 1) / len(chunks))
+            if done % 8 == 0 or done + 1 == len(chunks):
+                with self._lock:
+                    self._learned, self._learned_from = opinion, spans
+                self._propose()
+            if self._ended or (n_steps >= MOST_AT_ONCE and (self._wanted.is_set() or self._jobs)):
+                break
+        self._done()
+
+    def _distance(self, chunk: tuple[int, int], size: int) -> tuple[bool, int]:
+        r, step = self.view
+        return chunk[0] != r, abs(chunk[1] + size // 2 - step)
+
+    def _stream(self, spans: Sequence[Sequence[Piece]]) -> Stream:
+        """The labelled parts of all recordings, with what a classifier looks back to."""
+        parts = [self._labelled(r, pieces) for r, pieces in enumerate(spans) if pieces]
+        if not parts:
+            raise InputError("nothing is labelled yet; label spans of two states at least")
+        return Stream.join(parts)
+
+    def _labelled(self, recording: int, pieces: Sequence[Piece]) -> Stream:
+        """The steps of a recording in some spans and before them, with their states."""
+        stream = self.session.recordings[recording].stream
+        kept = np.zeros(len(stream), dtype=bool)
+        longest = max(len(piece.state) for piece in pieces)
+        states = np.full(len(stream), "", dtype=f"U{longest}")
+        for piece in pieces:
+            kept[max(0, piece.start - CONTEXT - self.width) : piece.end] = True
+            states[piece.start : piece.end] = piece.state
+        steps = np.flatnonzero(kept)
+        return stream[steps].with_states(states[steps])
+
+    def _say(self, doing: str, fraction: float) -> None:
+        names = {"learning": "Learning", "comparing": "Comparing", "predicting": "Predicting"}
+        self.progress = Progress(names.get(doing, "Learning"), fraction)
+        self._changed("learning")
+
+    def _done(self) -> None:
+        self.progress = Progress()
+        self._changed("learning")
+
+
+def _seen(spans: Spans, learned_from: Spans | None) -> list[bool] | None:
+    """Which spans a classifier has learned from, as they are; None of a model that was given."""
+    if learned_from is None:
+        return None
+    known = [set(pieces) for pieces in learned_from]
+    return [piece in known[r] for r, pieces in enumerate(spans) for piece in pieces]
+
+
+def set_aside(spans: Sequence[Sequence[Piece]]) -> tuple[Spans, Spans]:
+    """Test spans, and those to learn from: of every state every third span, if it has two."""
+    count: dict[str, int] = {}
+    total: dict[str, int] = {}
+    for pieces in spans:
+        for piece in pieces:
+            total[piece.state] = total.get(piece.state, 0) + 1
+    tests: Spans = []
+    rest: Spans = []
+    for pieces in spans:
+        mine: list[Piece] = []
+        others: list[Piece] = []
+        for piece in pieces:
+            k = count[piece.state] = count.get(piece.state, 0) + 1
+            is_test = total[piece.state] > 1 and k % TESTED == 2 % TESTED
+            (mine if is_test else others).append(piece)
+        tests.append(tuple(mine))
+        rest.append(tuple(others))
+    return tests, rest
+
+
+def next_free(path: Path) -> Path:
+    """The path, or the next one with a number that no file has."""
+    number, free = 2, path
+    while free.exists():
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return free

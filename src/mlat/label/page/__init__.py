@@ -1,0 +1,1 @@
+"""The labelling page: its routes and files."""

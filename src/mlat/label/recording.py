@@ -1,0 +1,91 @@
+"""A recording that is labelled: its steps, its time, and what it is known by."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Floats, ShortRepr
+from ..stream.stream import Stream
+from .envelopes import Envelopes
+from .span_list import Piece
+
+HASHED = 1 << 16  # steps that are hashed at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted(ShortRepr):
+    """What a live session predicted for each step, and how sure it was."""
+
+    states: NDArray[Any]  # "" where unknown
+    sure: Floats  # NaN where unknown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recording(ShortRepr):
+    """A stream with the name that its labels have in the table."""
+
+    name: str
+    stream: Stream
+    predicted: Predicted | None = None
+    given_rate: float | None = None
+    _digests: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    @cached_property
+    def rate(self) -> float | None:
+        """Steps a second; None where that is not known."""
+        step = self.stream.usual_step
+        return self.given_rate or (1 / step if step else None)
+
+    def labels(self) -> list[Piece]:
+        """The states that the stream has already, as spans."""
+        codes, names = self.stream.codes, self.stream.classes.tolist()
+        begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)[: len(codes)]
+        ends = np.append(begins[1:], len(codes))
+        return [
+            Piece(start, end, str(names[codes[start]]))
+            for start, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            if codes[start] >= 0
+        ]
+
+    @cached_property
+    def envelopes(self) -> Envelopes:
+        return Envelopes(self.stream.values)
+
+    @property
+    def digest(self) -> str:
+        return self.digest_of(len(self))
+
+    def digest_of(self, n: int) -> str:
+        """What the first ``n`` steps are known by: it changes with any value or channel."""
+        if n not in self._digests:
+            kind = self.stream.values.dtype.str
+            head = "\n".join([kind, *self.stream.channels])
+            digest = hashlib.blake2b(head.encode(), digest_size=16)
+            for first in range(0, n, HASHED):
+                part = self.stream.values[first : min(n, first + HASHED)]
+                digest.update(np.ascontiguousarray(part).data)
+            self._digests[n] = digest.hexdigest()
+        return self._digests[n]
+
+    def describe(self) -> dict[str, Any]:
+        """What a page has to know of it."""
+        shape = self.envelopes
+        return {
+            "name": self.name,
+            "steps": len(self),
+            "channels": list(self.stream.channels),
+            "rate": self.rate,
+            "middle": shape.middle.tolist(),
+            "half": shape.half.tolist(),
+            "digest": self.digest,
+            "blocks": shape.blocks,
+        }

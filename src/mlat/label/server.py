@@ -1,0 +1,75 @@
+"""Serving the labelling page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..web.server import Server, check_packages, start
+from .learner import Learner
+from .session import LabelSession
+
+
+class LabelServer:
+    """A running server of a labelling session; made by :func:`serve`.
+
+    Attributes
+    ----------
+    url : str
+    port : int
+    learner : Learner
+    """
+
+    def __init__(self, server: Server, learner: Learner) -> None:
+        self.url, self.port, self.learner = server.url, server.port, learner
+        self._server = server
+
+    async def close(self) -> None:
+        await self._server.close()
+        self.learner.close()
+
+
+async def serve(
+    session: LabelSession,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    *,
+    width: int,
+    model_out: Path,
+    model: Path | None = None,
+    media: Path | None = None,
+    offset: float = 0.0,
+    say: Callable[[str], None] = lambda line: None,
+) -> LabelServer:
+    """Serve the page of a session; it is ready when this returns.
+
+    Parameters
+    ----------
+    session : LabelSession
+    host, port, token
+        As for the live page: beyond loopback a token is needed.
+    width : int
+        Steps per window of what is learned.
+    model_out : path
+        Where the page saves a model.
+    model : path, optional
+        A model that proposes from the beginning.
+    media, offset
+        A video or audio file, and the second of the recording at which it begins.
+    say : callable, optional
+        Called with a line where connections had to be closed.
+
+    Raises
+    ------
+    InputError, ServiceError, MissingPackageError
+    """
+    check_packages()
+    from .page.routes import LabelRoutes
+
+    routes = LabelRoutes(session, model_out=model_out, media=media, offset=offset)
+    learner = Learner(session, width, routes.changed, model)
+    routes.use(learner)
+    server = await start(routes.app(), host, port, token, refused=routes.refused, say=say)
+    learner.start()
+    return LabelServer(server, learner)

@@ -1,0 +1,380 @@
+"""The labels of some recordings while they are edited: on the disk before anything is done.
+
+The log (:mod:`.edit_log`) is what counts; the table of labels is written from it after every edit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..checks import is_whole
+from ..errors import DiskError, InputError, MlatError
+from ..stream.stream import Stream
+from .edit_log import EditLog
+from .label_table import Span, read_spans, with_spans, write_spans
+from .recording import Recording
+from .span_list import Piece, Replacement, SpanList, check_state
+
+FORMAT, VERSION = "mlat label log", 1
+MOST_STATES = 20_000
+
+Change = tuple[Replacement, ...]
+Listener = Callable[[Change], None]
+
+
+class LabelSession:
+    """Labels that are edited, undone and done again; every edit is in the log when it returns.
+
+    Its methods may be called from any thread.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        With different names.
+    table : path
+        Where the table of labels is written. One that is there is read.
+    changed : bool
+        Go on although a recording has changed since it was labelled.
+
+    Attributes
+    ----------
+    version : int
+        How many edits there were, those that undo others among them.
+    states : list of str
+        In the order in which they were first used.
+    notes : list of str
+        What a person should know about the files that were opened.
+    table_error : str
+        Why the table could not be written after the last edit; ``""`` if it was.
+
+    Raises
+    ------
+    InputError
+        If a recording has changed, the table or the log is wrong.
+    DiskError
+    """
+
+    def __init__(
+        self, recordings: Sequence[Recording], table: Path, *, changed: bool = False
+    ) -> None:
+        self.recordings, self.table = list(recordings), table
+        self.lock = threading.RLock()
+        self.lists = [SpanList(len(one), i) for i, one in enumerate(self.recordings)]
+        self.states: list[str] = []
+        self._known: set[str] = set()
+        self.notes: list[str] = []
+        self.version, self.table_error = 0, ""
+        self._done: list[Change] = []
+        self._undone: list[Change] = []
+        self._listeners: list[Listener] = []
+        on_disk = self._read_table()
+        self._log = EditLog(table.with_name(table.name + ".log"), self._head())
+        try:
+            self._open(on_disk, changed)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with self.lock:
+            self._log.close()
+
+    def listen(self, listener: Listener) -> None:
+        """Call with every change, in their order."""
+        self._listeners.append(listener)
+
+    # --- what a person does
+
+    def label(self, recording: int, start: int, end: int, state: str) -> int:
+        """Give a stretch a state; returns the version, as all edits do."""
+        return self._edit(lambda: (self._list(recording).label(start, end, state),))
+
+    def clear(self, recording: int, start: int, end: int) -> int:
+        return self._edit(lambda: (self._list(recording).clear(start, end),))
+
+    def split(self, recording: int, at: int) -> int:
+        return self._edit(lambda: (self._list(recording).split(at),))
+
+    def join(self, recording: int, start: int, end: int) -> int:
+        return self._edit(lambda: (self._list(recording).join(start, end),))
+
+    def move(self, recording: int, edge: int, to: int) -> int:
+        return self._edit(lambda: (self._list(recording).move(edge, to),))
+
+    def fill(self, pieces: Mapping[int, Sequence[Piece]]) -> int:
+        """Give unlabelled steps states, by recording; what is labelled stays as it is."""
+
+        def made() -> Change:
+            changes = [self._list(number).fill(given) for number, given in pieces.items() if given]
+            found = tuple(change for change in changes if change is not None)
+            if not found:
+                raise InputError("every step of it is labelled already")
+            return found
+
+        return self._edit(made)
+
+    def rename(self, state: str, to: str) -> int:
+        """Give all spans of a state another name."""
+        to = check_state(to)
+
+        def made() -> Change:
+            found = tuple(
+                spans.replace_all([p._replace(state=to) if p.state == state else p for p in spans])
+                for spans in self.lists
+                if any(p.state == state for p in spans)
+            )
+            if not found:
+                raise InputError(f"no span has the state {state[:40]!r}")
+            return found
+
+        return self._edit(made)
+
+    def undo(self) -> int:
+        with self.lock:
+            if not self._done:
+                raise InputError("there is nothing to undo")
+            return self._record({"undo": 1}, inverse(self._done[-1]), self._note_undo)
+
+    def redo(self) -> int:
+        with self.lock:
+            if not self._undone:
+                raise InputError("there is nothing to do again")
+            return self._record({"redo": 1}, self._undone[-1], self._note_redo)
+
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._done)
+
+    @property
+    def can_redo(self) -> bool:
+        return bool(self._undone)
+
+    # --- what was labelled
+
+    def spans(self) -> list[Span]:
+        """All spans, as the table has them."""
+        one = len(self.recordings) == 1
+        with self.lock:
+            return [
+                Span(*piece, "" if one else recording.name)
+                for recording, spans in zip(self.recordings, self.lists, strict=True)
+                for piece in spans
+            ]
+
+    def pieces(self) -> list[tuple[Piece, ...]]:
+        """The spans of each recording."""
+        with self.lock:
+            return [tuple(spans) for spans in self.lists]
+
+    def labelled(self, recording: int) -> Stream:
+        """The stream of a recording with its labels as states."""
+        with self.lock:
+            spans = [Span(*piece) for piece in self.lists[recording]]
+        return with_spans(self.recordings[recording].stream, spans)
+
+    def add_states(self, states: Sequence[str]) -> None:
+        """Offer states before they are used, such as those of a model."""
+        with self.lock:
+            for state in states:
+                self._add_state(state)
+
+    # --- inside
+
+    def _list(self, recording: int) -> SpanList:
+        if not is_whole(recording) or not 0 <= recording < len(self.lists):
+            raise InputError(f"there is no recording {recording!r}")
+        return self.lists[recording]
+
+    def _edit(self, make: Callable[[], Change]) -> int:
+        with self.lock:
+            change = make()
+            new = {piece.state for one in change for piece in one.after} - self._known
+            if len(self._known) + len(new) > MOST_STATES:
+                raise InputError(f"there are {MOST_STATES} states already; use one of them")
+            return self._record({"edits": _as_json(change)}, change, self._note_edit)
+
+    def _record(
+        self, record: dict[str, Any], change: Change, note: Callable[[Change], None]
+    ) -> int:
+        """Write an edit down, then make it."""
+        self._log.append(record)
+        self._apply(change)
+        note(change)
+        for listener in self._listeners:  # it is on disk: proposals need not wait for the table
+            listener(change)
+        self._write_table()
+        return self.version
+
+    def _apply(self, change: Change) -> None:
+        for one in change:
+            self._list(one.recording).apply(one)
+            for piece in one.after:
+                self._add_state(piece.state)
+        self.version += 1
+
+    def _add_state(self, state: str) -> None:
+        if state not in self._known:
+            self._known.add(state)
+            self.states.append(state)
+
+    def _note_edit(self, change: Change) -> None:
+        self._done.append(change)
+        self._undone.clear()
+
+    def _note_undo(self, change: Change) -> None:
+        self._undone.append(self._done.pop())
+
+    def _note_redo(self, change: Change) -> None:
+        self._done.append(self._undone.pop())
+
+    # --- files
+
+    def _head(self) -> dict[str, Any]:
+        labelled = [
+            {"name": one.name, "steps": len(one), "digest": one.digest} for one in self.recordings
+        ]
+        return {"format": FORMAT, "version": VERSION, "recordings": labelled}
+
+    def _open(self, on_disk: list[tuple[Piece, ...]] | None, changed: bool) -> None:
+        if self._log.cut:
+            self.notes.append(
+                f"{self._log.path.name}: cut {self._log.cut} bytes of an edit that was never done"
+            )
+        self._check_head(changed)
+        before = self.pieces()  # of the last edit but one
+        for number, record in enumerate(self._log.records, 2):
+            before = self.pieces() if number == len(self._log.records) + 1 else before
+            try:
+                self._replay(record)
+            except (MlatError, LookupError, TypeError, ValueError) as error:
+                raise InputError(
+                    f"{self._log.path}, line {number} holds an edit that cannot be made: {error}; "
+                    "put back a copy of it, or move it away"
+                ) from None
+        now = self.pieces()
+        if on_disk is None or on_disk == now:
+            if now != [()] * len(now) and on_disk is None:
+                self._write_table()
+            return
+        if on_disk == before and self._log.records:
+            self._write_table()  # the process ended between the log and the table
+            return
+        if self._log.records:
+            self.notes.append(
+                f"{self.table.name} was changed by another program; its labels are taken, and undo "
+                "brings the former ones back"
+            )
+        changes = (
+            spans.replace_all(pieces) for spans, pieces in zip(self.lists, on_disk, strict=True)
+        )
+        self._edit(lambda: tuple(change for change in changes if change.before != change.after))
+
+    def _check_head(self, changed: bool) -> None:
+        head = self._log.head
+        if head.get("format") != FORMAT:
+            raise InputError(f"{self._log.path} is no log of labels; choose another name with -o")
+        if head.get("version") != VERSION:
+            raise InputError(
+                f"{self._log.path} has version {head.get('version')}, this mlat knows {VERSION}; "
+                "upgrade mlat"
+            )
+        labelled = head["recordings"]
+        names = [one["name"] for one in labelled]
+        if names != [one.name for one in self.recordings]:
+            raise InputError(
+                f"{self.table} holds the labels of {', '.join(names[:5])}; give the same "
+                "recordings in the same order, or other labels with -o"
+            )
+        for one, before in zip(self.recordings, labelled, strict=True):
+            n, digest = before["steps"], before["digest"]
+            if len(one) >= n and one.digest_of(n) == digest:
+                if len(one) > n:
+                    self.notes.append(f"{one.name} has {len(one) - n} steps more than before")
+            elif changed:
+                self.notes.append(f"{one.name} has changed since it was labelled")
+            else:
+                raise InputError(
+                    f"{one.name} has changed since it was labelled: it had {n} steps, now it has "
+                    f"{len(one)}, with other values; {self.table} is as it was. Put the recording "
+                    "back, name other labels with -o, or give --changed to go on with these"
+                )
+
+    def _replay(self, record: dict[str, Any]) -> None:
+        if "undo" in record:
+            change = inverse(self._done[-1])
+            note = self._note_undo
+        elif "redo" in record:
+            change, note = self._undone[-1], self._note_redo
+        else:
+            change = tuple(
+                Replacement(
+                    one["recording"],
+                    one["start"],
+                    one["end"],
+                    tuple(Piece(*piece) for piece in one["before"]),
+                    tuple(Piece(*piece) for piece in one["after"]),
+                )
+                for one in record["edits"]
+            )
+            note = self._note_edit
+            for one in change:
+                if any(piece.end > len(self.recordings[one.recording]) for piece in one.after):
+                    raise InputError("the recording is shorter than it was")
+        self._apply(change)
+        note(change)
+
+    def _read_table(self) -> list[tuple[Piece, ...]] | None:
+        """The spans in the table by recording; None if there is no table."""
+        if not self.table.exists():
+            return None
+        by_name: dict[str, list[Piece]] = {one.name: [] for one in self.recordings}
+        if len(self.recordings) == 1:
+            one = self.recordings[0]
+            spans = read_spans(self.table, one.stream, name=one.name)
+            by_name[""] = by_name[one.name]
+        else:
+            spans = read_spans(self.table)
+        for span in spans:
+            if span.recording not in by_name:
+                raise InputError(
+                    f"{self.table} labels the recording {span.recording[:40]!r}, which is not "
+                    "open; give it, too, or other labels with -o"
+                )
+            by_name[span.recording].append(Piece(span.start, span.end, check_state(span.state)))
+        for one in self.recordings:
+            past = [piece for piece in by_name[one.name] if piece.end > len(one)]
+            if past:
+                raise InputError(
+                    f"{self.table}: a span of {one.name} ends at step {past[0].end}, but it has "
+                    f"only {len(one)} steps; was it changed or cut since it was labelled?"
+                )
+        return [tuple(sorted(by_name[one.name])) for one in self.recordings]
+
+    def _write_table(self) -> None:
+        try:
+            write_spans(self.table, self.spans())
+            self.table_error = ""
+        except (DiskError, InputError) as error:
+            # The log has the edit, and the table is written anew after the next one or at a start.
+            self.table_error = str(error)
+
+
+def inverse(change: Change) -> Change:
+    """What undoes a change."""
+    return tuple(one.inverse() for one in reversed(change))
+
+
+def _as_json(change: Change) -> list[dict[str, Any]]:
+    return [
+        {
+            "recording": one.recording,
+            "start": one.start,
+            "end": one.end,
+            "before": [list(piece) for piece in one.before],
+            "after": [list(piece) for piece in one.after],
+        }
+        for one in change
+    ]

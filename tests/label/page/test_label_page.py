@@ -1,0 +1,417 @@
+"""The labelling page in a real browser: drag, keys, proposals, two tabs, reload, kill."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import wave
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+import mlat
+from cli_runs import write_csv
+from label_server import RUN, STATES, Labelling, states_stream, unlabelled
+from mlat.label.label_table import Span, read_spans, write_spans
+from page_server import CHROMIUM, chromium
+
+pytest.importorskip("playwright", reason="playwright drives the browser; it is not installed")
+if CHROMIUM is None:
+    pytest.skip("no Chromium is installed to show the page", allow_module_level=True)
+
+STREAM = states_stream()
+HOSTILE = "<img src=x onerror=\"document.title='hit'\">"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def labelling(tmp_path):
+    """Serve recordings; closed after the pages that look at them."""
+    with ExitStack() as stack:
+        yield lambda *given, **more: stack.enter_context(Labelling(tmp_path, [*given], **more))
+
+
+@pytest.fixture
+def served(labelling):
+    return labelling(unlabelled(STREAM))
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page of a server; anything it complains of fails the test."""
+    contexts, complaints = [], []
+
+    def opened(url, **options):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else 0)
+        page.on("response", lambda got: complaints.append(got.url) if got.status >= 400 else 0)
+        page.complaints = complaints
+        page.goto(url)
+        ready(page)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def until(page, true, seconds=60):
+    end = time.monotonic() + seconds
+    while not page.evaluate(true):
+        assert time.monotonic() < end, f"never came true: {true}"
+        page.wait_for_timeout(20)
+
+
+def ready(page):
+    until(page, "globalThis.mlatLabel?.page.ready && mlatLabel.chart.whole")
+
+
+def shown(page):
+    return [tuple(span) for span in page.evaluate("mlatLabel.page.spans[mlatLabel.page.number]")]
+
+
+def shows(page, *spans):
+    wanted = [list(span) for span in spans]
+    end = time.monotonic() + 20
+    while [list(span) for span in shown(page)] != wanted:
+        assert time.monotonic() < end, (shown(page), wanted)
+        page.wait_for_timeout(20)
+
+
+def on_disk(served):
+    return [tuple(span[:3]) for span in read_spans(served.session.table)]
+
+
+def drag(page, start, end):
+    """From one step to another, where the whole view is shown."""
+    box = page.locator("#signal .u-over").bounding_box()
+    begin, length = page.evaluate("[mlatLabel.page.view.begin, mlatLabel.page.view.length]")
+    y = box["y"] + box["height"] / 2
+
+    def x(step):
+        return box["x"] + (step - begin) / length * box["width"]
+
+    page.mouse.move(x(start), y)
+    page.mouse.down()
+    page.mouse.move(x((start + end) / 2), y)
+    page.mouse.move(x(end), y)
+    page.mouse.up()
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def name(page, state):
+    press(page, "t")
+    page.keyboard.type(state)
+    press(page, "Enter")
+
+
+def test_drag_and_keys_label_and_every_edit_is_on_disk(served, visit):
+    page = visit(served.url)
+    assert "Drag over" in page.locator("#guide").text_content()
+    drag(page, 100, 250)
+    page.keyboard.type("walk")  # the first drag goes to the field by itself
+    press(page, "Enter")
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    (start, end, state) = shown(page)[0]
+    assert abs(start - 100) <= 4
+    assert abs(end - 250) <= 4
+    assert state == "walk"
+    assert on_disk(served) == shown(page)
+    drag(page, 400, 500)
+    name(page, HOSTILE)
+    until(page, "mlatLabel.page.spans[0].length === 2")
+    assert shown(page)[1][2] == HOSTILE
+    assert page.locator("#states img").count() == 0
+    assert page.title() == "mlat label"
+    drag(page, 420, 480)  # a key of a state relabels, and cuts what was there
+    press(page, "1")
+    until(page, "mlatLabel.page.spans[0].length === 4")
+    assert on_disk(served) == shown(page)
+    three = shown(page)
+    for _ in range(3):
+        press(page, "Control+z")
+    shows(page)
+    assert on_disk(served) == []
+    for _ in range(3):
+        press(page, "Shift+Z")
+    shows(page, *three)
+    assert page.locator("#undo").is_enabled()
+    assert page.locator("#redo").is_disabled()
+    assert page.locator("#saved").get_attribute("data-kind") == "saved"
+    page.reload()
+    ready(page)
+    shows(page, *three)
+    press(page, "z")
+    until(page, "mlatLabel.page.spans[0].length === 2")
+
+
+def test_the_keyboard_alone_is_enough(served, visit):
+    page = visit(served.url)
+    page.locator("#signal").focus()
+    press(page, "Home", "ArrowUp", "ArrowUp", "ArrowUp")
+    assert page.evaluate("mlatLabel.page.view.length") == len(STREAM) / 8
+    press(page, "ArrowRight", *["Shift+ArrowRight"] * 20)
+    name(page, "walk")
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    span = shown(page)[0]
+    press(page, "Home", "]")
+    assert page.evaluate("mlatLabel.page.selection") == list(span[:2])
+    press(page, "Escape", "ArrowRight", "ArrowRight", "ArrowRight", "s")
+    until(page, "mlatLabel.page.spans[0].length === 2")
+    cut = shown(page)[1][0]
+    assert span[0] < cut < span[1]
+    press(page, "j")
+    shows(page, span)
+    press(page, "ArrowLeft", "ArrowLeft", "e")  # the nearest edge is the start
+    until(page, f"mlatLabel.page.spans[0][0][0] !== {span[0]}")
+    assert shown(page)[0][1] == span[1]
+    press(page, "Alt+ArrowRight", "Delete")
+    shows(page)
+    press(page, "z", "z", "z", "z")
+    shows(page, span)
+    assert on_disk(served) == [span]
+    press(page, "?")
+    assert page.locator("#help").is_visible()
+    press(page, "Escape")
+    press(page, "0")
+    assert page.evaluate("mlatLabel.page.view.length") == len(STREAM)
+
+
+def test_edges_move_by_dragging_and_stop_at_the_next_span(served, visit):
+    served.session.label(0, 100, 200, "walk")
+    served.session.label(0, 300, 400, "run")
+    page = visit(served.url)
+    shows(page, (100, 200, "walk"), (300, 400, "run"))
+    box = page.locator("#labels").bounding_box()
+
+    def x(step):
+        return box["x"] + step / len(STREAM) * box["width"]
+
+    y = box["y"] + 10
+    page.mouse.move(x(200), y)
+    page.mouse.down()
+    page.mouse.move(x(260), y)
+    page.mouse.move(x(350), y)
+    page.mouse.up()
+    shows(page, (100, 300, "walk"), (300, 400, "run"))
+
+
+def test_it_proposes_the_rest_and_hand_labels_stay(served, visit, tmp_path):
+    page = visit(served.url)
+    drag(page, 60, 240)
+    page.keyboard.type("walk")
+    press(page, "Enter")
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    assert page.locator("#next").is_disabled()
+    drag(page, RUN + 60, RUN + 240)
+    name(page, "run")
+    until(page, "mlatLabel.page.proposals[0].length > 1")
+    drag(page, 2 * RUN + 60, 2 * RUN + 240)
+    name(page, "sit")
+    until(page, "mlatLabel.page.spans[0].length === 3")
+    until(page, "mlatLabel.page.current && document.querySelector('#learning').hidden", 120)
+    by_hand = shown(page)
+    found = page.evaluate("mlatLabel.page.proposals[0]")
+    right = sum((STREAM.states[start:end] == state).sum() for start, end, state, _ in found)
+    assert right > 0.85 * len(STREAM)
+    # One by a key, where the cursor is.
+    box = page.locator("#proposals").bounding_box()
+    page.mouse.click(box["x"] + 4.5 / 9 * box["width"], box["y"] + 8)
+    selected = page.evaluate("mlatLabel.page.selection")
+    press(page, "Enter")
+    until(page, "mlatLabel.page.spans[0].length === 4")
+    taken = [span for span in shown(page) if span not in by_hand]
+    assert [list(taken[0][:2])] == [selected]
+    # And all that are sure enough.
+    page.locator("#sure").fill("50")
+    until(page, "!document.querySelector('#take-all').disabled")
+    press(page, "a")
+    until(page, "mlatLabel.page.spans[0].length > 5")
+    assert [span for span in by_hand if span in shown(page)] == by_hand
+    assert on_disk(served) == shown(page)
+    press(page, "z")
+    until(page, "mlatLabel.page.spans[0].length === 4")
+    press(page, "n")
+    until(page, "document.querySelector('#why').textContent.length > 12")
+    start, end = page.evaluate("mlatLabel.page.selection")
+    assert not any(a < end and start < b for a, b, _ in shown(page))
+    press(page, "m")
+    until(page, "document.querySelector('#model-said').textContent.startsWith('Saved')", 120)
+    model = mlat.load(tmp_path / "walk.mlat")
+    assert set(model.classes_) == set(STATES)
+    assert model.score(states_stream(seed=1)) > 0.85
+
+
+def test_two_tabs_show_the_same(served, visit):
+    one, two = visit(served.url), visit(served.url)
+    drag(one, 100, 250)
+    one.keyboard.type("walk")
+    press(one, "Enter")
+    until(two, "mlatLabel.page.spans[0].length === 1")
+    drag(two, 500, 700)
+    press(two, "t")
+    two.keyboard.type("run")
+    press(two, "Enter")
+    until(one, "mlatLabel.page.spans[0].length === 2")
+    press(one, "z")
+    until(two, "mlatLabel.page.spans[0].length === 1")
+    press(two, "z")
+    shows(one)
+    shows(two)
+    press(one, "Shift+Z", "Shift+Z")
+    until(two, "mlatLabel.page.spans[0].length === 2")
+    assert shown(one) == shown(two) == on_disk(served)
+
+
+def test_a_page_that_was_cut_off_comes_back_with_what_others_did(served, visit):
+    page = visit(served.url)
+    served.stop()
+    page.wait_for_selector('#saved[data-kind="waiting"]')
+    drag(page, 100, 200)
+    page.keyboard.type("walk")
+    press(page, "Enter")
+    until(page, "!document.querySelector('#notice').hidden")
+    assert "nothing was changed" in page.locator("#notice").text_content()
+    served.start(served.port)
+    served.session.label(0, 10, 20, "sit")
+    page.wait_for_selector('#saved[data-kind="saved"]')
+    shows(page, (10, 20, "sit"))
+    page.complaints.clear()  # a browser says itself that nobody was there
+
+
+def test_several_recordings_in_turn(labelling, visit, tmp_path):
+    both = [unlabelled(STREAM, "a.csv"), unlabelled(states_stream(2, seed=1), "b.csv")]
+    served = labelling(*both)
+    page = visit(served.url)
+    press(page, "r")
+    assert page.evaluate("mlatLabel.page.number") == 1
+    until(page, "mlatLabel.chart.whole")
+    drag(page, 100, 200)
+    page.keyboard.type("walk")
+    press(page, "Enter")
+    until(page, "mlatLabel.page.spans[1].length === 1")
+    assert [(s.recording, s.state) for s in read_spans(served.session.table)] == [("b.csv", "walk")]
+
+
+def test_ten_thousand_states_of_a_file_open(labelling, visit, tmp_path):
+    stream = mlat.Stream(np.random.default_rng(0).normal(size=(20_000, 2)), channels=["x", "y"])
+    spans = [Span(2 * i, 2 * i + 2, f"<b>{i}</b>") for i in range(10_000)]
+    write_spans(tmp_path / "walk.labels.csv", spans)
+    served = labelling(unlabelled(stream))
+    page = visit(served.url)
+    until(page, "mlatLabel.page.spans[0].length === 10000")
+    assert page.locator("#states button").count() == 60
+    assert page.locator("#states b").count() == 0
+    drag(page, 5000, 9000)
+    name(page, "<b>7</b>")
+    until(page, "mlatLabel.page.spans[0].length < 10000")
+
+
+def test_light_dark_and_small_screens(served, visit):
+    page = visit(served.url)
+    light = page.locator("#signal canvas").screenshot()
+    press(page, "d")
+    page.wait_for_timeout(100)
+    assert page.locator("#signal canvas").screenshot() != light
+    small = visit(served.url, viewport={"width": 600, "height": 900}, has_touch=True)
+    assert small.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(
+        "[...document.querySelectorAll('button, input, select, canvas')]"
+        ".every((e) => e.ariaLabel || e.labels?.length || e.textContent || e.role === 'img'"
+        " || e.closest('[aria-hidden]') || e.closest('.uplot'))"
+    )
+
+
+def test_sound_follows_the_cursor(labelling, visit, tmp_path):
+    sound = tmp_path / "sound.wav"
+    with wave.open(str(sound), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(np.zeros(8000 * 60, np.int16).tobytes())
+    served = labelling(unlabelled(STREAM), media=sound, offset=-2.0)
+    page = visit(served.url)
+    until(page, "document.querySelector('audio').readyState > 0")
+    page.locator("#signal").focus()
+    page.evaluate("mlatLabel.page.cursor = 500")
+    press(page, "Alt+ArrowRight")  # step 501 at 50 Hz, and the sound began 2 s before
+    until(page, "Math.abs(document.querySelector('audio').currentTime - 12.02) < 0.01")
+
+
+START = [sys.executable, "-c", "from mlat.cli import main; main()", "label"]
+
+
+def started(folder, *more):
+    """``mlat label`` as a process, and its address."""
+    said = folder / "said"
+    with said.open("wb") as err:
+        process = subprocess.Popen(
+            [*START, "walk.csv", "--no-browser", *more], cwd=folder, stderr=err
+        )
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        found = re.search(r"page at (\S+);", said.read_text())
+        if found:
+            return process, found[1]
+        time.sleep(0.05)
+    raise AssertionError(said.read_text())
+
+
+def test_kill_and_start_again(visit, tmp_path):
+    bare = mlat.Stream(STREAM.values, channels=STREAM.channels)
+    write_csv(tmp_path / "walk.csv", bare)
+    content = (tmp_path / "walk.csv").read_bytes().replace(b",state", b",note")
+    (tmp_path / "walk.csv").write_bytes(content.replace(b",\r\n", b",0\r\n"))
+    original = (tmp_path / "walk.csv").read_bytes()
+    process, url = started(tmp_path)
+    try:
+        page = visit(url)
+        page.evaluate(  # as fast as it takes them, and killed in the middle
+            """() => {
+              const { page } = mlatLabel;
+              globalThis.sent = 0;
+              const next = () => {
+                page.selection = [10 * sent, 10 * sent + 5];
+                document.querySelector("#name").value = `s${sent++ % 7}`;
+                document.querySelector("#name-form").requestSubmit();
+                if (sent < 250) setTimeout(next, 4);
+              };
+              next();
+            }"""
+        )
+        until(page, "mlatLabel.page.spans[0].length >= 20")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        page.wait_for_selector('#saved[data-kind="waiting"]')
+        acknowledged = shown(page)
+        port = url.rstrip("/").rpartition(":")[2]
+        process, _ = started(tmp_path, "--serve", f"127.0.0.1:{port}")
+        page.wait_for_selector('#saved[data-kind="saved"]')
+        until(page, f"mlatLabel.page.spans[0].length >= {len(acknowledged)}")
+        after = shown(page)
+        assert after[: len(acknowledged)] == acknowledged
+        table = [tuple(span[:3]) for span in read_spans(tmp_path / "walk.labels.csv")]
+        assert table == after
+        assert (tmp_path / "walk.csv").read_bytes() == original
+        page.complaints.clear()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,114 @@
+"""The log: whatever happens to its last line, all before it is there."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlat import InputError
+from mlat.errors import DiskError
+from mlat.label.edit_log import EditLog
+
+HEAD = {"format": "mlat label log", "version": 1}
+values = st.none() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.dictionaries(st.text("ab"), values), max_size=5), st.data())
+def test_a_log_that_breaks_off_anywhere_keeps_all_whole_records(tmp_path_factory, records, data):
+    path = tmp_path_factory.mktemp("log") / "x.log"
+    log = EditLog(path, HEAD)
+    ends = [path.stat().st_size]
+    for record in records:
+        log.append(record)
+        ends.append(path.stat().st_size)
+    log.close()
+    whole = path.read_bytes()
+    size = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:size])
+    log = EditLog(path, HEAD)
+    kept = sum(end <= size for end in ends)
+    assert log.head == HEAD
+    assert log.records == records[: max(0, kept - 1)]
+    assert log.cut == (size - max((end for end in ends if end <= size), default=0))
+    log.append({"more": 1})
+    log.close()
+    again = EditLog(path, HEAD)
+    assert again.records == [*records[: max(0, kept - 1)], {"more": 1}]
+    again.close()
+
+
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_damage_before_the_end_is_found_and_nothing_is_cut(tmp_path, line):
+    path = tmp_path / "x.log"
+    log = EditLog(path, HEAD)
+    for n in range(3):
+        log.append({"n": n})
+    log.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    for spoilt in (
+        [*lines[:line], lines[line].replace(b'"', b"'", 1), *lines[line + 1 :]],
+        [*lines[:line], *lines[line + 1 :]],  # a line is gone
+    ):
+        content = b"".join(spoilt)
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="damaged in line"):
+            EditLog(path, HEAD)
+        assert path.read_bytes() == content
+
+
+def test_another_file_is_left_alone(tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text("notes of mine, without an end")
+    with pytest.raises(InputError, match="no log of labels"):
+        EditLog(path, HEAD)
+    assert path.read_text() == "notes of mine, without an end"
+
+
+def test_only_one_process_has_it_open(tmp_path):
+    log = EditLog(tmp_path / "x.log", HEAD)
+    with pytest.raises(DiskError, match="in use"):
+        EditLog(tmp_path / "x.log", HEAD)
+    log.close()
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from mlat.errors import DiskError
+from mlat.label.edit_log import EditLog
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+log = EditLog(path, {"format": "mlat label log", "version": 1})
+resource.setrlimit(resource.RLIMIT_FSIZE, (400, resource.RLIM_INFINITY))
+n = 0
+try:
+    while True:
+        log.append({"n": n, "text": "x" * 30})
+        n += 1
+except DiskError as error:
+    print(n, error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+log.append({"n": n})
+print(n + 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit of a file's size here")
+def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(tmp_path):
+    path = tmp_path / "x.log"
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
+    )
+    first, last = ran.stdout.splitlines()
+    assert "x.log" in first
+    assert "make room" in first
+    log = EditLog(path, HEAD)
+    n = int(first.split()[0])
+    assert n > 2
+    assert [record["n"] for record in log.records] == list(range(n + 1))
+    assert int(last) == n + 1
+    log.close()
