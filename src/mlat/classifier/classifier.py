@@ -33,6 +33,7 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
 from .confidence import learn_confidence
 from .held_out import BOTH, EARLY, LATE, cut, far_sides
+from .pieces import PiecePredictor, Predicted
 from .setup import Setup, check_states, set_up
 
 if TYPE_CHECKING:
@@ -394,7 +395,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recordings, time : arrays of shape (T,), optional
             As for ``fit``.
         """
-        return self._predict(self.as_stream(X, recordings, time), filtered)[0]
+        return self._predict(self.as_stream(X, recordings, time), filtered).states
 
     def predict_proba(
         self,
@@ -409,21 +410,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         With one neighbour, and for a committee, it is calibrated on the training stream. With
         several neighbours it is the fraction of them that is in each state.
         """
-        return self._predict(self.as_stream(X, recordings, time), filtered)[1]
+        return self._predict(self.as_stream(X, recordings, time), filtered).proba
 
-    def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
-        if self.n_neighbors_ == 1:
-            decision = self.confidence_.of_nearest(self.class_distances(stream))
-        else:
-            decision = self.confidence_.of_votes(*self.kneighbors(stream), self.references_.codes)
-        known, codes, proba, is_novel = decision
-        if filtered:
-            proba = self.confidence_.filter(stream, proba, self.n_neighbors_)
-            codes = proba[known].argmax(axis=1)
-        states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
-        states[known] = self.classes_[codes]
-        states[is_novel] = self.unknown_
-        return states, proba
+    def _predict(self, stream: Stream, filtered: bool) -> Predicted:
+        return PiecePredictor(self, filtered=filtered, n_steps=len(stream)).push(stream)
 
     def ends_window(self, stream: Stream | ArrayLike) -> Bools:
         """Which steps end a complete window, shape (T,): those that are judged."""

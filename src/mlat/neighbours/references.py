@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import progress
 from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, View
@@ -142,9 +141,7 @@ class References:
         features = self.features(stream) if features is None else features
         width = self.windows.width
         start = sliding_windows(stream, width, labelled=False).start
-        n_blocks = -(-len(start) // BLOCK)
-        for i, (block, Z) in enumerate(self.embed_steps(features, start)):
-            progress.report("neighbours", i + 1, n_blocks, {})
+        for block, Z in self.embed_steps(features, start):
             yield start[block] + width - 1, Z
 
 

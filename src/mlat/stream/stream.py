@@ -232,6 +232,17 @@ class Stream:
             notes=self.notes,
         )
 
+    def followed_by(self, piece: Stream) -> Stream:
+        """This stream and the next piece of the same one; each keeps the gaps that it knows of."""
+        both = {
+            name: None if mine is None else np.concatenate([mine, getattr(piece, name)])
+            for name in ("values", "states", "recordings", "time", "gap_before")
+            for mine in [getattr(self, name)]
+        }
+        return self._of_checked(
+            **both, channels=self.channels, max_gap=self.max_gap, notes=self.notes
+        )
+
     def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
         """The same steps with other values (T, d), which miss what these values miss."""
         return self._of_checked(**{**self.__dict__, "values": values})
