@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_any_pieces_give_the_whole(clf, seed, cuts, filtered):
     whole = naive(clf, stream, filtered)
     predictor = PiecePredictor(clf, filtered=filtered)
     edges = [0, *sorted(cuts), len(stream)]
-    parts = [predictor.push(stream[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [predictor.push(stream[a:b]) for a, b in pairwise(edges)]
     for field, expected in zip(zip(*parts, strict=True), whole, strict=True):
         np.testing.assert_array_equal(np.concatenate(field), expected)
     np.testing.assert_array_equal(clf.predict(stream, filtered=filtered), whole[0])
@@ -86,4 +87,5 @@ def test_of_extreme_values_it_warns_once(clf):
         for begin in range(0, 400, 50):
             part = stream[begin : begin + 50]
             predictor.push(part.with_values(np.where(part.values > 0, 1e150, part.values)))
-    assert len(caught) == 1 and "count as missing" in str(caught[0].message)
+    assert len(caught) == 1
+    assert "count as missing" in str(caught[0].message)

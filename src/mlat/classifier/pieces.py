@@ -8,7 +8,7 @@ grow with the stream. :meth:`mlat.StreamClassifier.predict` goes this way, too.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,8 @@ class PiecePredictor:
             Of the first value that is too extreme to be compared; such values count as missing.
         """
         check_channels(piece, self._classifier.channels_)
-        parts = [
-            self._push(piece[begin : begin + STEPS]) for begin in range(0, max(len(piece), 1), STEPS)
-        ]
+        begins = range(0, max(len(piece), 1), STEPS)
+        parts = [self._push(piece[begin : begin + STEPS]) for begin in begins]
         if len(parts) == 1:
             return parts[0]
         return Predicted(*(np.concatenate(field) for field in zip(*parts, strict=True)))
@@ -137,7 +136,9 @@ class PiecePredictor:
             begin = max(start, before)
             if start >= before:
                 self._lift = self._maps.features.lift.start(stream.n_channels)
-            self._lift, lifted = self._maps.push(self._lift, stream.values[begin:stop])
+            self._lift, lifted = self._maps.push(
+                self._lift, cast(Floats, stream.values[begin:stop])
+            )
             features[begin - before : stop - before] = lifted
         return features
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from numpy.typing import NDArray
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
+from ..stream.pieces import Pieces, read_pieces
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 
@@ -105,24 +107,39 @@ class Columns:
         self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
     ) -> Stream:
         """Read the stream in a file, with the channels of the model in the file ``model``."""
+        names = self._own_channels(classifier, model)
+        if names:
+            stream = self.read(file, label).with_channels(classifier.channels_)
+        else:
+            stream = self._read(read_channels, file, label, classifier.channels_)
+        _check_kind(classifier, file, label, stream.classes, stream.no_state)
+        return stream
+
+    @contextmanager
+    def pieces_for_model(
+        self, classifier: StreamClassifier, model: Path, file: Path, label: str | None
+    ) -> Iterator[Pieces]:
+        """The same in pieces, so that memory does not grow with the file."""
+        names = self._own_channels(classifier, model)
+        with standard_input(file) as there:
+            pieces = read_pieces(
+                there,
+                names or classifier.channels_,
+                named=bool(names),
+                **self._options(label),
+            )
+            self._print_notes(file, pieces.notes)
+            _check_kind(classifier, file, label, pieces.classes, pieces.no_state)
+            yield pieces
+
+    def _own_channels(self, classifier: StreamClassifier, model: Path) -> list[str] | None:
         names = split_names(self.channels)
         if names is not None and len(names) != classifier.n_channels_:
             raise InputError(
                 f"--channels names {len(names)} columns, but {model} was learned on "
                 f"{classifier.n_channels_} channels: {', '.join(classifier.channels_)}"
             )
-        if names:
-            stream = self.read(file, label).with_channels(classifier.channels_)
-        else:
-            stream = self._read(read_channels, file, label, classifier.channels_)
-        if stream.labelled.any() and stream.no_state != classifier.unknown_:
-            kind = "names" if classifier.unknown_ == "" else "numbers"
-            known = ", ".join(str(state) for state in classifier.classes_[:10])
-            raise InputError(
-                f"{file}: column {label!r} holds states such as {stream.classes[0]!s}, but the "
-                f"model's states are {kind}: {known}; write both in the same way"
-            )
-        return stream
+        return names
 
     def _read(
         self,
@@ -133,20 +150,41 @@ class Columns:
     ) -> Stream:
         file = files[0] if isinstance(files, list) and len(files) == 1 else files
         with standard_input(file) as there:
-            stream = reader(
-                there,
-                sep="\t" if self.sep == "\\t" else self.sep,
-                decimal=self.decimal,
-                label=label,
-                recording=self.recording,
-                time=self.time,
-                channels=channels,
-                unlabelled=self.unlabelled or None,
-                max_gap=self.max_gap,
-            )
-        for note in stream.notes:
-            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+            stream = reader(there, channels=channels, **self._options(label))
+        self._print_notes(files, stream.notes)
         return stream
+
+    def _options(self, label: str | None) -> dict[str, Any]:
+        return {
+            "sep": "\t" if self.sep == "\\t" else self.sep,
+            "decimal": self.decimal,
+            "label": label,
+            "recording": self.recording,
+            "time": self.time,
+            "unlabelled": self.unlabelled or None,
+            "max_gap": self.max_gap,
+        }
+
+    def _print_notes(self, files: Path | list[Path], notes: Sequence[str]) -> None:
+        for note in notes:
+            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+
+
+def _check_kind(
+    classifier: StreamClassifier,
+    file: Path,
+    label: str | None,
+    classes: NDArray[Any],
+    no_state: Any,
+) -> None:
+    """Refuse states that are names where the model's are numbers, or the other way round."""
+    if len(classes) and no_state != classifier.unknown_:
+        kind = "names" if classifier.unknown_ == "" else "numbers"
+        known = ", ".join(str(state) for state in classifier.classes_[:10])
+        raise InputError(
+            f"{file}: column {label!r} holds states such as {classes[0]!s}, but the "
+            f"model's states are {kind}: {known}; write both in the same way"
+        )
 
 
 def title_of(files: Path | list[Path]) -> str:
