@@ -59,7 +59,7 @@ def stream_of(stream: Stream) -> dict[str, Any]:
     """What a stream has to learn from, by state."""
     runs = stream.runs
     return {
-        "steps": len(stream),
+        "steps": len(stream) + stream.n_left_out,
         "channels": stream.channels,
         "notes": stream.notes,
         "states": [

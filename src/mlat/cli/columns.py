@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -99,9 +99,10 @@ class Columns:
         str, typer.Option(metavar="CHAR", help='How decimals are written: "." or ",".')
     ] = "."
 
-    def read(self, files: Path | list[Path], label: str | None) -> Stream:
-        """Read the stream in a file, or in several."""
-        return self._read(read_stream, files, label, split_names(self.channels))
+    def read(self, files: Path | list[Path], label: str | None, past: int | None = None) -> Stream:
+        """Read the stream in a file, or in several; ``past`` is that of :func:`read_stream`."""
+        reader = read_stream if past is None else partial(read_stream, past=past)
+        return self._read(reader, files, label, split_names(self.channels))
 
     def read_for_model(
         self, classifier: StreamClassifier, model: Path, file: Path, label: str | None

@@ -49,6 +49,9 @@ class Solver(StrEnum):
     admm = "admm"
 
 
+# Steps before each labelled run that are kept: features look back at them, and runs stay as far
+# apart as matters.
+PAST = 1000
 LEARNED = (Metric.mlat, Metric.lmnn)
 NAMED = (*LEARNED, Metric.euclidean)
 GOES_WITH: dict[str, tuple[Metric, ...]] = {
@@ -168,7 +171,7 @@ def fit(
     classifier = options.classifier(width=width, step=step)
     check_can_write(out, *stream)
     with working(f"reading {title_of(stream)}"):
-        labelled = columns.read(stream, label)
+        labelled = columns.read(stream, label, past=PAST + 10 * width + 4 * (reach or 0))
     if not labelled.labelled.any():
         raise InputError(
             f"{title_of(stream)}: column {label!r} names no state; write one for some of the steps"
@@ -321,8 +324,9 @@ def _either(metrics: tuple[Metric, ...]) -> str:
 def _print_stream(
     screen: Console, stream: Stream, classifier: StreamClassifier, found: Confusions | None
 ) -> None:
+    n_steps = len(stream) + stream.n_left_out
     screen.print(
-        f"{len(stream)} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
+        f"{n_steps} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
         soft_wrap=True,
     )
     table = Table("state")
@@ -352,7 +356,7 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     lengths = stream.runs.length
     short = int(lengths[lengths < width].sum())
     why = {
-        "without a state": int((~stream.labelled).sum()),
+        "without a state": int((~stream.labelled).sum()) + stream.n_left_out,
         "with a missing value": missing,
         f"in runs of fewer than {width} steps": short,
     }

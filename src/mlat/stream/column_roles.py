@@ -389,7 +389,7 @@ def counting(
     begins : array of shape (T,)
         True where a recording begins: a clock may start anew there.
     """
-    if _goes_up_and_down(column):
+    if goes_up_and_down(column):
         return None
     known = ~np.isnan(column)
     recording = np.cumsum(begins)[known]
@@ -412,7 +412,8 @@ def counting(
     return word if _are_resets(sign * values, recording, back) else None
 
 
-def _goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
+def goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
+    """Whether the first steps of a column (T,) show that it counts nothing."""
     change = np.diff(column[:_HEAD])
     return 10 * min(int((change > 0).sum()), int((change < 0).sum())) > len(change)
 

@@ -18,12 +18,14 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from ..checks import Ints
 from ..errors import InputError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .column_roles import (
     Role,
+    goes_up_and_down,
     nothing_left,
     refuse_counters,
     role_by_name,
@@ -46,7 +48,7 @@ from .file_format import PARQUET, TEXTS, FileFormat, file_format
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import RawTable, is_raw, read_raw
 from .several import read_each
-from .stream import Stream
+from .stream import Stream, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
 from .xdf import read_xdf
 
@@ -71,6 +73,7 @@ def read_stream(
     max_gap: float | None = None,
     sep: str | None = None,
     decimal: str = ".",
+    past: int | None = None,
 ) -> Stream:
     """Read a stream from a file, a frame or an array, or from several.
 
@@ -104,6 +107,10 @@ def read_stream(
         any name.
     decimal : "." or ",", default="."
         What decimals in a text file are written with.
+    past : int, optional
+        To learn from a file that is larger than memory: keep only the labelled steps, and so many
+        before each run of them. The parts are then separated by gaps, and ``Stream.n_left_out``
+        counts the other steps. For text and Parquet files; others are kept whole.
 
     Returns
     -------
@@ -144,7 +151,8 @@ def read_stream(
     columns = {"label": label, "recording": recording, "time": time}
     text = Text(sep, decimal)
     more = (columns, channels, unlabelled, max_gap)
-    return read_each(source, lambda one: _read(one, *more, others=channels is None, text=text))
+    others = channels is None
+    return read_each(source, lambda one: _read(one, *more, others=others, text=text, past=past))
 
 
 def read_channels(
@@ -242,20 +250,22 @@ def _read(
     *,
     others: bool,
     text: Text,
+    past: int | None = None,
 ) -> Stream:
     """Read a stream; ``others`` looks for time and recordings among columns without a role."""
     plan = plan_columns(source, by_role, channels, unlabelled, others=others, text=text)
     table, names, roles, by_name = plan.table, plan.channels, plan.roles, plan.by_name
     is_array, is_text = isinstance(table, ArrayTable), plan.is_text
+    is_file = isinstance(table, TextTable | ArrowTable)
+    in_parts = past is not None and is_file and by_role["label"] is not None
     try:
         # Only a table that is asked for time explains why a column is none.
         lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
-        columns = table.read(names, {**roles, **(by_name if channels is None else lenient)})
-        values = stack_columns(
-            [as_numpy(columns[name]) for name in names],
-            names,
-            remedy=f"correct it, or {NAME_COLUMNS}",
-        )
+        wanted = {**roles, **(by_name if channels is None else lenient)}
+        columns = table.read([] if in_parts else names, wanted)
+        # In parts the values come last, when it is known which of them are kept.
+        n_steps = len(next(iter(columns.values())))
+        values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
         given = {role: columns[column] for column, role in roles.items()}
         settled = settle(
             {
@@ -274,7 +284,7 @@ def _read(
         )
         if isinstance(table, FrameTable):
             settled = settled.of_frame(source, len(values))
-        if channels is None and not is_array:
+        if channels is None and not is_array and not in_parts:
             refuse_counters(values, names, settled.recordings)
         states = None
         if "label" in given:
@@ -284,7 +294,7 @@ def _read(
             states,
             recordings=settled.recordings,
             time=settled.time,
-            channels=[f"x{n}" for n in names] if is_array else names,
+            channels=["unread"] if in_parts else [f"x{n}" for n in names] if is_array else names,
             unlabelled=None if states is None else no_state(states),
             max_gap=max_gap,
         )
@@ -293,9 +303,45 @@ def _read(
         stream.notes = (*settled.notes, *getattr(table, "notes", ()), *plan.ignored)
         if settled.breaks is not None:
             stream.gap_before |= settled.breaks
+        if in_parts and past is not None:
+            return _with_labelled_values(stream, plan, past, strict=channels is None)
         return stream
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
+
+
+def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+    remedy = f"correct it, or {NAME_COLUMNS}"
+    return stack_columns([as_numpy(columns[name]) for name in names], names, remedy=remedy)
+
+
+def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool) -> Stream:
+    """The labelled steps of a stream without values, and those just before, with their values.
+
+    ``strict`` refuses a channel that only tells the place in the file.
+    """
+    table: Any = plan.table
+    names = tuple(map(str, plan.channels))
+    runs = np.flatnonzero(np.diff(steps.labelled, prepend=False, append=False))
+    edges = np.zeros(len(steps) + 1, np.int32)
+    np.add.at(edges, np.maximum(runs[::2] - past, 0), 1)
+    np.add.at(edges, runs[1::2], -1)
+    kept = np.cumsum(edges[:-1]) > 0
+    parts, first = [], 0
+    label = {column: role for column, role in plan.roles.items() if role == "label"}
+    for piece in table.pieces(plan.channels, label, BATCH):
+        values = _values(piece, plan.channels)
+        if strict and not first:
+            for name, column in zip(plan.channels, values.T, strict=True):
+                if not goes_up_and_down(column):  # so all of it must be seen
+                    whole = _values(table.read([name], {}), [name])
+                    refuse_counters(whole, [name], steps.recordings)
+        refuse_infinity(values, names, first)
+        parts.append(values[kept[first : first + len(values)]])
+        first += len(values)
+    stream = steps[np.flatnonzero(kept)].with_values(np.concatenate(parts)).with_channels(names)
+    stream.usual_step, stream.n_left_out = steps.usual_step, len(steps) - len(stream)
+    return stream
 
 
 # ------------------------------------------------------------------ which column is what

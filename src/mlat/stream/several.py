@@ -37,6 +37,7 @@ def read_each(source: Any, read: Callable[[Any], Stream]) -> Stream:
         raise InputError("no recordings to read: the list is empty")
     streams = [read(one) for one in sources]
     joined = Stream.join(streams)
+    joined.n_left_out = sum(stream.n_left_out for stream in streams)
     if all(stream.recordings is None for stream in streams):
         names = names_of(sources)
         joined.recordings = np.repeat(np.array(names), [len(stream) for stream in streams])

@@ -97,6 +97,8 @@ class Stream:
         after a gap in time.
     notes : tuple of str
         Which columns were taken for the time, the recordings or row numbers by their names.
+    n_left_out : int
+        Steps without a state that were read and not kept (``past`` of :func:`mlat.read_stream`).
 
     Raises
     ------
@@ -125,6 +127,7 @@ class Stream:
     max_gap: float | None
     gap_before: Bools
     notes: tuple[str, ...]
+    n_left_out: int = 0
 
     def __init__(
         self,
