@@ -31,6 +31,7 @@ from .screen import (
     print_accuracy,
     print_committee,
     print_features,
+    print_thinned,
     size_of,
     warn_if_guessing,
     working,
@@ -144,6 +145,14 @@ def fit(
         typer.Option(min=1, help="Not for auto: neighbours that vote; default 1."),
     ] = None,
     step: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
+    max_references: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N|SHARE",
+            help="Keep at most so many references; or as few as leave this share of decisions the "
+            "same, such as 0.99.",
+        ),
+    ] = None,
     unknown_rate: Annotated[
         float,
         typer.Option(
@@ -168,7 +177,9 @@ def fit(
         neighbors=neighbors,
         unknown_rate=unknown_rate,
     )
-    classifier = options.classifier(width=width, step=step)
+    if max_references is not None and max_references.is_integer():
+        max_references = int(max_references)
+    classifier = options.classifier(width=width, step=step, max_references=max_references)
     check_can_write(out, *stream)
     with working(f"reading {title_of(stream)}"):
         labelled = columns.read(stream, label, past=PAST + 10 * width + 4 * (reach or 0))
@@ -199,6 +210,7 @@ def fit(
         print_features(screen, classifier)
     for expert in experts_of(classifier):
         _print_metric(screen, expert)
+    print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is None:
         screen.print(

@@ -160,6 +160,18 @@ def print_features(screen: Console, classifier: StreamClassifier) -> None:
     )
 
 
+def print_thinned(screen: Console, classifier: StreamClassifier) -> None:
+    """How many references were kept, where it is not all of them."""
+    thinned = classifier.thinned_
+    if thinned is not None:
+        screen.print(
+            f"Kept {len(classifier.references_):,} of {thinned.n_all:,} references; "
+            f"{thinned.agreement:.1%} of the decisions stay the same, on training windows that had "
+            "no part in choosing them.",
+            soft_wrap=True,
+        )
+
+
 def is_plain(classifier: StreamClassifier) -> bool:
     """Whether the features are the channels as they are."""
     features = classifier.features_

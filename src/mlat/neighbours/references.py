@@ -81,6 +81,13 @@ class References:
         """Every window of steps (T, d'), shape (T-w+1, w, d'), as a view."""
         return replace(self.windows, values=steps).view
 
+    def take(self, rows: Ints) -> References:
+        """Some of the references only."""
+        windows = self.windows.take(rows)
+        plain = self.plain.copy()
+        plain[~steps_inside(windows, between=self.features.lift.memory > 0)] = np.nan
+        return References(windows, self.features, self.metric, plain, self.view)
+
     @cached_property
     def by_class(self) -> ClassDistances:
         """The search for the nearest reference of each state, built at first use."""
