@@ -13,7 +13,7 @@ from numba.core import event
 
 NO_CACHE = (
     "compiled code cannot be kept, for neither mlat's folder nor the user's cache folder can be "
-    "written to; every process compiles anew, which takes up to half a minute; set "
+    "written to; every process compiles anew, which takes up to a minute or two; set "
     "NUMBA_CACHE_DIR to a folder that can be written to"
 )
 _has_warned = False
@@ -64,7 +64,7 @@ class _FirstCompilation(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         if self.began is None:
             self.began = time.monotonic()
-            self._say("compiling, once; this takes up to half a minute")
+            self._say("compiling, once; this takes up to a minute or two")
 
     def on_end(self, event: Any) -> None:
         pass

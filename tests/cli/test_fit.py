@@ -382,7 +382,7 @@ def test_fit_passes_its_options_on(folder, tmp_path):
         (["--label", "state", "--width", "900"], "choose a width of at most 60"),
         (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),
         (["--label", "state", "--max-gap", "3"], "needs the time of the steps (time)"),
-        (["--label", "sensor 1"], "column 'state'"),
+        (["--label", "sensor 1"], "is not a whole number"),
     ],
 )
 def test_fit_refuses(folder, in_folder, options, words):

@@ -343,7 +343,7 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
         check=True,
     )
     first, second, third, *rest = done.stderr.splitlines()
-    assert first == "mlat: compiling, once; this takes up to half a minute"
+    assert first == "mlat: compiling, once; this takes up to a minute or two"
     assert re.fullmatch(r"mlat: compiled in \d+ s", second)
     assert third.endswith("from row 0")
     assert not any(line.startswith("LATE") for line in rest)

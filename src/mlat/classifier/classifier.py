@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,9 @@ from .committee import Committee, HeldOut, designs_of, learn_committee, learn_ex
 from .confidence import enrolled_confidence, learn_confidence
 from .enrolment import enrolled_experts
 from .held_out import BOTH, EARLY, LATE, cut, far_sides
+from .pieces import PiecePredictor, Predicted
 from .setup import Setup, check_states, set_up
+from .thin import Thinning
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +45,13 @@ if TYPE_CHECKING:
 
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
 MOST_REFERENCES = 3000  # learned from where a stream judges itself: an estimate need not take long
+
+
+class Thinned(NamedTuple):
+    """How many references there were, and the share of decisions that stay the same with fewer."""
+
+    n_all: int
+    agreement: float
 
 
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -83,6 +92,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     budget : float, default=60.0
         Seconds that ``metric="auto"`` may take to judge its experts; those that were not judged by
         then have the mean weight of the others.
+    max_references : int or float, optional
+        Keep at most so many references; or, from 0 to 1, as few as leave this share of decisions
+        as they are with all of them. Default all. See ``thinned_``.
 
     Attributes
     ----------
@@ -119,6 +131,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     usual_step_ : float or None
         The median time between steps of the training stream, in seconds where its time is; None
         where it has no time.
+    thinned_ : Thinned or None
+        Where not all references were kept: how many there were (``n_all``), and the share of
+        decisions that stay the same (``agreement``), on windows of the training stream that had no
+        part in choosing them.
 
     Examples
     --------
@@ -148,6 +164,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         reach: int | None = None,
         unknown_rate: float = 0.0,
         budget: float = 60.0,
+        max_references: float | None = None,
     ) -> None:
         self.width = width
         self.metric = metric
@@ -159,6 +176,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reach = reach
         self.unknown_rate = unknown_rate
         self.budget = budget
+        self.max_references = max_references
 
     def fit(
         self,
@@ -209,6 +227,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             reach=self.reach,
             unknown_rate=self.unknown_rate,
             budget=self.budget,
+            max_references=self.max_references,
         )
         committee = held_out = None
         if setup.designs:
@@ -241,14 +260,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
             experts = [References(windows, features, metric, plain)]
         self._set_fitted(experts, committee, stream.channels, setup.n_neighbors)
-        self.confidence_, self.committee_ = learn_confidence(
-            self.experts_,
-            stream,
-            committee=committee,
-            held_out=held_out,
-            overlap=self.width_ + self.features_.lift.memory,
-            unknown_rate=self.unknown_rate,
-        )
+        self._learn_confidence(stream, committee, held_out)
+        if self.max_references is not None:
+            self._thin(stream, committee, held_out)
         self.usual_step_ = stream.usual_step
         return self
 
@@ -346,6 +360,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"n_neighbors is {n_neighbors}, but the stream gives only {len(widest)} windows"
             )
         self.experts_, self.committee_ = tuple(experts), committee
+        self.thinned_: Thinned | None = None
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors
         self.windows_: Windows = widest.windows
@@ -355,6 +370,33 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_channels_ = len(channels)
         self.feature_names_ = self.features_.lift.names(channels)
         self.feature_channels_ = self.features_.lift.channels(len(channels))
+
+    def _learn_confidence(
+        self, stream: Stream, committee: Committee | None, held_out: HeldOut | None
+    ) -> None:
+        self.confidence_, self.committee_ = learn_confidence(
+            self.experts_,
+            stream,
+            committee=committee,
+            held_out=held_out,
+            overlap=self.width_ + self.features_.lift.memory,
+            unknown_rate=self.unknown_rate,
+        )
+
+    def _thin(self, stream: Stream, committee: Committee | None, held_out: HeldOut | None) -> None:
+        """Keep fewer references, if there are more than wanted; distances are judged anew."""
+        most, n_all = self.max_references, len(self.references_)
+        assert most is not None
+        if not _is_share(most) and most >= n_all:
+            return
+        thinning = Thinning(self)
+        kept = thinning.keep_share(most) if _is_share(most) else thinning.keep(int(most))
+        if len(kept.rows) == n_all:
+            return
+        thinned = [expert.take(kept.rows) for expert in self.experts_]
+        self._set_fitted(thinned, committee, self.channels_, self.n_neighbors_)
+        self._learn_confidence(stream, committee, held_out)
+        self.thinned_ = Thinned(n_all, kept.agreement)
 
     @property
     def n_features_in_(self) -> int:
@@ -474,7 +516,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recordings, time : arrays of shape (T,), optional
             As for ``fit``.
         """
-        return self._predict(self.as_stream(X, recordings, time), filtered)[0]
+        return self._predict(self.as_stream(X, recordings, time), filtered).states
 
     def predict_proba(
         self,
@@ -489,21 +531,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         With one neighbour, and for a committee, it is calibrated on the training stream. With
         several neighbours it is the fraction of them that is in each state.
         """
-        return self._predict(self.as_stream(X, recordings, time), filtered)[1]
+        return self._predict(self.as_stream(X, recordings, time), filtered).proba
 
-    def _predict(self, stream: Stream, filtered: bool) -> tuple[NDArray[Any], Floats]:
-        if self.n_neighbors_ == 1:
-            decision = self.confidence_.of_nearest(self.class_distances(stream))
-        else:
-            decision = self.confidence_.of_votes(*self.kneighbors(stream), self.references_.codes)
-        known, codes, proba, is_novel = decision
-        if filtered:
-            proba = self.confidence_.filter(stream, proba, self.n_neighbors_)
-            codes = proba[known].argmax(axis=1)
-        states = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
-        states[known] = self.classes_[codes]
-        states[is_novel] = self.unknown_
-        return states, proba
+    def _predict(self, stream: Stream, filtered: bool) -> Predicted:
+        return PiecePredictor(self, filtered=filtered, n_steps=len(stream)).push(stream)
 
     def ends_window(self, stream: Stream | ArrayLike) -> Bools:
         """Which steps end a complete window, shape (T,): those that are judged."""
@@ -763,3 +794,8 @@ def _learn_features(
     # As a model file has it: nothing of runs without a window.
     plain[~steps_inside(windows, between=True)] = np.nan
     return features, plain
+
+
+def _is_share(most: float) -> bool:
+    """Whether this is a share of decisions, not a number of references."""
+    return 0 < most < 1

@@ -48,7 +48,7 @@ from .committee import (
     typical_distance,
 )
 from .held_out import held_out_gap, rows_nearby, time_blocks
-from .state_filter import StateFilter, filter_proba, helpful_filter, learn_state_filter
+from .state_filter import Belief, StateFilter, filter_proba, helpful_filter, learn_state_filter
 
 # The weight of what held-out runs say against what the training stream says of itself.
 HELD_OUT = 0.5
@@ -117,11 +117,16 @@ class Confidence(ShortRepr):
         is_novel = known & (np.nan_to_num(distances[:, 0]) > self.threshold)
         return PredictedSteps(known, voted, proba, is_novel)
 
-    def filter(self, stream: Stream, proba: Floats, n_neighbors: int) -> Floats:
-        """The probabilities (T, S) given all windows up to each step of the stream."""
+    def filter(
+        self, starts: Bools, proba: Floats, n_neighbors: int, belief: Belief | None = None
+    ) -> tuple[Floats, Belief]:
+        """The probabilities (T, S) given all windows up to each step, and the belief after them.
+
+        ``starts`` (T,) is True where a segment begins; ``belief`` is that of the steps before.
+        """
         if n_neighbors > 1:  # no state is ruled out because none of k neighbours has it
             proba = (proba * n_neighbors + 1) / (n_neighbors + proba.shape[1])
-        return filter_proba(proba, _segment_starts(stream), self.state_filter)[0]
+        return filter_proba(proba, starts, self.state_filter, belief)
 
 
 def learn_confidence(
@@ -162,7 +167,7 @@ def learn_confidence(
         committee = _expect(committee, experts, stream)
         calibration = Calibration(committee.beta, 1.0, soft=0.0)
     state_filter = learn_state_filter(
-        _codes_of_steps(stream, widest), _segment_starts(stream), len(widest.classes), overlap
+        _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
     )
     if held_out is not None:
         proba = calibration.proba(held_out.nearest)
@@ -209,7 +214,7 @@ def enrolled_confidence(
         )
     else:
         state_filter = learn_state_filter(
-            _codes_of_steps(stream, widest), _segment_starts(stream), len(widest.classes), overlap
+            _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
         )
     confidence = Confidence(
         known.calibration,
@@ -300,7 +305,7 @@ def _codes_of_steps(stream: Stream, references: References) -> Ints:
     return np.append(np.where(known, place, -1), -1)[stream.codes]
 
 
-def _segment_starts(stream: Stream) -> Bools:
+def segment_starts(stream: Stream) -> Bools:
     """Where a segment begins: steps without a gap, shape (T,)."""
     starts = np.zeros(len(stream), bool)
     starts[stream.segments.start] = True

@@ -51,7 +51,7 @@ from ..sealed.fields import (
     whole,
 )
 from ..stream.windows import Windows
-from .classifier import StreamClassifier
+from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member, last_steps
 from .confidence import Calibration, Confidence
 from .state_filter import StateFilter
@@ -181,7 +181,13 @@ MODEL = record(
         ),
         "experts": listed(_EXPERT, 1),
         "committee": optional(_COMMITTEE),
-    }
+    },
+    # Of a model without some of its references: how many there were, and what it was asked for.
+    may={
+        "thinned": record(
+            {"n_all": SIZE, "agreement": number(0, 1), "max_references": number(SMALLEST)}
+        )
+    },
 )
 
 
@@ -499,6 +505,11 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "experts": experts,
         "committee": _describe_committee(classifier.committee_),
     }
+    if classifier.thinned_ is not None:
+        header["thinned"] = {
+            **classifier.thinned_._asdict(),
+            "max_references": classifier.max_references,
+        }
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
@@ -614,6 +625,9 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         header["n_neighbors"],
     )
     classifier.usual_step_ = header["usual_step"]
+    if thinned := header.get("thinned"):
+        classifier.max_references = thinned["max_references"]
+        classifier.thinned_ = Thinned(thinned["n_all"], thinned["agreement"])
     told = header["confidence"]
     classifier.confidence_ = Confidence(
         Calibration(told["beta"], told["typical"], told["soft"]),

@@ -69,6 +69,7 @@ def set_up(
     reach: int | None,
     unknown_rate: float,
     budget: float,
+    max_references: float | None = None,
 ) -> Setup:
     """Check the parameters of a classifier, and lay out its experts.
 
@@ -88,6 +89,8 @@ def set_up(
         raise InputError(f"unknown_rate must be from 0 to less than 1, not {unknown_rate!r}")
     if not is_real(budget) or not budget >= 0:
         raise InputError(f"budget must be a number of seconds, at least 0, not {budget!r}")
+    if max_references is not None:
+        _check_most(max_references, n_neighbors)
     is_name = isinstance(metric, str)
     if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
         raise InputError(
@@ -115,6 +118,20 @@ def set_up(
         metric = None if metric == "euclidean" else NAMED[metric]()
     lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
     return Setup(width, lift, bool(whiten), 1 if n_neighbors is None else int(n_neighbors), metric)
+
+
+def _check_most(most: float, n_neighbors: int | None) -> None:
+    """Refuse a wrong number or share of references."""
+    is_share = is_real(most) and 0 < most < 1
+    if not is_share and (not is_whole(most) or most < 1):
+        raise InputError(
+            "max_references must be a number of references, or the share of decisions that stay "
+            f"the same, such as 0.99, not {most!r}"
+        )
+    if n_neighbors not in (None, 1):
+        raise InputError(
+            "max_references is for the nearest reference; with several neighbours leave it out"
+        )
 
 
 def check_states(stream: Stream, width: int) -> None:

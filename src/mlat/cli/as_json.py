@@ -59,7 +59,7 @@ def stream_of(stream: Stream) -> dict[str, Any]:
     """What a stream has to learn from, by state."""
     runs = stream.runs
     return {
-        "steps": len(stream),
+        "steps": len(stream) + stream.n_left_out,
         "channels": stream.channels,
         "notes": stream.notes,
         "states": [
@@ -93,6 +93,7 @@ def model_of(classifier: StreamClassifier, file: Path) -> dict[str, Any]:
             {"state": state, "references": (classifier.windows_.y == state).sum()}
             for state in classifier.classes_
         ],
+        "thinned": None if classifier.thinned_ is None else classifier.thinned_._asdict(),
         "committee": _committee_of(classifier),
         "experts": [_expert_of(expert) for expert in experts_of(classifier)],
     }

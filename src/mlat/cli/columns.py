@@ -9,15 +9,17 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from numpy.typing import NDArray
 
 from ..classifier.classifier import StreamClassifier
 from ..errors import InputError
 from ..label.label_table import only_of, read_spans, with_spans
+from ..stream.pieces import Pieces, cut_stream, read_pieces
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 
@@ -110,9 +112,10 @@ class Columns:
         str, typer.Option(metavar="CHAR", help='How decimals are written: "." or ",".')
     ] = "."
 
-    def read(self, files: Path | list[Path], label: str | None) -> Stream:
-        """Read the stream in a file, or in several."""
-        return self._read(read_stream, files, label, split_names(self.channels))
+    def read(self, files: Path | list[Path], label: str | None, past: int | None = None) -> Stream:
+        """Read the stream in a file, or in several; ``past`` is that of :func:`read_stream`."""
+        reader = read_stream if past is None else partial(read_stream, past=past)
+        return self._read(reader, files, label, split_names(self.channels))
 
     def read_for_model(
         self,
@@ -123,26 +126,53 @@ class Columns:
         labels: Path | None = None,
     ) -> Stream:
         """Read the stream in a file, with the channels of the model in the file ``model``."""
+        names = self._own_channels(classifier, model)
+        if names:
+            stream = self.read(file, label).with_channels(classifier.channels_)
+        else:
+            stream = self._read(read_channels, file, label, classifier.channels_)
+        stream = labelled_by(stream, file, labels)
+        place = _place_of_states(file, label, labels)
+        _check_kind(classifier, place, stream.classes, stream.no_state)
+        return stream
+
+    @contextmanager
+    def pieces_for_model(
+        self,
+        classifier: StreamClassifier,
+        model: Path,
+        file: Path,
+        label: str | None,
+        labels: Path | None = None,
+    ) -> Iterator[Pieces]:
+        """The same in pieces, so that memory does not grow with the file.
+
+        Not with a table of spans, which are of the whole recording.
+        """
+        if labels is not None:
+            yield cut_stream(self.read_for_model(classifier, model, file, label, labels))
+            return
+        names = self._own_channels(classifier, model)
+        with standard_input(file) as there:
+            pieces = read_pieces(
+                there,
+                names or classifier.channels_,
+                named=bool(names),
+                **self._options(label),
+            )
+            self._print_notes(file, pieces.notes)
+            place = _place_of_states(file, label, None)
+            _check_kind(classifier, place, pieces.classes, pieces.no_state)
+            yield pieces
+
+    def _own_channels(self, classifier: StreamClassifier, model: Path) -> list[str] | None:
         names = split_names(self.channels)
         if names is not None and len(names) != classifier.n_channels_:
             raise InputError(
                 f"--channels names {len(names)} columns, but {model} was learned on "
                 f"{classifier.n_channels_} channels: {', '.join(classifier.channels_)}"
             )
-        if names:
-            stream = self.read(file, label).with_channels(classifier.channels_)
-        else:
-            stream = self._read(read_channels, file, label, classifier.channels_)
-        stream = labelled_by(stream, file, labels)
-        if stream.labelled.any() and stream.no_state != classifier.unknown_:
-            kind = "names" if classifier.unknown_ == "" else "numbers"
-            known = ", ".join(str(state) for state in classifier.classes_[:10])
-            raise InputError(
-                f"{labels or title_of(file)}: {_place_of_states(label, labels)} holds states such "
-                f"as {stream.classes[0]!s}, but the "
-                f"model's states are {kind}: {known}; write both in the same way"
-            )
-        return stream
+        return names
 
     def _read(
         self,
@@ -153,24 +183,41 @@ class Columns:
     ) -> Stream:
         file = files[0] if isinstance(files, list) and len(files) == 1 else files
         with standard_input(file) as there:
-            stream = reader(
-                there,
-                sep="\t" if self.sep == "\\t" else self.sep,
-                decimal=self.decimal,
-                label=label,
-                recording=self.recording,
-                time=self.time,
-                channels=channels,
-                unlabelled=self.unlabelled or None,
-                max_gap=self.max_gap,
-            )
-        for note in stream.notes:
-            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+            stream = reader(there, channels=channels, **self._options(label))
+        self._print_notes(files, stream.notes)
         return stream
 
+    def _options(self, label: str | None) -> dict[str, Any]:
+        return {
+            "sep": "\t" if self.sep == "\\t" else self.sep,
+            "decimal": self.decimal,
+            "label": label,
+            "recording": self.recording,
+            "time": self.time,
+            "unlabelled": self.unlabelled or None,
+            "max_gap": self.max_gap,
+        }
 
-def _place_of_states(label: str | None, labels: Path | None) -> str:
-    return f"column {label!r}" if labels is None else "it"
+    def _print_notes(self, files: Path | list[Path], notes: Sequence[str]) -> None:
+        for note in notes:
+            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+
+
+def _check_kind(
+    classifier: StreamClassifier, place: str, classes: NDArray[Any], no_state: Any
+) -> None:
+    """Refuse states that are names where the model's are numbers, or the other way round."""
+    if len(classes) and no_state != classifier.unknown_:
+        kind = "names" if classifier.unknown_ == "" else "numbers"
+        known = ", ".join(str(state) for state in classifier.classes_[:10])
+        raise InputError(
+            f"{place} holds states such as {classes[0]!s}, but the "
+            f"model's states are {kind}: {known}; write both in the same way"
+        )
+
+
+def _place_of_states(file: Path | list[Path], label: str | None, labels: Path | None) -> str:
+    return f"{title_of(file)}: column {label!r}" if labels is None else f"{labels}: it"
 
 
 def check_labelled(label: str | None, labels: Path | None) -> None:

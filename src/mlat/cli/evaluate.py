@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..classifier.model_file import load
+from ..classifier.pieces import PiecePredictor
 from ..errors import InputError
-from ..explain.confusions import count_confusions
+from ..explain.confusions import ConfusionCounter
 from .as_json import AsJson, print_json, score_of
 from .columns import (
     Columns,
@@ -44,29 +46,44 @@ def evaluate(
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
     confidence: Annotated[
-        bool, typer.Option("--confidence", help="Draw how sure it is, too (takes as long again).")
+        bool, typer.Option("--confidence", help="Draw how sure it is, too.")
     ] = False,
     filtered: Filtered = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline."""
+    """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline.
+
+    The stream may be larger than memory.
+    """
     folder = out or Path(f"{stream.stem}-evaluation")
     if pictures:
         check_can_be_folder(folder)
     check_labelled(label, labels)
     classifier = load(model)
-    with working(f"reading {title_of(stream)}"):
-        steps = columns.read_for_model(classifier, model, stream, label, labels)
-    if not steps.labelled.any():
-        where = f"{stream}: column {label!r}" if labels is None else labels
-        raise InputError(f"{where} names no state, so there is nothing to judge")
-    with working("predicting"):
-        predicted = classifier.predict(steps, filtered=filtered)
-        sure = None
-        if confidence:
-            sure = classifier.predict_proba(steps, filtered=filtered).max(axis=1)
-    complete = classifier.ends_window(steps)
-    found = count_confusions(steps, predicted, known=classifier.classes_, complete=complete)
+    counter = ConfusionCounter(classifier.classes_)
+    with contextlib.ExitStack() as stack:
+        with working(f"reading {title_of(stream)}"):
+            pieces = stack.enter_context(
+                columns.pieces_for_model(classifier, model, stream, label, labels)
+            )
+        if not len(pieces.classes):
+            where = f"{stream}: column {label!r}" if labels is None else labels
+            raise InputError(f"{where} names no state, so there is nothing to judge")
+        timeline = None
+        if pictures:
+            from ..plots.timeline import Timeline
+
+            timeline = Timeline(pieces.n_steps)
+        predictor = PiecePredictor(classifier, filtered=filtered, n_steps=pieces.n_steps)
+        with working("predicting"):
+            for piece in pieces:
+                states, proba, complete = predictor.push(piece.with_channels(classifier.channels_))
+                counter.add(piece.states, states, complete, piece.recordings)
+                if timeline is not None:
+                    sure = proba.max(axis=1) if confidence else None
+                    recordings = piece.recordings
+                    timeline.add(piece.states, states, confidence=sure, recordings=recordings)
+    found = counter.found()
     if not found.n_judged:
         raise InputError(
             f"{stream}: no labelled step ends a complete window of {classifier.width_} steps, so "
@@ -78,17 +95,16 @@ def evaluate(
         print_json({"model": str(model), "stream": str(stream), **score_of(found)})
     else:
         print_score(screen, found, classifier.classes_)
-    if not pictures:
+    if timeline is None:
         return
     from ..plots.confusion import plot_confusion
     from ..plots.figure import save_figure
-    from ..plots.timeline import plot_timeline
 
     make_folder(folder)
     with working("drawing"):
         files = {
             folder / "confusion.png": plot_confusion(found),
-            folder / "timeline.png": plot_timeline(steps, predicted, confidence=sure),
+            folder / "timeline.png": timeline.draw(),
         }
         for file, figure in files.items():
             save_figure(figure, file)

@@ -12,12 +12,12 @@ import typer
 from rich.table import Table
 
 from ..classifier.model_file import load
+from ..classifier.thin import Thinning
 from ..disk import atomic_write
 from ..errors import InputError
 from ..export.arduino import arduino_files
 from ..export.c_source import STORED, write_c
 from ..export.plain_model import PlainModel
-from ..export.thin import Thinning
 from .columns import Filtered, ModelFile
 from .output import check_can_be_folder, make_folder
 from .screen import console, size_of, working

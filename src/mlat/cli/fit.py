@@ -41,6 +41,7 @@ from .screen import (
     print_accuracy,
     print_committee,
     print_features,
+    print_thinned,
     size_of,
     warn_if_guessing,
     working,
@@ -59,6 +60,9 @@ class Solver(StrEnum):
     admm = "admm"
 
 
+# Steps before each labelled run that are kept: features look back at them, and runs stay as far
+# apart as matters.
+PAST = 1000
 LEARNED = (Metric.mlat, Metric.lmnn)
 NAMED = (*LEARNED, Metric.euclidean)
 GOES_WITH: dict[str, tuple[Metric, ...]] = {
@@ -150,6 +154,14 @@ def fit(
         typer.Option(min=1, help="Not for auto: neighbours that vote; default 1."),
     ] = None,
     step: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
+    max_references: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N|SHARE",
+            help="Keep at most so many references; or as few as leave this share of decisions the "
+            "same, such as 0.99.",
+        ),
+    ] = None,
     unknown_rate: Annotated[
         float,
         typer.Option(
@@ -174,11 +186,15 @@ def fit(
         neighbors=neighbors,
         unknown_rate=unknown_rate,
     )
-    classifier = options.classifier(width=width, step=step)
+    if max_references is not None and max_references.is_integer():
+        max_references = int(max_references)
+    classifier = options.classifier(width=width, step=step, max_references=max_references)
     check_labelled(label, labels)
     check_can_write(out, *stream, *([] if labels is None else [labels]))
+    # Of steps without a state only the last before a run are needed; spans name any of them.
+    past = PAST + 10 * width + 4 * (reach or 0) if labels is None else None
     with working(f"reading {title_of(stream)}"):
-        labelled = labelled_by(columns.read(stream, label), stream, labels)
+        labelled = labelled_by(columns.read(stream, label, past=past), stream, labels)
     if not labelled.labelled.any():
         raise InputError(
             f"{labels} labels no span; label some of the steps"
@@ -209,6 +225,7 @@ def fit(
         print_features(screen, classifier)
     for expert in experts_of(classifier):
         _print_metric(screen, expert)
+    print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is None:
         screen.print(
@@ -334,8 +351,9 @@ def _either(metrics: tuple[Metric, ...]) -> str:
 def _print_stream(
     screen: Console, stream: Stream, classifier: StreamClassifier, found: Confusions | None
 ) -> None:
+    n_steps = len(stream) + stream.n_left_out
     screen.print(
-        f"{len(stream)} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
+        f"{n_steps} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
         soft_wrap=True,
     )
     table = Table("state")
@@ -365,7 +383,7 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     lengths = stream.runs.length
     short = int(lengths[lengths < width].sum())
     why = {
-        "without a state": int((~stream.labelled).sum()),
+        "without a state": int((~stream.labelled).sum()) + stream.n_left_out,
         "with a missing value": missing,
         f"in runs of fewer than {width} steps": short,
     }

@@ -24,7 +24,15 @@ from ..metric.matrix import unmix_blocks
 from .as_json import AsJson, model_of, print_json
 from .columns import ModelFile
 from .output import make_folder
-from .screen import console, is_plain, print_committee, print_features, size_of, working
+from .screen import (
+    console,
+    is_plain,
+    print_committee,
+    print_features,
+    print_thinned,
+    size_of,
+    working,
+)
 
 MAX_LAGS = 24  # rows of the table by lag; wider windows are shown in groups of lags
 MAX_FEATURES = 20
@@ -135,6 +143,7 @@ def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> N
     for state in classifier.classes_:
         table.add_row(str(state), str(int((classifier.windows_.y == state).sum())))
     screen.print(table)
+    print_thinned(screen, classifier)
     threshold = classifier.confidence_.threshold
     if np.isfinite(threshold):
         screen.print(

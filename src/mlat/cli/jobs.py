@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..lab.experiments.experiment import Experiment
 from ..lab.experiments.journal import Job, Journal, Result
 from ..lab.experiments.runner import Engine, TimeLeft, run_jobs
+from .screen import time_left
 
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -135,9 +136,7 @@ def _name(result: Result) -> str:
 
 
 def _left(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+    return "" if seconds is None else time_left(seconds)
 
 
 def n_processors() -> int:

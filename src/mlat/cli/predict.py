@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
-from ..explain.confusions import count_confusions
-from ..stream.file_format import file_format
-from ..stream.stream import Stream
-from ..stream.write import write_states
+from ..classifier.pieces import PiecePredictor
+from ..disk import atomic_write
+from ..explain.confusions import ConfusionCounter
+from ..stream.file_format import FileFormat, file_format
+from ..stream.pieces import Pieces
+from ..stream.write import StatesFile
 from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_write
 from .screen import console, print_score, working
@@ -48,47 +50,64 @@ def predict(
         bool,
         typer.Option(
             "--confidence",
-            help="Add how probable each state is, as a column (takes twice as long).",
+            help="Add how probable each state is, as a column.",
         ),
     ] = False,
 ) -> None:
     """Predict the state of every step, from the window that ends there.
 
-    A step without a complete window gets none. With --label the score goes to standard error.
+    A step without a complete window gets none. With --label the score goes to standard error. The
+    stream may be larger than memory.
     """
     to_screen = out is None or str(out) == "-"
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream)
     classifier = load(model)
-    with working(f"reading {title_of(stream)}"):
-        steps = columns.read_for_model(classifier, model, stream, label)
-    with working("predicting"):
-        predicted = classifier.predict(steps, filtered=filtered)
-        extra = {}
-        if confidence:
-            extra["confidence"] = _confidence(classifier, steps, predicted, filtered)
-    if to_screen:
-        _write_to_screen(steps, predicted, extra)
-    elif out is not None:
-        write_states(out, steps, predicted, extra=extra)
-    if steps.labelled.any():
-        _print_score(console(stderr=True), steps, predicted, classifier)
+    with contextlib.ExitStack() as stack:
+        with working(f"reading {title_of(stream)}"):
+            pieces = stack.enter_context(columns.pieces_for_model(classifier, model, stream, label))
+        target = stack.enter_context(
+            _to_screen() if out is None or to_screen else atomic_write(out)
+        )
+        form = FileFormat(",") if out is None or to_screen else file_format(out)
+        found = _predict(classifier, pieces, target, form, filtered, confidence)
+    if len(pieces.classes):
+        _print_score(console(stderr=True), found, classifier)
 
 
-def _confidence(
-    classifier: StreamClassifier, steps: Stream, predicted: NDArray[Any], filtered: bool
-) -> NDArray[np.float64]:
-    """The probability of the predicted state; NaN where there is none."""
-    probable = classifier.predict_proba(steps, filtered=filtered).max(axis=1)
-    return np.where(predicted == classifier.unknown_, np.nan, probable)
+def _predict(
+    classifier: StreamClassifier,
+    pieces: Pieces,
+    target: Path,
+    form: FileFormat,
+    filtered: bool,
+    confidence: bool,
+) -> ConfusionCounter:
+    """Predict and write piece by piece; and count what is right."""
+    named = [classifier.classes_, pieces.classes]
+    named += [] if pieces.recordings is None else [pieces.recordings]
+    texts = [text for names in named if names.dtype.kind == "U" for text in names.tolist()]
+    counter = ConfusionCounter(classifier.classes_)
+    predictor = PiecePredictor(classifier, filtered=filtered, n_steps=pieces.n_steps)
+    with (
+        working("predicting"),
+        StatesFile(target, form, with_states=len(pieces.classes) > 0, texts=texts) as file,
+    ):
+        for piece in pieces:
+            states, proba, complete = predictor.push(piece.with_channels(classifier.channels_))
+            extra = {}
+            if confidence:
+                extra["confidence"] = np.where(
+                    states == classifier.unknown_, np.nan, proba.max(axis=1)
+                )
+            file.add(piece, states, extra)
+            counter.add(piece.states, states, complete, piece.recordings)
+    return counter
 
 
-def _print_score(
-    screen: Console, stream: Stream, predicted: NDArray[Any], classifier: StreamClassifier
-) -> None:
-    complete = classifier.ends_window(stream)
-    found = count_confusions(stream, predicted, known=classifier.classes_, complete=complete)
+def _print_score(screen: Console, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
+    found = counter.found()
     if not found.n_judged:
         screen.print(
             f"No score: no labelled step ends a complete window of {classifier.width_} steps."
@@ -97,13 +116,12 @@ def _print_score(
     print_score(screen, found, classifier.classes_)
 
 
-def _write_to_screen(
-    stream: Stream, predicted: NDArray[Any], extra: Mapping[str, NDArray[Any]]
-) -> None:
-    # Through a file, so that standard output gets all of it or nothing.
+@contextlib.contextmanager
+def _to_screen() -> Iterator[Path]:
+    """A file whose content goes to standard output, if the block succeeds: all of it or nothing."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "states.csv")
-        write_states(file, stream, predicted, extra=extra)
+        yield file
         sys.stdout.flush()
         with file.open("rb") as states:
             shutil.copyfileobj(states, sys.stdout.buffer)

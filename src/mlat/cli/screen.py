@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ def working(what: str, *, budget: float | None = None) -> Iterator[None]:
         TextColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
     )
+    began = time.monotonic()
     with Progress(*columns, console=screen, transient=True) as bar:
         waiting = bar.add_task(what, total=None, count="", figures="")
         tasks: dict[str, TaskID] = {}
@@ -78,20 +80,27 @@ def working(what: str, *, budget: float | None = None) -> Iterator[None]:
                 completed=report.step,
                 total=total,
                 count=f"{report.step} tried" if total is None else f"{report.step}/{total}",
-                figures=_figures(report, budget),
+                figures=_figures(report, budget, time.monotonic() - began),
             )
 
         with listen(show):
             yield
 
 
-def _figures(report: Report, budget: float | None) -> str:
+def _figures(report: Report, budget: float | None, elapsed: float) -> str:
     loss, seconds = report.figures.get("objective"), report.figures.get("seconds")
     if loss is not None:
         return f"loss {loss:.4g}"
     if seconds is not None and budget is not None:
         return f"{seconds:.0f} of at most {budget:g} s"
+    if report.task == "steps" and report.total:  # of a stream: each takes about as long
+        return time_left(elapsed * (report.total - report.step) / report.step)
     return ""
+
+
+def time_left(seconds: float) -> str:
+    """How long something still takes, for people."""
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
 
 def size_of(n_bytes: int) -> str:
@@ -149,6 +158,18 @@ def print_features(screen: Console, classifier: StreamClassifier) -> None:
         f"the last {classifier.width_ + features.lift.memory} steps.",
         soft_wrap=True,
     )
+
+
+def print_thinned(screen: Console, classifier: StreamClassifier) -> None:
+    """How many references were kept, where it is not all of them."""
+    thinned = classifier.thinned_
+    if thinned is not None:
+        screen.print(
+            f"Kept {len(classifier.references_):,} of {thinned.n_all:,} references; "
+            f"{thinned.agreement:.1%} of the decisions stay the same, on training windows that had "
+            "no part in choosing them.",
+            soft_wrap=True,
+        )
 
 
 def is_plain(classifier: StreamClassifier) -> bool:

@@ -8,6 +8,7 @@ accuracy would be as high if the states had been dealt to the runs at random.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Bools, Floats, Ints, ShortRepr
+from ..checks import Floats, Ints, ShortRepr
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
@@ -181,54 +182,112 @@ def count_confusions(
     true = stream.states if isinstance(stream, Stream) else as_states(stream, n_steps, ours=True)
     if len(true) != n_steps:
         raise InputError(f"there are {n_steps} predicted states for {len(true)} steps")
-    answers = as_states(predicted, n_steps, ours=True)
-    labelled, answered = true != no_state(true), answers != no_state(answers)
-    if not labelled.any():
-        raise InputError("the stream has no states to compare the predicted ones with")
-    if answered.any() and true.dtype.kind != answers.dtype.kind:
-        raise InputError("some states are names and others numbers; predict with the same kind")
-    judged = labelled & answered
-    named = [np.asarray(known), true[labelled], answers[judged]]
-    states = np.unique(np.concatenate([part for part in named if len(part)]))
-    if complete is not None:
-        judged = labelled & (answered | np.asarray(complete, dtype=bool))
-    size = len(states)
-    true_code = np.searchsorted(states, true[judged])
-    told = np.where(answered[judged], np.searchsorted(states, answers[judged]), size)
     recordings = stream.recordings if isinstance(stream, Stream) else None
-    runs, run = np.unique(_run_numbers(true, labelled, recordings)[judged], return_inverse=True)
-    run_states = np.empty(len(runs), np.int64)
-    run_states[run] = true_code
-    counts = _count(true_code, told, size, size + 1)
-    return Confusions(
-        states,
-        counts[:, :size],
-        counts[:, size],
-        int((labelled & ~judged).sum()),
-        run_states,
-        _count(run, told, len(runs), size + 1),
-    )
+    counter = ConfusionCounter(known)
+    counter.add(true, as_states(predicted, n_steps, ours=True), complete, recordings)
+    return counter.found()
 
 
-def _run_numbers(true: NDArray[Any], labelled: Bools, recordings: NDArray[Any] | None) -> Ints:
-    """The number of the run that each labelled step is in, (T,); -1 of the others.
+class ConfusionCounter:
+    """Counts the confusions of a stream that comes in pieces; see :func:`count_confusions`."""
 
-    What lies between two steps of one state, such as a missing value or steps without a state,
-    makes no further run of them: that would be more evidence than there is.
-    """
-    states, begins = true[labelled], np.zeros(int(labelled.sum()), dtype=bool)
-    begins[1:] = states[1:] != states[:-1]
-    if recordings is not None:
-        of = recordings[labelled]
-        begins[1:] |= of[1:] != of[:-1]
-    numbers = np.full(len(true), -1, np.int64)
-    numbers[labelled] = np.cumsum(begins)
-    return numbers
+    def __init__(self, known: ArrayLike = ()) -> None:
+        self._states = set(np.asarray(known).tolist())
+        self._n_labelled = self._n_judged = 0
+        self._run = -1
+        self._last: tuple[Any, Any] | None = None
+        self._counts: Counter[tuple[int, Any, Any]] = Counter()  # of run, true and told state
+
+    def add(
+        self,
+        true: NDArray[Any],
+        answers: NDArray[Any],
+        complete: ArrayLike | None = None,
+        recordings: NDArray[Any] | None = None,
+    ) -> None:
+        """Count the next steps; all have shape (T,).
+
+        Raises
+        ------
+        InputError
+            If true states are names and predicted ones numbers, or the other way round.
+        """
+        labelled, answered = true != no_state(true), answers != no_state(answers)
+        if labelled.any() and answered.any() and true.dtype.kind != answers.dtype.kind:
+            raise InputError("some states are names and others numbers; predict with the same kind")
+        judged = labelled & answered
+        self._states.update(np.unique(true[labelled]).tolist(), np.unique(answers[judged]).tolist())
+        if complete is not None:
+            judged = labelled & (answered | np.asarray(complete, dtype=bool))
+        self._n_labelled += int(labelled.sum())
+        self._n_judged += int(judged.sum())
+        if not labelled.any():
+            return
+        of = None if recordings is None else recordings[labelled]
+        runs = np.full(len(true), -1, np.int64)
+        runs[labelled] = self._run_numbers(true[labelled], of)
+        names, code = np.unique(answers, return_inverse=True)
+        told = np.where(answered[judged], code[judged], len(names))
+        cells = runs[judged] * (len(names) + 1) + told
+        cells, first, counts = np.unique(cells, return_index=True, return_counts=True)
+        answer = [*names.tolist(), None]
+        states = true[judged][first].tolist()
+        for cell, state, count in zip(cells.tolist(), states, counts.tolist(), strict=True):
+            run, column = divmod(cell, len(answer))
+            self._counts[run, state, answer[column]] += count
+
+    def _run_numbers(self, states: NDArray[Any], recordings: NDArray[Any] | None) -> Ints:
+        """The number of the run that each labelled step is in, (T,).
+
+        What lies between two steps of one state, such as a missing value or steps without a state,
+        makes no further run of them: that would be more evidence than there is.
+        """
+        begins = np.zeros(len(states), dtype=bool)
+        begins[1:] = states[1:] != states[:-1]
+        if recordings is not None:
+            begins[1:] |= recordings[1:] != recordings[:-1]
+        first = (states[0], None if recordings is None else recordings[0])
+        begins[0] = first != self._last
+        self._last = (states[-1], None if recordings is None else recordings[-1])
+        numbers: Ints = self._run + np.cumsum(begins)
+        self._run = int(numbers[-1])
+        return numbers
+
+    def found(self) -> Confusions:
+        """The confusions of all steps so far.
+
+        Raises
+        ------
+        InputError
+            If no step has a state.
+        """
+        if not self._n_labelled:
+            raise InputError("the stream has no states to compare the predicted ones with")
+        states = np.array(sorted(self._states))
+        code = {state: i for i, state in enumerate(states.tolist())}
+        size = len(states)
+        counted = sorted(self._counts.items(), key=lambda entry: entry[0][0])
+        weight = np.array([count for _, count in counted], np.int64)
+        told = np.array([size if k[2] is None else code[k[2]] for k, _ in counted], np.int64)
+        true = np.array([code[key[1]] for key, _ in counted], np.int64)
+        runs, run = np.unique([key[0] for key, _ in counted], return_inverse=True)
+        run_states = np.empty(len(runs), np.int64)
+        run_states[run] = true
+        counts = _count(true, told, weight, size, size + 1)
+        return Confusions(
+            states,
+            counts[:, :size],
+            counts[:, size],
+            self._n_labelled - self._n_judged,
+            run_states,
+            _count(run, told, weight, len(runs), size + 1),
+        )
 
 
-def _count(rows: Ints, columns: Ints, n_rows: int, n_columns: int) -> Ints:
-    cells = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns)
-    return cells.reshape(n_rows, n_columns)
+def _count(rows: Ints, columns: Ints, weight: Ints, n_rows: int, n_columns: int) -> Ints:
+    counts = np.zeros((n_rows, n_columns), np.int64)
+    np.add.at(counts, (rows, columns), weight)
+    return counts
 
 
 def _balanced(run_counts: Ints, deals: Ints) -> Floats:

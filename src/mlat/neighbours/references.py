@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import progress
 from ..checks import Bools, Floats, Ints
 from ..errors import InputError
 from ..features.features import Features, View
@@ -83,6 +82,13 @@ class References:
         """Every window of steps (T, d'), shape (T-w+1, w, d'), as a view."""
         return replace(self.windows, values=steps).view
 
+    def take(self, rows: Ints) -> References:
+        """Some of the references only."""
+        windows = self.windows.take(rows)
+        plain = self.plain.copy()
+        plain[~steps_inside(windows, between=self.features.lift.memory > 0)] = np.nan
+        return References(windows, self.features, self.metric, plain, self.view)
+
     @cached_property
     def by_class(self) -> ClassDistances:
         """The search for the nearest reference of each state, built at first use."""
@@ -144,9 +150,7 @@ class References:
         features = self.features(stream) if features is None else features
         width = self.windows.width
         start = sliding_windows(stream, width, labelled=False).start
-        n_blocks = -(-len(start) // BLOCK)
-        for i, (block, Z) in enumerate(self.embed_steps(features, start)):
-            progress.report("neighbours", i + 1, n_blocks, {})
+        for block, Z in self.embed_steps(features, start):
             yield start[block] + width - 1, Z
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Bools, Floats, Ints
+from ..checks import Floats, Ints
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
@@ -19,7 +19,6 @@ from .figure import (
     axes_for,
     bare,
     draw_boundaries,
-    recording_starts,
     state_colours,
     state_legend,
     states_in,
@@ -55,44 +54,173 @@ def plot_timeline(
     predicted = as_states(states_predicted, len(np.atleast_1d(states_predicted)), ours=True)
     n_steps = len(predicted)
     true = states_true.states if isinstance(states_true, Stream) else states_true
-    ribbons = {"predicted": predicted}
     if true is not None:
         true = as_states(true, n_steps, ours=True)
-        if (true != no_state(true)).any():
-            ribbons = {"true": true, **ribbons}
-    intervals = {name: _intervals(states) for name, states in ribbons.items()}
-    classes = states_in(states for _, states in intervals.values())
-    rows = [*ribbons, *(["mistakes"] if "true" in ribbons else [])]
-    rows += [] if confidence is None else ["confidence"]
-    figure, ax = axes_for(ax, (11, 1.3 + 0.5 * len(rows)))
-    bottoms = {name: -1.25 * i for i, name in enumerate(rows)}
-    for name, (start, states) in intervals.items():
-        _draw_ribbon(ax, start, _codes(states, classes), len(classes), n_steps, bottoms[name])
-    if "mistakes" in bottoms:
-        wrong, judged = _wrong(ribbons["true"], predicted)
-        _draw_mistakes(ax, wrong, bottoms["mistakes"])
-        text = f"{wrong.sum()} of {judged} judged steps are wrong"
-        ax.set_title(text, loc="right", fontsize=10, color=INK)
     if confidence is not None:
-        _draw_confidence(ax, confidence, n_steps, bottoms["confidence"])
-    if isinstance(states_true, Stream):
-        starts = recording_starts(states_true)
-        draw_boundaries(ax, starts.tolist() if len(starts) <= MAX_BOUNDARIES else ())
-    ax.set_xlim(0, max(n_steps, 1))
-    ax.set_ylim(min(bottoms.values()) - 0.15, 1.1)
-    ax.set_yticks([bottom + 0.5 for bottom in bottoms.values()], rows)
-    ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("step")
-    ax.ticklabel_format(axis="x", style="plain")
-    bare(ax, "top", "right", "left")
-    state_legend(ax, classes)
-    return figure
+        confidence = np.asarray(confidence, dtype=np.float64)
+        if confidence.shape != (n_steps,):
+            raise InputError(f"confidence must be of shape ({n_steps},), not {confidence.shape}")
+    timeline = Timeline(n_steps)
+    recordings = states_true.recordings if isinstance(states_true, Stream) else None
+    timeline.add(true, predicted, confidence=confidence, recordings=recordings)
+    return timeline.draw(ax)
 
 
-def _intervals(states: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """The steps at which the state changes, and the state from there on."""
-    start = np.flatnonzero(np.append(True, states[1:] != states[:-1])[: len(states)])
-    return start, states[start]
+class Timeline:
+    """The timeline of a stream that comes in pieces; see :func:`plot_timeline`.
+
+    What is kept is what is drawn, so memory does not grow with the stream.
+
+    Parameters
+    ----------
+    n_steps : int
+        Of all pieces together.
+    """
+
+    def __init__(self, n_steps: int) -> None:
+        self._n_steps, self._done = n_steps, 0
+        self._ribbons = {"true": _Ribbon(n_steps), "predicted": _Ribbon(n_steps)}
+        self._labelled = False
+        self._wrong, self._confidence = _Bins(n_steps), _Bins(n_steps)
+        self._n_wrong = self._n_judged = 0
+        self._with_confidence = False
+        self._boundaries: list[int] = []
+        self._recording: Any = None
+
+    def add(
+        self,
+        true: NDArray[Any] | None,
+        predicted: NDArray[Any],
+        *,
+        confidence: Floats | None = None,
+        recordings: NDArray[Any] | None = None,
+    ) -> None:
+        """The next steps: their states, and where they are known their recordings, all (T,)."""
+        self._ribbons["predicted"].add(predicted)
+        if true is not None:
+            self._labelled |= bool((true != no_state(true)).any())
+            self._ribbons["true"].add(true)
+            judged = (true != no_state(true)) & (predicted != no_state(predicted))
+            wrong = judged.copy()
+            wrong[judged] = true[judged] != predicted[judged]
+            self._wrong.add(wrong.astype(np.float64))
+            self._n_wrong += int(wrong.sum())
+            self._n_judged += int(judged.sum())
+        if confidence is not None:
+            known = confidence[~np.isnan(confidence)]
+            if len(known) and not 0 <= known.min() <= known.max() <= 1:
+                raise InputError("confidence must be from 0 to 1, NaN where there is none")
+            self._with_confidence = True
+            self._confidence.add(confidence)
+        if recordings is not None and len(recordings):
+            starts = np.flatnonzero(recordings[1:] != recordings[:-1]) + 1
+            first = [0] if self._done and recordings[0] != self._recording else []
+            self._boundaries += [self._done + at for at in (*first, *starts.tolist())]
+            del self._boundaries[MAX_BOUNDARIES + 1 :]  # too many to draw
+            self._recording = recordings[-1]
+        self._done += len(predicted)
+
+    def draw(self, ax: Axes | None = None) -> Figure:
+        """The figure of all steps so far."""
+        ribbons = {
+            name: ribbon
+            for name, ribbon in self._ribbons.items()
+            if name == "predicted" or self._labelled
+        }
+        intervals = {name: ribbon.intervals() for name, ribbon in ribbons.items()}
+        classes = states_in(states for _, states in intervals.values())
+        rows = [*ribbons, *(["mistakes"] if self._labelled else [])]
+        rows += ["confidence"] if self._with_confidence else []
+        figure, ax = axes_for(ax, (11, 1.3 + 0.5 * len(rows)))
+        bottoms = {name: -1.25 * i for i, name in enumerate(rows)}
+        for name, (start, states) in intervals.items():
+            codes = _codes(states, classes)
+            _draw_ribbon(ax, start, codes, len(classes), self._n_steps, bottoms[name])
+        if self._labelled:
+            _draw_mistakes(ax, self._wrong, bottoms["mistakes"])
+            text = f"{self._n_wrong} of {self._n_judged} judged steps are wrong"
+            ax.set_title(text, loc="right", fontsize=10, color=INK)
+        if self._with_confidence:
+            _draw_confidence(ax, self._confidence, bottoms["confidence"])
+        few = len(self._boundaries) <= MAX_BOUNDARIES
+        draw_boundaries(ax, self._boundaries if few else ())
+        ax.set_xlim(0, max(self._n_steps, 1))
+        ax.set_ylim(min(bottoms.values()) - 0.15, 1.1)
+        ax.set_yticks([bottom + 0.5 for bottom in bottoms.values()], rows)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("step")
+        ax.ticklabel_format(axis="x", style="plain")
+        bare(ax, "top", "right", "left")
+        state_legend(ax, classes)
+        return figure
+
+
+class _Ribbon:
+    """States over time: every interval, or for many the most frequent state of every bin."""
+
+    def __init__(self, n_steps: int) -> None:
+        self._edges = _edges(n_steps)
+        self._done = 0
+        self._start: list[int] = []
+        self._states: list[Any] = []
+        self._many = False
+        self._last: Any = None
+        self._counts: dict[Any, Ints] = {}  # of each state, in every bin
+        self._dtype: Any = None
+
+    def add(self, states: NDArray[Any]) -> None:
+        """The next states (T,)."""
+        if not len(states):
+            return
+        start = np.flatnonzero(np.append(True, states[1:] != states[:-1]))
+        self._dtype = np.result_type(states.dtype, self._dtype or states.dtype)
+        for state in np.unique(states[start]).tolist():
+            counts = self._counts.setdefault(state, np.zeros(len(self._edges) - 1, np.int64))
+            steps = self._done + np.flatnonzero(states == state)
+            counts += np.histogram(steps, self._edges)[0]
+        if states[0] == self._last:
+            start = start[1:]
+        self._last = states[-1]
+        if not self._many:
+            self._start += (self._done + start).tolist()
+            self._states += states[start].tolist()
+            self._many = len(self._start) > MAX_SHAPES
+        self._done += len(states)
+
+    def intervals(self) -> tuple[Ints, NDArray[Any]]:
+        """The steps at which the state changes, and the state from there on."""
+        if not self._many:
+            return np.array(self._start, np.int64), np.array(self._states, dtype=self._dtype)
+        names = sorted(self._counts)
+        counts = np.stack([self._counts[name] for name in names])
+        return self._edges[:-1], np.array(names, dtype=self._dtype)[counts.argmax(axis=0)]
+
+
+class _Bins:
+    """Values over time: the mean of every bin, without NaN entries; NaN of a bin without others."""
+
+    def __init__(self, n_steps: int) -> None:
+        n_bins = n_steps if n_steps <= MAX_SHAPES else N_BINS
+        self.edges = _edges(n_steps, n_bins)
+        self._done = 0
+        self._total, self._count = np.zeros(n_bins), np.zeros(n_bins, np.int64)
+
+    def add(self, values: Floats) -> None:
+        """The next values (T,)."""
+        steps = self._done + np.flatnonzero(~np.isnan(values))
+        place = np.searchsorted(self.edges, steps, side="right") - 1
+        np.add.at(self._total, place, values[steps - self._done])
+        np.add.at(self._count, place, 1)
+        self._done += len(values)
+
+    @property
+    def mean(self) -> Floats:
+        empty = np.full(len(self._total), np.nan)
+        return np.divide(self._total, self._count, out=empty, where=self._count > 0)
+
+
+def _edges(n_steps: int, n_bins: int = N_BINS) -> Ints:
+    return np.linspace(0, n_steps, n_bins + 1).astype(np.int64)
 
 
 def _codes(states: NDArray[Any], classes: NDArray[Any]) -> Ints:
@@ -105,8 +233,6 @@ def _codes(states: NDArray[Any], classes: NDArray[Any]) -> Ints:
 def _draw_ribbon(
     ax: Axes, start: Ints, codes: Ints, n_classes: int, n_steps: int, bottom: float
 ) -> None:
-    if len(start) > MAX_SHAPES:
-        start, codes = _coarse(start, codes, n_classes, n_steps)
     length = np.diff(start, append=n_steps)
     colours = state_colours(n_classes)
     for code in np.unique(codes):
@@ -116,55 +242,21 @@ def _draw_ribbon(
         ax.broken_barh(spans, (bottom, 1.0), facecolors=[colour], linewidth=0)
 
 
-def _coarse(start: Ints, codes: Ints, n_classes: int, n_steps: int) -> tuple[Ints, Ints]:
-    """The most frequent state of every bin, for more intervals than a screen has pixels."""
-    edges = np.linspace(0, n_steps, N_BINS + 1).astype(np.int64)
-    by_step = np.repeat(codes, np.diff(start, append=n_steps)) + 1
-    cell = _bin_of_steps(edges) * (n_classes + 1) + by_step
-    counts = np.bincount(cell, minlength=N_BINS * (n_classes + 1)).reshape(N_BINS, -1)
-    return edges[:-1], counts.argmax(axis=1) - 1
-
-
-def _bin_of_steps(edges: Ints) -> Ints:
-    return np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-
-
-def _wrong(true: NDArray[Any], predicted: NDArray[Any]) -> tuple[Bools, int]:
-    judged = (true != no_state(true)) & (predicted != no_state(predicted))
-    wrong = judged.copy()
-    wrong[judged] = true[judged] != predicted[judged]
-    return wrong, int(judged.sum())
-
-
-def _binned(values: NDArray[Any]) -> tuple[Ints, Floats]:
-    """Edges of bins and the mean of each, without NaN entries; NaN for a bin without others."""
-    n_bins = len(values) if len(values) <= MAX_SHAPES else N_BINS
-    edges = np.linspace(0, len(values), n_bins + 1).astype(np.int64)
-    place = _bin_of_steps(edges)
-    known = ~np.isnan(values)
-    total = np.bincount(place[known], values[known], minlength=len(edges) - 1)
-    count = np.bincount(place[known], minlength=len(edges) - 1)
-    return edges, np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
-
-
-def _draw_mistakes(ax: Axes, wrong: Bools, bottom: float) -> None:
+def _draw_mistakes(ax: Axes, wrong: _Bins, bottom: float) -> None:
     ax.axhline(bottom, color=FAINT, linewidth=0.6)
-    if wrong.any():
-        edges, fraction = _binned(wrong.astype(np.float64))
+    fraction = wrong.mean
+    if (fraction > 0).any():
         height = np.where(fraction > 0, LEAST + (1 - LEAST) * fraction, 0.0)
-        ax.stairs(bottom + height, edges, baseline=bottom, fill=True, color=WRONG, linewidth=0)
+        ax.stairs(
+            bottom + height, wrong.edges, baseline=bottom, fill=True, color=WRONG, linewidth=0
+        )
 
 
-def _draw_confidence(ax: Axes, confidence: ArrayLike, n_steps: int, bottom: float) -> None:
-    values = np.asarray(confidence, dtype=np.float64)
-    if values.shape != (n_steps,):
-        raise InputError(f"confidence must be of shape ({n_steps},), not {values.shape}")
-    known = values[~np.isnan(values)]
-    if len(known) and not 0 <= known.min() <= known.max() <= 1:
-        raise InputError("confidence must be from 0 to 1, NaN where there is none")
+def _draw_confidence(ax: Axes, confidence: _Bins, bottom: float) -> None:
     for level in (0, 1):
         ax.axhline(bottom + level, color=FAINT, linewidth=0.6)
-    if len(known):
-        edges, mean = _binned(values)
+    mean = confidence.mean
+    if not np.isnan(mean).all():
+        edges = confidence.edges
         ax.stairs(bottom + mean, edges, baseline=bottom, fill=True, color=INK, alpha=0.2)
         ax.stairs(bottom + mean, edges, baseline=None, color=INK, linewidth=0.8)

@@ -2,7 +2,7 @@
 
 The way of the data: ``read`` opens a file, a frame or an array as a table, ``conversion`` makes
 arrays of its columns, ``stream`` cuts the steps into segments and runs, and ``windows`` slides over
-the runs. ``write`` writes predicted states.
+the runs. ``pieces`` reads a file that is larger than memory, and ``write`` writes predicted states.
 """
 
 from .stream import Runs, Stream, no_state

@@ -28,6 +28,7 @@ from .conversion import (
     as_recordings,
     as_time,
     distinct,
+    in_seconds,
     stack_columns,
 )
 from .order import breaks_of_index, index_of
@@ -161,7 +162,7 @@ def settle(
         # A recording begins wherever one of several columns changes.
         many = len(arrays) > 1
         recordings = np.cumsum(np.any([_begins(a) for a in arrays], axis=0)) if many else arrays[0]
-        notes.append(f"{_taken(parts)} as the recording")
+        notes.append(f"{taken(parts)} as the recording")
     begins = _begins_of(recordings, n_steps)
     if time is not None:
         unused += by_role["time"]
@@ -173,7 +174,7 @@ def settle(
                 f"(time), or {NAME_CHANNELS}"
             )
         (name, time), *_ = clocks.items()
-        notes.append(f"{_taken([name])} as the time")
+        notes.append(f"{taken([name])} as the time")
     unused += take("row", lambda n, c: _check_counts(n, c, begins), all_of_them=True)
     if unused and strict:
         notes.append(_not_used(unused))
@@ -183,7 +184,7 @@ def settle(
 def nothing_left(roles: Mapping[Any, Role]) -> str:
     """The message where every column has the name of something else than a channel."""
     return (
-        f"no column is left for the channels: by the name {_taken(roles)} for none; {NAME_CHANNELS}"
+        f"no column is left for the channels: by the name {taken(roles)} for none; {NAME_CHANNELS}"
     )
 
 
@@ -191,13 +192,14 @@ def _name(name: Any) -> str:
     return f"column {str(name)!r}" if str(name) else _UNNAMED
 
 
-def _taken(names: Any) -> str:
+def taken(names: Any) -> str:
+    """What to say of columns that are taken for something by their names."""
     *others, last = [_name(name) for name in names]
     return f"{', '.join(others)} and {last} are taken" if others else f"{last} is taken"
 
 
 def _not_used(names: Any) -> str:
-    return f"{_taken(names)} for no channel, and not used"
+    return f"{taken(names)} for no channel, and not used"
 
 
 def _begins(entries: NDArray[Any]) -> Bools:
@@ -213,19 +215,27 @@ def _begins_of(recordings: Any, n_steps: int) -> Bools:
 
 def _as_recordings(name: Any, column: Any) -> NDArray[Any]:
     entries = as_recordings(column, len(column))
-    n_stretches = 1 + int(_begins(entries).sum())
-    if n_stretches > max(2, len(entries) // MEAN_STRETCH):
+    check_stretches(name, 1 + int(_begins(entries).sum()), len(entries))
+    return entries
+
+
+def check_stretches(name: Any, n_stretches: int, n_steps: int) -> None:
+    """Refuse a column of recordings that changes too often to be one.
+
+    Raises
+    ------
+    InputError
+    """
+    if n_stretches > max(2, n_steps // MEAN_STRETCH):
         raise StepError(
             f"{_name(name)} has the name of a recording, but changes {n_stretches - 1} times in "
-            f"{len(entries)} steps; sort the steps by it, say that it is the recording "
+            f"{n_steps} steps; sort the steps by it, say that it is the recording "
             f"(recording), or {NAME_CHANNELS}"
         )
-    return entries
 
 
 def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
     """A column as time, if it rises within recordings, and mostly by the same amount."""
-    remedy = f"say that it is the time (time), or {NAME_CHANNELS}"
     try:
         time = as_time(column, len(column))
     except InputError as error:
@@ -233,9 +243,8 @@ def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
             f"{_name(name)} has the name of the time: {error}; or {NAME_CHANNELS}",
             *getattr(error, "steps", ()),
         ) from None
-    elapsed = np.diff(time)
-    zero = elapsed.dtype.type(0)
-    back = ~begins[1:] & ~(elapsed > zero)
+    elapsed = in_seconds(np.diff(time))
+    back = ~begins[1:] & ~(elapsed > 0)
     if back.any():
         step = int(np.argmax(back)) + 1
         raise StepError(
@@ -245,14 +254,19 @@ def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
             step,
         )
     inside = elapsed[~begins[1:]]
-    if len(inside) >= FEW_STEPS:
-        gaps = (inside > GAP_FACTOR * np.median(inside)).mean()
-        if gaps > MANY_GAPS:
-            raise StepError(
-                f"{_name(name)} has the name of the time, but is not regular: {gaps:.0%} of its "
-                f"steps are gaps, longer than {GAP_FACTOR} times the median; {remedy}"
-            )
+    n_gaps = int((inside > GAP_FACTOR * np.median(inside)).sum()) if len(inside) else 0
+    if is_irregular(n_gaps, len(inside)):
+        raise StepError(
+            f"{_name(name)} has the name of the time, but is not regular: "
+            f"{n_gaps / len(inside):.0%} of its steps are gaps, longer than {GAP_FACTOR} times the "
+            f"median; say that it is the time (time), or {NAME_CHANNELS}"
+        )
     return time
+
+
+def is_irregular(n_gaps: int, n_steps: int) -> bool:
+    """Whether so many gaps in so many steps are too many for a time that was not named as one."""
+    return n_steps >= FEW_STEPS and n_gaps > MANY_GAPS * n_steps
 
 
 def _check_counts(name: Any, column: Any, begins: Bools) -> None:
@@ -375,7 +389,7 @@ def counting(
     begins : array of shape (T,)
         True where a recording begins: a clock may start anew there.
     """
-    if _goes_up_and_down(column):
+    if goes_up_and_down(column):
         return None
     known = ~np.isnan(column)
     recording = np.cumsum(begins)[known]
@@ -398,7 +412,8 @@ def counting(
     return word if _are_resets(sign * values, recording, back) else None
 
 
-def _goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
+def goes_up_and_down(column: NDArray[np.floating[Any]]) -> bool:
+    """Whether the first steps of a column (T,) show that it counts nothing."""
     change = np.diff(column[:_HEAD])
     return 10 * min(int((change > 0).sum()), int((change < 0).sum())) > len(change)
 

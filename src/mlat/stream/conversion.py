@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Bools, Ints, check_text, is_real, is_whole
+from ..checks import Floats, Ints, check_text, is_real, is_whole
 from ..errors import InputError
 
 # "No state" marks a step without a state, and one for which no prediction can be made.
@@ -215,6 +216,32 @@ def encode(entries: NDArray[Any]) -> tuple[list[Any], Ints]:
     return list(index), np.fromiter(map(index.__getitem__, objects), np.int64, len(objects))
 
 
+@dataclass(frozen=True)
+class Entries:
+    """The distinct entries of a column of ``n_steps`` steps.
+
+    ``first`` is the step at which each occurs first, ``n_steps`` for one that does not, and
+    ``count`` how often it occurs.
+    """
+
+    entries: Sequence[Any]
+    first: Sequence[int]
+    count: Sequence[int]
+    n_steps: int
+
+    @classmethod
+    def of(cls, entries: Sequence[Any], codes: Ints) -> Entries:
+        """From the index of each step's entry."""
+        first = np.full(len(entries), len(codes))
+        first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last that is written stays
+        count = np.bincount(codes, minlength=len(entries))
+        return cls(entries, first.tolist(), count.tolist(), len(codes))
+
+    def first_of(self, which: Iterable[int]) -> int:
+        """The first step with one of these entries."""
+        return min((self.first[i] for i in which), default=self.n_steps)
+
+
 def as_states(
     states: ArrayLike, n_steps: int, unlabelled: Any = None, *, ours: bool = False
 ) -> NDArray[Any]:
@@ -239,7 +266,10 @@ def as_states(
         numbers = array.astype(np.int64)
         absent = [int(entry) for entry in map(_as_number, no_state_entries) if is_whole(entry)]
         if not ours and NO_STATE_NUMBER not in absent:
-            _check_minus_one(numbers == NO_STATE_NUMBER, lambda: np.unique(numbers), unlabelled, 4)
+            marked = numbers == NO_STATE_NUMBER
+            if marked.any():
+                count, first = int(marked.sum()), int(np.argmax(marked))
+                _check_minus_one(count, n_steps, first, np.unique(numbers), unlabelled, 4)
         numbers[np.isin(numbers, absent)] = NO_STATE_NUMBER
         return numbers
     if array.dtype.kind not in "ufOT":
@@ -255,8 +285,10 @@ def _as_number(entry: Any) -> Any:
     return int(entry) if is_real(entry) and float(entry).is_integer() else entry
 
 
-def _writable(texts: NDArray[Any], what: str) -> NDArray[Any]:
+def _writable(texts: NDArray[Any], what: str, first: Sequence[int] | None = None) -> NDArray[Any]:
     """The texts (T,), if all can be written as UTF-8.
+
+    ``first`` are the steps of texts that are those of distinct entries.
 
     Raises
     ------
@@ -268,10 +300,11 @@ def _writable(texts: NDArray[Any], what: str) -> NDArray[Any]:
     # numpy holds texts as UTF-32; surrogates are 0xD800 to 0xDFFF.
     native = np.ascontiguousarray(texts, dtype=texts.dtype.newbyteorder("="))
     characters = native.view(np.uint32).reshape(len(texts), -1)
-    bad = ((characters & 0xFFFFF800) == 0xD800).any(axis=1)
-    if bad.any():
-        step = int(np.argmax(bad))
-        check_text(str(texts[step]), f"the {what} at step {step},")
+    bad = np.flatnonzero(((characters & 0xFFFFF800) == 0xD800).any(axis=1)).tolist()
+    if bad:
+        worst = min(bad, key=lambda i: i if first is None else first[i])
+        step = worst if first is None else first[worst]
+        check_text(str(texts[worst]), f"the {what} at step {step},")
     return texts
 
 
@@ -279,55 +312,62 @@ def decode_states(
     entries: Sequence[Any], codes: Ints, unlabelled: Any = None, *, ours: bool = False
 ) -> NDArray[Any]:
     """States of shape (T,) from the distinct entries and each step's index among them."""
+    return states_of(Entries.of(entries, codes), unlabelled, ours=ours)[codes]
+
+
+def states_of(seen: Entries, unlabelled: Any = None, *, ours: bool = False) -> NDArray[Any]:
+    """The state that each of the distinct entries of a column means."""
+    entries = list(seen.entries)
     if unlabelled is not None:
         values = _listed(unlabelled)
         texts_of = {str(value) for value in values}
         entries = [None if e in values or str(e) in texts_of else e for e in entries]
-
-    def first_step(which: list[int]) -> int:
-        return int(np.flatnonzero(np.isin(codes, which))[0])
-
     used = [i for i, e in enumerate(entries) if not is_absent(e) and e != NO_STATE_NAME]
     texts = [i for i in used if isinstance(entries[i], str)]
     others = [i for i in used if not isinstance(entries[i], str)]
     strange = [i for i in others if not isinstance(entries[i], int | float | np.number | np.bool_)]
+
+    def first(which: list[int]) -> tuple[int, Any]:
+        place = min(which, key=lambda i: seen.first[i])
+        return seen.first[place], entries[place]
+
     if strange:
-        step = first_step(strange)
+        step, entry = first(strange)
         raise StepError(
-            f"state {entries[codes[step]]!r} at step {step} is neither text nor a whole number; "
+            f"state {entry!r} at step {step} is neither text nor a whole number; "
             "name the states, or number them 0, 1, 2, …",
             step,
         )
     if texts and others:
-        first, second = sorted((first_step(texts), first_step(others)))
+        (step, entry), (later, other) = sorted(
+            (first(texts), first(others)), key=lambda found: found[0]
+        )
         raise StepError(
-            f"states mix texts and numbers: {entries[codes[first]]!r} at step {first}, "
-            f"{entries[codes[second]]!r} at step {second}; "
+            f"states mix texts and numbers: {entry!r} at step {step}, {other!r} at step {later}; "
             "write them all as texts or all as whole numbers",
-            first,
-            second,
+            step,
+            later,
         )
     if not others:
         named = set(texts)
         names = [e if i in named else NO_STATE_NAME for i, e in enumerate(entries)]
-        return _writable(np.array(names or [NO_STATE_NAME], dtype="U")[codes], "state")
+        return _writable(np.array(names or [NO_STATE_NAME], dtype="U"), "state", seen.first)
     broken = [i for i in others if not float(entries[i]).is_integer() or abs(entries[i]) >= 2**63]
     if broken:
-        step = first_step(broken)
+        step, entry = first(broken)
         raise StepError(
-            f"state {entries[codes[step]]} at step {step} is not a whole number (of 64 bits) but "
-            "continuous; "
+            f"state {entry} at step {step} is not a whole number (of 64 bits) but continuous; "
             "name the states, or number them 0, 1, 2, …",
             step,
         )
     numbered = set(others)
-    if not ours:
-        marks = [i for i in others if entries[i] == NO_STATE_NUMBER]
-        _check_minus_one(
-            np.isin(codes, marks), lambda: [int(entries[i]) for i in others], unlabelled, 5
-        )
-    numbers = [int(e) if i in numbered else NO_STATE_NUMBER for i, e in enumerate(entries)]
-    return np.array(numbers, dtype=np.int64)[codes]
+    marks = [i for i in others if entries[i] == NO_STATE_NUMBER and seen.count[i]]
+    if marks and not ours:
+        n_marked = sum(seen.count[i] for i in marks)
+        numbers = [int(entries[i]) for i in others]
+        _check_minus_one(n_marked, seen.n_steps, seen.first_of(marks), numbers, unlabelled, 6)
+    table = [int(e) if i in numbered else NO_STATE_NUMBER for i, e in enumerate(entries)]
+    return np.array(table, dtype=np.int64)
 
 
 def _listed(unlabelled: Any) -> list[Any]:
@@ -336,15 +376,20 @@ def _listed(unlabelled: Any) -> list[Any]:
 
 
 def _check_minus_one(
-    marked: Bools, states: Callable[[], Iterable[int]], unlabelled: Any, stacklevel: int
+    n_marked: int,
+    n_steps: int,
+    first: int,
+    states: Iterable[int],
+    unlabelled: Any,
+    stacklevel: int,
 ) -> None:
     """Warn that -1 is taken for "no state", or refuse it where it must be a state.
 
     Parameters
     ----------
-    marked : array of shape (T,)
-        Which steps have the number -1.
-    states : callable
+    n_marked, n_steps, first : int
+        How many of all steps have the number -1, and the first of them.
+    states : iterable of int
         All numbers that occur.
     unlabelled : value or list of values, optional
         The entries that mean "no state" by the user's word, -1 not among them.
@@ -354,17 +399,15 @@ def _check_minus_one(
     InputError
         If there is such a word, the only other state is 1, or others are below 0, too.
     """
-    if not marked.any():
-        return
-    count = f"{int(marked.sum())} of {len(marked)} steps"
-    others = sorted({int(number) for number in states()} - {NO_STATE_NUMBER})
+    count = f"{n_marked} of {n_steps} steps"
+    others = sorted({int(number) for number in states} - {NO_STATE_NUMBER})
     if unlabelled is not None or others == [1] or (others and others[0] < 0):
         say = ", or say that it means no state (unlabelled=-1)" if unlabelled is None else ""
         raise StepError(
             f"the state of {count} is -1, which stands for no state, and with the states "
             f"{', '.join(map(str, others[:5])) or 'none'} it seems to be one; number the states "
             f"from 0, or name them{say}",
-            int(np.argmax(marked)),
+            first,
         )
     if others:
         warnings.warn(
@@ -388,14 +431,20 @@ def as_recordings(recordings: ArrayLike, n_steps: int) -> NDArray[Any]:
 
 def decode_recordings(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
     """Recordings of shape (T,) from the distinct entries and each step's index among them."""
-    absent = np.isin(codes, [i for i, entry in enumerate(entries) if is_absent(entry)])
-    if absent.any():
-        raise _no_recording(int(np.argmax(absent)))
-    present = [entry for entry in entries if not is_absent(entry)]
+    return recordings_of(Entries.of(entries, codes))[codes]
+
+
+def recordings_of(seen: Entries) -> NDArray[Any]:
+    """The recording that each of the distinct entries of a column names."""
+    absent = [i for i, entry in enumerate(seen.entries) if is_absent(entry)]
+    step = seen.first_of(absent)
+    if step < seen.n_steps:
+        raise _no_recording(step)
+    present = [entry for entry in seen.entries if not is_absent(entry)]
     if present and all(isinstance(entry, int) for entry in present):
-        return np.array([0 if is_absent(entry) else entry for entry in entries])[codes]
-    names = np.array([str(entry) for entry in entries] or [""], dtype="U")[codes]
-    return _writable(names, "recording")
+        return np.array([0 if is_absent(entry) else entry for entry in seen.entries])
+    names = ["" if is_absent(entry) else str(entry) for entry in seen.entries]
+    return _writable(np.array(names or [""], dtype="U"), "recording", seen.first)
 
 
 def _no_recording(step: int) -> StepError:
@@ -405,8 +454,8 @@ def _no_recording(step: int) -> StepError:
 # ------------------------------------------------------------------ time
 
 
-def as_time(times: Any, n_steps: int) -> NDArray[Any]:
-    """Time of shape (n_steps,), none of it missing.
+def as_time(times: Any, n_steps: int, first: int = 0) -> NDArray[Any]:
+    """Time of shape (n_steps,), none of it missing; ``first`` is the number of its first step.
 
     Numbers become int64 or floats, durations timedelta64, dates datetime64 (UTC if they have a
     time zone).
@@ -416,7 +465,7 @@ def as_time(times: Any, n_steps: int) -> NDArray[Any]:
         times = np.asarray(times, dtype=f"datetime64[{getattr(dtype, 'unit', 'ns')}]")
     array = one_per_step(times, n_steps, "time")
     if array.dtype.kind == "O":
-        array = _time_from_objects(array)
+        array = _time_from_objects(array, first)
     if array.dtype.kind not in "iufMm":
         raise InputError(
             f"time must be numbers or datetimes, not {array.dtype}; "
@@ -424,7 +473,7 @@ def as_time(times: Any, n_steps: int) -> NDArray[Any]:
         )
     absent = np.isnat(array) if array.dtype.kind in "Mm" else ~np.isfinite(array)
     if absent.any():
-        raise _no_time(int(np.argmax(absent)))
+        raise _no_time(first + int(np.argmax(absent)))
     if array.dtype.kind in "Mm" and np.datetime_data(array.dtype)[0] in ("Y", "M"):
         # Years and months have no fixed length in seconds.
         array = array.astype("datetime64[D]")
@@ -435,13 +484,13 @@ def _no_time(step: int) -> StepError:
     return StepError(f"time is missing at step {step}; fill it in, or leave the time out", step)
 
 
-def _time_from_objects(objects: NDArray[Any]) -> NDArray[Any]:
+def _time_from_objects(objects: NDArray[Any], first: int) -> NDArray[Any]:
     times = objects.tolist()
     if not times:
         return np.empty(0)
     absent = [step for step, stamp in enumerate(times) if is_absent(stamp)]
     if absent:
-        raise _no_time(absent[0])
+        raise _no_time(first + absent[0])
     if all(isinstance(stamp, time) for stamp in times):  # of the day, without a date
         times = [datetime.combine(date.min, stamp) - datetime.min for stamp in times]
     if all(isinstance(stamp, timedelta) for stamp in times):
@@ -451,6 +500,13 @@ def _time_from_objects(objects: NDArray[Any]) -> NDArray[Any]:
             raise InputError("some of the time has a time zone and some has none; choose one")
         return np.array([_in_utc(stamp) for stamp in times], dtype="datetime64[us]")
     return np.array(times)
+
+
+def in_seconds(elapsed: NDArray[Any]) -> Floats:
+    """Differences of times as floats: durations in seconds, numbers as they are."""
+    if elapsed.dtype.kind == "m":
+        return elapsed / np.timedelta64(1, "s")
+    return elapsed.astype(np.float64)
 
 
 def _in_utc(stamp: date) -> date:

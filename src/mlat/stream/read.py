@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,14 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from ..checks import Ints
 from ..errors import InputError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .column_roles import (
     Role,
+    goes_up_and_down,
     nothing_left,
     refuse_counters,
     role_by_name,
@@ -46,14 +48,16 @@ from .file_format import PARQUET, TEXTS, FileFormat, file_format
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import RawTable, is_raw, read_raw
 from .several import read_each
-from .stream import Stream
-from .text_table import NAME_COLUMNS, TextTable
+from .stream import Stream, refuse_infinity
+from .text_table import NAME_COLUMNS, TextTable, in_pieces
 from .xdf import read_xdf
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 IPC = (".feather", ".arrow", ".ipc")
 KNOWN = (*TEXTS[:-1], ".csv.gz", ".tsv.gz", *PARQUET, *IPC, ".npy", ".npz", ".mat", ".xdf")
 KNOWN += RAW_SUFFIXES
+BATCH = 65536  # steps that Arrow reads at a time, at most
+BUFFER = 1 << 20  # bytes of a column that Parquet reads at a time
 # Arrow converts these to objects, not to floats.
 _NEED_CAST = (pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
@@ -69,6 +73,7 @@ def read_stream(
     max_gap: float | None = None,
     sep: str | None = None,
     decimal: str = ".",
+    past: int | None = None,
 ) -> Stream:
     """Read a stream from a file, a frame or an array, or from several.
 
@@ -102,6 +107,10 @@ def read_stream(
         any name.
     decimal : "." or ",", default="."
         What decimals in a text file are written with.
+    past : int, optional
+        To learn from a file that is larger than memory: keep only the labelled steps, and so many
+        before each run of them. The parts are then separated by gaps, and ``Stream.n_left_out``
+        counts the other steps. For text and Parquet files; others are kept whole.
 
     Returns
     -------
@@ -142,7 +151,8 @@ def read_stream(
     columns = {"label": label, "recording": recording, "time": time}
     text = Text(sep, decimal)
     more = (columns, channels, unlabelled, max_gap)
-    return read_each(source, lambda one: _read(one, *more, others=channels is None, text=text))
+    others = channels is None
+    return read_each(source, lambda one: _read(one, *more, others=others, text=text, past=past))
 
 
 def read_channels(
@@ -168,24 +178,56 @@ def read_channels(
     return read_each(source, lambda one: _read(one, *more, others=True, text=text))
 
 
-def _read(
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What each column of a table is for.
+
+    Attributes
+    ----------
+    table : Table
+    channels : list of names
+        The columns of values.
+    roles : mapping of names to roles
+        The columns of the label, the recording and the time that were named.
+    by_name : mapping of names to roles
+        Further columns that have the name of a time, a recording or a row number.
+    ignored : list of str
+        A note on columns that are not used, if any.
+    """
+
+    table: Table
+    channels: list[Any]
+    roles: dict[Any, str]
+    by_name: dict[Any, Role]
+    ignored: list[str]
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self.table, TextTable)
+
+
+def plan_columns(
     source: Any,
-    by_role: dict[str, Any],
+    by_role: Mapping[str, Any],
     channels: Sequence[Any] | None,
     unlabelled: Any,
-    max_gap: float | None,
     *,
     others: bool,
     text: Text,
-) -> Stream:
-    """Read a stream; ``others`` looks for time and recordings among columns without a role."""
+) -> Plan:
+    """Decide which column of a source is what, before the columns are read.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or one cannot be what it is named for.
+    """
     if by_role["label"] is None and unlabelled is not None:
         raise InputError(
             "unlabelled names entries of the label column; say which column that is (label)"
         )
     table = open_table(source, text, channels)
-    is_array = isinstance(table, ArrayTable)
-    if is_array:
+    if isinstance(table, ArrayTable):
         by_role = {role: _count_from_start(column, table) for role, column in by_role.items()}
         channels = None if channels is None else [_count_from_start(c, table) for c in channels]
     for role, column in by_role.items():
@@ -195,57 +237,111 @@ def _read(
     roles = {column: role for role, column in by_role.items() if column is not None}
     by_name = _roles_by_name(table, {*roles, *(channels or ())}) if others else {}
     names = _value_columns(channels, {**roles, **by_name}, table)
-    is_text = isinstance(table, TextTable)
+    ignored = _ignored(table, {*names, *roles, *by_name}) if others and channels else []
+    return Plan(table, names, roles, by_name, ignored)
+
+
+def _read(
+    source: Any,
+    by_role: dict[str, Any],
+    channels: Sequence[Any] | None,
+    unlabelled: Any,
+    max_gap: float | None,
+    *,
+    others: bool,
+    text: Text,
+    past: int | None = None,
+) -> Stream:
+    """Read a stream; ``others`` looks for time and recordings among columns without a role."""
+    plan = plan_columns(source, by_role, channels, unlabelled, others=others, text=text)
+    table, names, roles, by_name = plan.table, plan.channels, plan.roles, plan.by_name
+    is_array, is_text = isinstance(table, ArrayTable), plan.is_text
+    is_file = isinstance(table, TextTable | ArrowTable)
+    in_parts = past is not None and is_file and by_role["label"] is not None
     try:
         # Only a table that is asked for time explains why a column is none.
         lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
-        columns = table.read(names, {**roles, **(by_name if channels is None else lenient)})
-        values = stack_columns(
-            [_as_numpy(columns[name]) for name in names],
-            names,
-            remedy=f"correct it, or {NAME_COLUMNS}",
-        )
+        wanted = {**roles, **(by_name if channels is None else lenient)}
+        columns = table.read([] if in_parts else names, wanted)
+        # In parts the values come last, when it is known which of them are kept.
+        n_steps = len(next(iter(columns.values())))
+        values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
         given = {role: columns[column] for column, role in roles.items()}
         settled = settle(
             {
                 name: (
                     partial(_recordings, columns[name], is_text)
                     if role == "recording"
-                    else partial(_as_numpy, columns[name])
+                    else partial(as_numpy, columns[name])
                 )
                 for name, role in by_name.items()
             },
             by_name,
             len(values),
             recordings=_recordings(given["recording"], is_text) if "recording" in given else None,
-            time=_as_numpy(given["time"]) if "time" in given else None,
+            time=as_numpy(given["time"]) if "time" in given else None,
             strict=channels is None,
         )
         if isinstance(table, FrameTable):
             settled = settled.of_frame(source, len(values))
-        if channels is None and not is_array:
+        if channels is None and not is_array and not in_parts:
             refuse_counters(values, names, settled.recordings)
         states = None
         if "label" in given:
-            states = decode_states(*_encoded(given["label"], is_text), unlabelled)
+            states = decode_states(*encoded(given["label"], is_text), unlabelled)
         stream = Stream(
             values,
             states,
             recordings=settled.recordings,
             time=settled.time,
-            channels=[f"x{n}" for n in names] if is_array else names,
+            channels=["unread"] if in_parts else [f"x{n}" for n in names] if is_array else names,
             unlabelled=None if states is None else no_state(states),
             max_gap=max_gap,
         )
         if channels is None and is_array:
             warn_of_counters(values, stacklevel=4)
-        ignored = _ignored(table, {*names, *roles, *by_name}) if others and channels else []
-        stream.notes = (*settled.notes, *getattr(table, "notes", ()), *ignored)
+        stream.notes = (*settled.notes, *getattr(table, "notes", ()), *plan.ignored)
         if settled.breaks is not None:
             stream.gap_before |= settled.breaks
+        if in_parts and past is not None:
+            return _with_labelled_values(stream, plan, past, strict=channels is None)
         return stream
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
+
+
+def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+    remedy = f"correct it, or {NAME_COLUMNS}"
+    return stack_columns([as_numpy(columns[name]) for name in names], names, remedy=remedy)
+
+
+def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool) -> Stream:
+    """The labelled steps of a stream without values, and those just before, with their values.
+
+    ``strict`` refuses a channel that only tells the place in the file.
+    """
+    table: Any = plan.table
+    names = tuple(map(str, plan.channels))
+    runs = np.flatnonzero(np.diff(steps.labelled, prepend=False, append=False))
+    edges = np.zeros(len(steps) + 1, np.int32)
+    np.add.at(edges, np.maximum(runs[::2] - past, 0), 1)
+    np.add.at(edges, runs[1::2], -1)
+    kept = np.cumsum(edges[:-1]) > 0
+    parts, first = [], 0
+    label = {column: role for column, role in plan.roles.items() if role == "label"}
+    for piece in table.pieces(plan.channels, label, BATCH):
+        values = _values(piece, plan.channels)
+        if strict and not first:
+            for name, column in zip(plan.channels, values.T, strict=True):
+                if not goes_up_and_down(column):  # so all of it must be seen
+                    whole = _values(table.read([name], {}), [name])
+                    refuse_counters(whole, [name], steps.recordings)
+        refuse_infinity(values, names, first)
+        parts.append(values[kept[first : first + len(values)]])
+        first += len(values)
+    stream = steps[np.flatnonzero(kept)].with_values(np.concatenate(parts)).with_channels(names)
+    stream.usual_step, stream.n_left_out = steps.usual_step, len(steps) - len(stream)
+    return stream
 
 
 # ------------------------------------------------------------------ which column is what
@@ -342,7 +438,7 @@ def _value_columns(
 # ------------------------------------------------------------------ what is in the columns
 
 
-def _as_numpy(column: Any) -> Any:
+def as_numpy(column: Any) -> Any:
     """An Arrow column as an array, with NaN or NaT for null; anything else as it is."""
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -354,7 +450,7 @@ def _as_numpy(column: Any) -> Any:
     return column.to_numpy()
 
 
-def _encoded(column: Any, is_text: bool) -> tuple[list[Any], Ints]:
+def encoded(column: Any, is_text: bool) -> tuple[list[Any], Ints]:
     """The distinct entries of a column, None for null, and each step's index among them.
 
     ``is_text`` means that numbers were read as texts, too.
@@ -376,7 +472,7 @@ def _encoded(column: Any, is_text: bool) -> tuple[list[Any], Ints]:
 def _recordings(column: Any, is_text: bool) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
-    return decode_recordings(*_encoded(column, is_text))
+    return decode_recordings(*encoded(column, is_text))
 
 
 def _as_number(text: str) -> int | float | str:
@@ -487,15 +583,16 @@ def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
 
 
 def _open_arrow(path: Path) -> Any:
-    """A Parquet file, the table of an Arrow file, or that of a folder of Parquet files."""
+    """A Parquet file, the table of an Arrow file, or a folder of Parquet files."""
     kind = "Arrow" if path.suffix.lower() in IPC else "Parquet"
     try:
         if path.is_dir():
             from pyarrow.dataset import dataset
 
-            return dataset(path, format="parquet", partitioning="hive").to_table()
+            return dataset(path, format="parquet", partitioning="hive")
         if kind == "Parquet":
-            return pyarrow.parquet.ParquetFile(path)
+            # In buffers: a part of a file (a row group) may hold all of its steps.
+            return pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
         from pyarrow.feather import read_table
 
         with path.open("rb") as file:
@@ -512,29 +609,65 @@ def _open_arrow(path: Path) -> Any:
 
 
 class ArrowTable:
-    """A Parquet file, or an Arrow table in memory."""
+    """A Parquet file, a folder of such files, or an Arrow table in memory."""
 
     def __init__(self, table: Any, name: str) -> None:
         self._table = table
         self._name = name
-        self._is_file = isinstance(table, pyarrow.parquet.ParquetFile)
-        schema = table.schema_arrow if self._is_file else table.schema
+        is_file = isinstance(table, pyarrow.parquet.ParquetFile)
+        schema = table.schema_arrow if is_file else table.schema
         self._types = {field.name: field.type for field in schema}
         self.columns: Sequence[Any] = list(schema.names)
         distinct(self.columns, f"columns of {name}")
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
+        wanted = self._wanted(channels, roles)
+        if isinstance(self._table, pyarrow.parquet.ParquetFile):
+            table = self._table.read(columns=wanted)
+        elif isinstance(self._table, pa.Table):
+            table = self._table.select(wanted)
+        else:
+            table = self._table.to_table(columns=wanted)
+        if not table.num_rows:
+            raise InputError(f"{self._name} has columns but no steps")
+        return {name: table.column(name) for name in wanted}
+
+    def pieces(
+        self,
+        channels: Sequence[Any],
+        roles: Mapping[Any, str],
+        size: int,
+        types: Mapping[Any, Any] | None = None,
+    ) -> Iterator[dict[Any, Any]]:
+        """The same columns, some steps at a time; types are those of the file."""
+        wanted = self._wanted(channels, roles)
+        if isinstance(self._table, pyarrow.parquet.ParquetFile):
+            batches = self._table.iter_batches(min(size, BATCH), columns=wanted)
+        elif isinstance(self._table, pa.Table):
+            batches = self._table.select(wanted).to_batches(max_chunksize=size)
+        else:
+            batches = self._table.to_batches(
+                columns=wanted, batch_size=BATCH, batch_readahead=1, fragment_readahead=1
+            )
+        empty = True
+        for table in in_pieces(batches, size):
+            empty = False
+            yield {name: table.column(name) for name in wanted}
+        if empty:
+            raise InputError(f"{self._name} has columns but no steps")
+
+    def type_of(self, column: Any) -> Any:
+        """The Arrow type of a column."""
+        return self._types[column]
+
+    def _wanted(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> list[Any]:
         for name in channels:
             kind = self._types[name]
             if not (_is_number(kind) or pa.types.is_null(kind)):
                 raise InputError(
                     f"{self._name}, column {name!r} holds {kind}, not numbers; {NAME_COLUMNS}"
                 )
-        wanted = [*channels, *roles]
-        table = self._table.read(columns=wanted) if self._is_file else self._table
-        if not table.num_rows:
-            raise InputError(f"{self._name} has columns but no steps")
-        return {name: table.column(name) for name in wanted}
+        return [*channels, *roles]
 
     def where(self, steps: Sequence[int]) -> str:
         return f"{self._name}: "

@@ -30,15 +30,16 @@ def read_each(source: Any, read: Callable[[Any], Stream]) -> Stream:
     InputError
         If there is no file, or the files do not fit together.
     """
-    sources = _listed(source)
+    sources = sources_in(source)
     if sources is None:
         return read(source)
     if not sources:
         raise InputError("no recordings to read: the list is empty")
     streams = [read(one) for one in sources]
     joined = Stream.join(streams)
+    joined.n_left_out = sum(stream.n_left_out for stream in streams)
     if all(stream.recordings is None for stream in streams):
-        names = _names(sources)
+        names = names_of(sources)
         joined.recordings = np.repeat(np.array(names), [len(stream) for stream in streams])
     return joined
 
@@ -73,13 +74,13 @@ def join_values(values: Sequence[Any], states: Sequence[Any] | None) -> Stream:
     return Stream.join(parts)
 
 
-def _listed(source: Any) -> list[Any] | None:
-    """The single sources; None for what is one already."""
+def sources_in(source: Any) -> list[Any] | None:
+    """The single sources of a list, a folder or a pattern; None for what is one already."""
     if isinstance(source, list | tuple):
         if not is_several(source):
             return None if source else []
         # Each may be a folder or a pattern in turn.
-        return [one for given in source for one in (_listed(given) or [given])]
+        return [one for given in source for one in (sources_in(given) or [given])]
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
@@ -89,7 +90,7 @@ def _listed(source: Any) -> list[Any] | None:
         found = sorted(glob.glob(str(source), recursive=True))
         if not found:
             raise InputError(f"no file is called {source}; check the folder and the pattern")
-        return [one for name in found for one in (_listed(name) or [Path(name)])]
+        return [one for name in found for one in (sources_in(name) or [Path(name)])]
     return None
 
 
@@ -106,7 +107,7 @@ def _files_in(folder: Path) -> list[Any]:
     return list(files)
 
 
-def _names(sources: Sequence[Any]) -> list[str]:
+def names_of(sources: Sequence[Any]) -> list[str]:
     """The names of recordings: those of their files, or numbers."""
     if not all(isinstance(one, str | os.PathLike) for one in sources):
         return [str(i) for i in range(len(sources))]

@@ -26,6 +26,7 @@ from .conversion import (
     as_states,
     as_time,
     as_values,
+    in_seconds,
     is_frame,
     no_state,
     no_states,
@@ -96,6 +97,8 @@ class Stream:
         after a gap in time.
     notes : tuple of str
         Which columns were taken for the time, the recordings or row numbers by their names.
+    n_left_out : int
+        Steps without a state that were read and not kept (``past`` of :func:`mlat.read_stream`).
 
     Raises
     ------
@@ -124,6 +127,7 @@ class Stream:
     max_gap: float | None
     gap_before: Bools
     notes: tuple[str, ...]
+    n_left_out: int = 0
 
     def __init__(
         self,
@@ -147,7 +151,7 @@ class Stream:
         else:
             self.values, self.channels = as_values(values, channels)
         n_steps = len(self.values)
-        _refuse_infinity(self.values, self.channels)
+        refuse_infinity(self.values, self.channels)
         if channels is None and not is_frame(values):
             warn_of_counters(self.values)
         if states is None:
@@ -156,7 +160,7 @@ class Stream:
             self.states = as_states(states, n_steps, unlabelled)
         self.recordings = None if recordings is None else as_recordings(recordings, n_steps)
         self.time = None if time is None else as_time(time, n_steps)
-        self.max_gap = _as_max_gap(max_gap, self.time)
+        self.max_gap = as_max_gap(max_gap, timed=self.time is not None)
         self.gap_before = _changes(self.recordings, n_steps)
         if self.time is not None:
             gaps, self.max_gap = _time_gaps(self.gap_before, self.time, self.max_gap)
@@ -232,6 +236,17 @@ class Stream:
             notes=self.notes,
         )
 
+    def followed_by(self, piece: Stream) -> Stream:
+        """This stream and the next piece of the same one; each keeps the gaps that it knows of."""
+        both = {
+            name: None if mine is None else np.concatenate([mine, getattr(piece, name)])
+            for name in ("values", "states", "recordings", "time", "gap_before")
+            for mine in [getattr(self, name)]
+        }
+        return self._of_checked(
+            **both, channels=self.channels, max_gap=self.max_gap, notes=self.notes
+        )
+
     def with_values(self, values: NDArray[np.floating[Any]]) -> Stream:
         """The same steps with other values (T, d), which miss what these values miss."""
         return self._of_checked(**{**self.__dict__, "values": values})
@@ -295,7 +310,7 @@ class Stream:
                 )
         parts = [part for part in parts if len(part)] or [first]  # an empty part has no say
         times = [part.time for part in parts if part.time is not None]
-        timed = len(times) == len(parts) and len({_kind_of_time(time) for time in times}) == 1
+        timed = len(times) == len(parts) and len({kind_of_time(time.dtype) for time in times}) == 1
         recordings, gaps, n_recordings = [], [], 0
         for part in parts:
             recordings.append(n_recordings + np.cumsum(_changes(part.recordings, len(part))))
@@ -322,7 +337,7 @@ class Stream:
         if self.time is None:
             return None
         inside = ~_changes(self.recordings, len(self))[1:]
-        return _median(_in_seconds(np.diff(self.time))[inside])
+        return _median(in_seconds(np.diff(self.time))[inside])
 
     @property
     def n_channels(self) -> int:
@@ -402,16 +417,12 @@ def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tu
 
     ``boundary`` (T,) is True where a recording begins. Time may go back there.
     """
-    elapsed = _in_seconds(np.diff(time))
+    elapsed = in_seconds(np.diff(time))
     inside = ~boundary[1:]
     back = inside & ~(elapsed > 0)
     if back.any():
         step = int(np.argmax(back)) + 1
-        raise StepError(
-            f"time does not increase at step {step} ({time[step]} after {time[step - 1]}); "
-            "sort the steps, say which recording each belongs to, or leave the time out",
-            step,
-        )
+        raise goes_back(step, time[step], time[step - 1])
     if max_gap is None:
         usual = _median(elapsed[inside])
         max_gap = np.inf if usual is None else GAP_FACTOR * usual
@@ -420,42 +431,49 @@ def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tu
     return gap_before, max_gap
 
 
+def goes_back(step: int, now: Any, before: Any) -> StepError:
+    """The error of a time that does not increase."""
+    return StepError(
+        f"time does not increase at step {step} ({now} after {before}); "
+        "sort the steps, say which recording each belongs to, or leave the time out",
+        step,
+    )
+
+
 def _median(elapsed: Floats) -> float | None:
     return float(np.median(elapsed)) if len(elapsed) else None
 
 
-def _in_seconds(elapsed: NDArray[Any]) -> Floats:
-    if elapsed.dtype.kind == "m":
-        return elapsed / np.timedelta64(1, "s")
-    return elapsed.astype(np.float64)
-
-
-def _refuse_infinity(values: NDArray[np.floating[Any]], channels: tuple[str, ...]) -> None:
+def refuse_infinity(
+    values: NDArray[np.floating[Any]], channels: tuple[str, ...], first: int = 0
+) -> None:
+    """Raise InputError if a value (T, d) is infinite; ``first`` is the number of the first step."""
     infinite = np.isinf(values)
     if infinite.any():
         step, channel = (int(i) for i in np.argwhere(infinite)[0])
         raise StepError(
-            f"infinite value at step {step}, channel {channels[channel]!r}; "
+            f"infinite value at step {first + step}, channel {channels[channel]!r}; "
             "mark a missing value with NaN, or correct it",
-            step,
+            first + step,
         )
 
 
-def _as_max_gap(max_gap: float | None, time: NDArray[Any] | None) -> float | None:
+def as_max_gap(max_gap: float | None, *, timed: bool) -> float | None:
+    """The longest time that is not a gap, as given; ``timed`` is whether there is a time."""
     if max_gap is None:
         return None
     if not is_real(max_gap):
         raise InputError(f"max_gap must be a number (of seconds for datetimes), not {max_gap!r}")
     if not max_gap > 0:
         raise InputError(f"max_gap must be positive, not {max_gap!r}")
-    if time is None:
+    if not timed:
         raise InputError("max_gap is a length of time, so it needs the time of the steps (time)")
     return float(max_gap)
 
 
-def _kind_of_time(time: NDArray[Any]) -> str:
+def kind_of_time(dtype: Any) -> str:
     """Datetimes, timedeltas or numbers: only times of one kind fit in one array."""
-    return time.dtype.kind if time.dtype.kind in "Mm" else "number"
+    return dtype.kind if dtype.kind in "Mm" else "number"
 
 
 def _same_kind_of_states(parts: list[Stream]) -> list[NDArray[Any]]:

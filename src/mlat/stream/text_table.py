@@ -10,7 +10,8 @@ import gzip
 import itertools
 import re
 import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +33,10 @@ _NUMBER = re.compile(
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 _WITH_COMMA = "write decimals with a point, or say that they have a comma (decimal)"
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
+# The types that Arrow tries for a column, in its order.
+_LOOSER = [pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s")]
+_LOOSER += [pa.timestamp(unit, zone) for unit in ("s", "ns") for zone in (None, "UTC")]
+_LOOSER += [pa.float64(), pa.string()]
 
 
 class TextTable:
@@ -69,36 +74,84 @@ class TextTable:
 
     def read(self, channels: Sequence[str], roles: Mapping[str, str]) -> dict[str, Any]:
         """Arrow columns by name: channels as floats, label and recording as encoded texts."""
-        texts = [column for column, role in roles.items() if role in ("label", "recording")]
-        types = {name: pa.float64() for name in channels} | dict.fromkeys(texts, _TEXTS)
-        wanted = [*channels, *roles]
+        with self._explained(channels, roles):
+            table = pyarrow.csv.read_csv(self._file(), *self._options(channels, roles))
+        return self._checked(table, roles)
+
+    def pieces(
+        self,
+        channels: Sequence[str],
+        roles: Mapping[str, str],
+        size: int,
+        types: Mapping[str, Any] | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The same columns, some steps at a time. ``types`` are those of columns of other roles."""
+        with self._explained(channels, roles):
+            reader = pyarrow.csv.open_csv(self._file(), *self._options(channels, roles, types))
+            for table in in_pieces(reader, size):
+                yield self._checked(table, roles)
+
+    def type_of(self, column: str) -> Any:
+        """The Arrow type of a column that holds no texts by its role: as of reading it whole."""
+        kind = None
+        while True:
+            types: dict[str, Any] = {} if kind is None else {column: kind}
+            try:
+                reader = pyarrow.csv.open_csv(
+                    self._file(), *self._options([], {column: "row"}, types)
+                )
+                kind = reader.schema.field(column).type  # as the first lines have it
+                for _ in reader:
+                    pass
+                return kind
+            except pa.ArrowInvalid:
+                if kind is None or pa.types.is_string(kind):
+                    raise
+                kind = _LOOSER[_LOOSER.index(kind) + 1]
+
+    def _file(self) -> Any:
+        return pa.input_stream(str(self.path), compression="gzip" if self._compressed else None)
+
+    def _options(
+        self,
+        channels: Sequence[str],
+        roles: Mapping[str, str],
+        types: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, Any, Any]:
+        kinds = dict.fromkeys(channels, pa.float64()) | dict.fromkeys(_texts(roles), _TEXTS)
+        return (
+            pyarrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_end),
+            pyarrow.csv.ParseOptions(
+                delimiter=self._delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=not self._keep_empty,
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=kinds | dict(types or {}),
+                include_columns=[*channels, *roles],
+                null_values=_MISSING,
+                decimal_point=self._decimal,
+                strings_can_be_null=True,
+            ),
+        )
+
+    @contextmanager
+    def _explained(self, channels: Sequence[str], roles: Mapping[str, str]) -> Iterator[None]:
+        """Say which line is wrong where Arrow fails."""
         try:
-            table = pyarrow.csv.read_csv(
-                pa.input_stream(str(self.path), compression="gzip" if self._compressed else None),
-                pyarrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_end),
-                pyarrow.csv.ParseOptions(
-                    delimiter=self._delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=not self._keep_empty,
-                ),
-                pyarrow.csv.ConvertOptions(
-                    column_types=types,
-                    include_columns=wanted,
-                    null_values=_MISSING,
-                    decimal_point=self._decimal,
-                    strings_can_be_null=True,
-                ),
-            )
+            yield
         except (pa.ArrowException, OSError) as error:
             label_it = "" if "label" in roles.values() else "give it as the label, or "
-            self._explain(channels, wanted, label_it + NAME_COLUMNS)
+            self._explain(channels, [*channels, *roles], label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
-        for name in texts:
+
+    def _checked(self, table: Any, roles: Mapping[str, str]) -> dict[str, Any]:
+        for name in _texts(roles):
             self._refuse_open_quote(name, table.column(name))
         for name, role in roles.items():
             if role == "time" and pa.types.is_string(table.column(name).type):
                 self._explain_time(name)
-        return {name: table.column(name) for name in wanted}
+        return {name: table.column(name) for name in table.column_names}
 
     def _open(self) -> IO[str]:
         # Bytes that are not UTF-8 pass as surrogates, so that an error can name line and column.
@@ -217,6 +270,28 @@ class TextTable:
                     f"{self.path}, line {line}, column {name!r}: {fields[position][:40]!r} goes on "
                     "over several lines; close the quote"
                 )
+
+
+def in_pieces(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    """Arrow tables of ``size`` rows each, and a last one of fewer, from batches of any size."""
+    held: list[Any] = []
+    n_held = 0
+    for batch in batches:
+        rest = batch
+        while len(rest):
+            part = rest.slice(0, size - n_held)
+            rest = rest.slice(len(part))
+            held.append(part)
+            n_held += len(part)
+            if n_held == size:
+                yield pa.Table.from_batches(held)
+                held, n_held = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _texts(roles: Mapping[str, str]) -> list[str]:
+    return [column for column, role in roles.items() if role in ("label", "recording")]
 
 
 def _kind_of_time(text: str) -> str | None:

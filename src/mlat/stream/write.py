@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from .file_format import FileFormat, file_format
 from .stream import Stream
 
 LOST = frozenset(pyarrow.csv.ConvertOptions().null_values)  # texts that are read as "no state"
+ROWS = 1 << 17  # written at a time: a part of a Parquet file (a row group)
 
 
 def write_states(
@@ -54,13 +55,11 @@ def write_states(
     DiskError
         If the file cannot be written.
     """
-    form = file_format(Path(path))
-    table = _table(stream, predicted, extra or {})
-    with atomic_write(path) as temporary:
-        if form.delimiter is None:
-            pyarrow.parquet.write_table(table, temporary)
-        else:
-            _write_text(table, temporary, form)
+    table = _table(stream, predicted, extra or {}, with_states=bool(stream.labelled.any()))
+    texts = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
+    with atomic_write(path) as temporary, StatesFile(temporary, file_format(Path(path))) as file:
+        file.texts = {text for column in texts for text in column if text is not None}
+        file.write(table)
 
 
 def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "state") -> None:
@@ -102,11 +101,14 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
         _refuse_lost_states(stream.classes.tolist())
     columns[label] = _null_for_no_state(stream.states)
     table = pa.table({name: _arrow(column) for name, column in columns.items()})
-    with disk_errors(Path(path)), atomic_write(path) as temporary:
-        if form.delimiter is None:
-            pyarrow.parquet.write_table(table, temporary)
-        else:
-            _write_text(table, temporary, form)
+    texts = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
+    with (
+        disk_errors(Path(path)),
+        atomic_write(path) as temporary,
+        StatesFile(temporary, form) as file,
+    ):
+        file.texts = {text for column in texts for text in column if text is not None}
+        file.write(table)
 
 
 def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
@@ -135,14 +137,102 @@ def _refuse_lost_states(states: list[str]) -> None:
             )
 
 
-def _table(stream: Stream, predicted: ArrayLike, extra: Mapping[str, ArrayLike]) -> Any:
+class StatesFile:
+    """A file of predicted states that is written piece by piece.
+
+    The content does not depend on the pieces.
+
+    Parameters
+    ----------
+    path : Path
+    form : FileFormat
+    with_states : bool, default=False
+        Whether some step of the stream has a state, so that the column ``state`` is written.
+    texts : iterable of str
+        All texts that may be written: the states and the recordings. If one needs quotes, all are
+        quoted.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        form: FileFormat,
+        *,
+        with_states: bool = False,
+        texts: Iterable[str] = (),
+    ) -> None:
+        self._path, self._form, self._with_states = path, form, with_states
+        self.texts = set(texts)
+        self._first = self._n_held = 0
+        self._held: list[Any] = []
+        self._writer: Any = None
+        self._sink: Any = None
+
+    def add(
+        self, stream: Stream, predicted: ArrayLike, extra: Mapping[str, ArrayLike] | None = None
+    ) -> None:
+        """Write the next piece of the stream, as :func:`write_states` writes all of it."""
+        table = _table(
+            stream, predicted, extra or {}, with_states=self._with_states, first=self._first
+        )
+        self._first += len(stream)
+        self.write(table)
+
+    def write(self, table: Any) -> None:
+        """Write some rows."""
+        if self._writer is None:
+            self._open(table.schema)
+        self._held.append(table)
+        self._n_held += len(table)
+        while self._n_held >= ROWS:
+            self._write_rows(ROWS)
+
+    def __enter__(self) -> StatesFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is None:
+            return
+        if error == (None, None, None) and self._n_held:
+            self._write_rows(self._n_held)
+        self._writer.close()
+        if self._sink is not None:
+            self._sink.close()
+
+    def _open(self, schema: Any) -> None:
+        if self._form.delimiter is None:
+            self._writer = pyarrow.parquet.ParquetWriter(self._path, schema)
+            return
+        # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
+        special = {self._form.delimiter, '"', "\n", "\r"}
+        quoted = any(not special.isdisjoint(text) for text in self.texts)
+        options = pyarrow.csv.WriteOptions(
+            delimiter=self._form.delimiter, quoting_style="needed" if quoted else "none"
+        )
+        self._sink = pa.output_stream(str(self._path), compression=self._form.compression)
+        self._writer = pyarrow.csv.CSVWriter(self._sink, schema, write_options=options)
+
+    def _write_rows(self, n: int) -> None:
+        rows = pa.concat_tables(self._held).combine_chunks()
+        self._writer.write_table(rows.slice(0, n))
+        self._held, self._n_held = [rows.slice(n)], len(rows) - n
+
+
+def _table(
+    stream: Stream,
+    predicted: ArrayLike,
+    extra: Mapping[str, ArrayLike],
+    *,
+    with_states: bool,
+    first: int = 0,
+) -> Any:
     n_steps = len(stream)
-    columns: dict[str, Any] = {"step": np.arange(n_steps)}
+    columns: dict[str, Any] = {"step": np.arange(first, first + n_steps)}
     if stream.recordings is not None:
         columns["recording"] = stream.recordings
     if stream.time is not None:
         columns["time"] = stream.time
-    if stream.labelled.any():
+    if with_states:
         columns["state"] = _null_for_no_state(stream.states)
     columns["predicted"] = _null_for_no_state(as_states(predicted, n_steps, ours=True))
     for name, column in extra.items():
@@ -158,16 +248,3 @@ def _null_for_no_state(states: NDArray[Any]) -> Any:
 
 def _arrow(column: Any) -> Any:
     return pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
-
-
-def _write_text(table: Any, path: Path, form: FileFormat) -> None:
-    # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
-    for quoting in ("none", "needed"):
-        options = pyarrow.csv.WriteOptions(delimiter=form.delimiter, quoting_style=quoting)
-        try:
-            with pa.output_stream(str(path), compression=form.compression) as sink:
-                pyarrow.csv.write_csv(table, sink, options)
-            return
-        except pa.ArrowInvalid:
-            if quoting == "needed":
-                raise

@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_limits
 
 from ...checks import Floats, Ints
 from ...classifier.classifier import StreamClassifier
+from ...classifier.thin import Thinning
 from ...errors import InputError
 from ...export.c_source import write_c
 from ...export.plain_model import PlainModel
-from ...export.thin import Thinning
 from ...stream.stream import Stream
 from .live import live_values, recording
 from .output import bench_console, table, write_json

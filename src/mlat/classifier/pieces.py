@@ -1,0 +1,159 @@
+"""Predicting a stream piece by piece: the same, to the last bit, as predicting it whole.
+
+What a piece needs of those before it is little: the running sums of the lift, the features of the
+last steps, which its first windows share, and the belief of the state filter. So memory does not
+grow with the stream. :meth:`mlat.StreamClassifier.predict` goes this way, too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import progress
+from ..checks import Bools, Floats
+from ..features.features import FeatureSteps
+from ..neighbours.references import check_channels
+from ..stream.stream import Stream
+from ..stream.windows import sliding_windows
+from .confidence import PredictedSteps, segment_starts
+from .state_filter import Belief
+
+if TYPE_CHECKING:
+    from .classifier import StreamClassifier
+
+STEPS = 8192  # predicted at a time: a report of progress after each
+
+
+class Predicted(NamedTuple):
+    """What is predicted for T steps.
+
+    Attributes
+    ----------
+    states : array of shape (T,)
+    proba : array of shape (T, S)
+        The probability of each state; NaN without a complete window.
+    complete : array of shape (T,)
+        Which steps end a complete window.
+    """
+
+    states: NDArray[Any]
+    proba: Floats
+    complete: Bools
+
+
+class PiecePredictor:
+    """Predicts the pieces of one stream, in their order.
+
+    Parameters
+    ----------
+    classifier : fitted StreamClassifier
+    filtered : bool, default=False
+        Apply the state filter.
+    n_steps : int, default=0
+        Of the whole stream, for reports of progress; 0 where nobody knows.
+    """
+
+    def __init__(
+        self, classifier: StreamClassifier, *, filtered: bool = False, n_steps: int = 0
+    ) -> None:
+        self._classifier, self._filtered = classifier, filtered
+        self._n_steps, self._done = n_steps, 0
+        self._maps = FeatureSteps(classifier.features_, classifier.n_channels_)
+        self._lift = classifier.features_.lift.start(classifier.n_channels_)
+        # The last steps and their features: one at least, to know whether the next follows it.
+        self._n_kept = max(classifier.width_ - 1, 1)
+        self._kept: Stream | None = None
+        self._kept_features = np.empty((0, classifier.features_.n_features))
+        self._belief: Belief | None = None
+        self._warned = False
+
+    def push(self, piece: Stream) -> Predicted:
+        """The states of the next steps.
+
+        Raises
+        ------
+        InputError
+            If the piece has other channels.
+
+        Warns
+        -----
+        UserWarning
+            Of the first value that is too extreme to be compared; such values count as missing.
+        """
+        check_channels(piece, self._classifier.channels_)
+        begins = range(0, max(len(piece), 1), STEPS)
+        parts = [self._push(piece[begin : begin + STEPS]) for begin in begins]
+        if len(parts) == 1:
+            return parts[0]
+        return Predicted(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+    def _push(self, piece: Stream) -> Predicted:
+        classifier = self._classifier
+        piece = self._without_extremes(piece)
+        stream = piece if self._kept is None else self._kept.followed_by(piece)
+        before = len(stream) - len(piece)
+        features = np.concatenate([self._kept_features, self._features(stream, before)])
+        known, codes, proba, is_novel = self._decide(stream, features, before)
+        if self._filtered:
+            starts = segment_starts(stream)[before:]
+            proba, self._belief = classifier.confidence_.filter(
+                starts, proba, classifier.n_neighbors_, self._belief
+            )
+            codes = proba[known].argmax(axis=1)
+        states = np.full(len(piece), classifier.unknown_, dtype=classifier.classes_.dtype)
+        states[known] = classifier.classes_[codes]
+        states[is_novel] = classifier.unknown_
+        complete = np.zeros(len(stream), dtype=bool)
+        windows = sliding_windows(stream, classifier.width_, labelled=False)
+        complete[windows.start + classifier.width_ - 1] = True
+        self._kept = stream[max(0, len(stream) - self._n_kept) :]
+        self._kept_features = features[max(0, len(stream) - self._n_kept) :]
+        self._done += len(piece)
+        progress.report("steps", self._done, self._n_steps, {})
+        return Predicted(states, proba, complete[before:])
+
+    def _without_extremes(self, piece: Stream) -> Stream:
+        features = self._classifier.features_
+        extreme = features.channels.extremes(piece.values)
+        if extreme is None:
+            return piece
+        if not self._warned:
+            message = features.describe(extreme, piece.values, piece.channels)
+            warnings.warn(message, UserWarning, stacklevel=4)
+            self._warned = True
+        return piece.without(extreme)
+
+    def _features(self, stream: Stream, before: int) -> Floats:
+        """The features of the steps after the first ``before``, which were lifted already."""
+        features = np.full((len(stream) - before, self._kept_features.shape[1]), np.nan)
+        for start, stop, _ in stream.segments:
+            if stop <= before:
+                continue
+            begin = max(start, before)
+            if start >= before:
+                self._lift = self._maps.features.lift.start(stream.n_channels)
+            self._lift, lifted = self._maps.push(
+                self._lift, cast(Floats, stream.values[begin:stop])
+            )
+            features[begin - before : stop - before] = lifted
+        return features
+
+    def _decide(self, stream: Stream, features: Floats, before: int) -> PredictedSteps:
+        classifier = self._classifier
+        if classifier.n_neighbors_ > 1:
+            k, references = classifier.n_neighbors_, classifier.references_
+            distances, rows = references.neighbours(stream, k, features)
+            return classifier.confidence_.of_votes(
+                distances[before:], rows[before:], references.codes
+            )
+        nearest = [
+            expert.class_distances(stream, features)[before:] for expert in classifier.experts_
+        ]
+        committee = classifier.committee_
+        return classifier.confidence_.of_nearest(
+            nearest[0] if committee is None else committee.combine(nearest)
+        )

@@ -1,0 +1,91 @@
+"""A stream that is predicted piece by piece: whatever the pieces, the bits of the whole."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlat
+from mlat.classifier.pieces import PiecePredictor
+from mlat.synthetic import rotating_states
+
+train = rotating_states(random_state=0)
+MODELS = {
+    "auto": {"width": 12},
+    "votes": {"width": 5, "metric": "euclidean", "n_neighbors": 3, "unknown_rate": 0.2},
+    "one step": {"width": 1, "metric": "euclidean"},
+    "lifted": {
+        "width": 7,
+        "metric": mlat.MLAT(max_iter=3),
+        "lift": mlat.Lift(["identity", "running_deviation", "difference"], 9),
+        "whiten": True,
+        "unknown_rate": 0.1,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def clf(request):
+    return mlat.StreamClassifier(**MODELS[request.param]).fit(train)
+
+
+def broken_stream(seed: int) -> mlat.Stream:
+    """A stream with gaps in time, recordings, missing and extreme values."""
+    rng = np.random.default_rng(seed)
+    values = rotating_states(random_state=seed % 5).values[:400].copy()
+    values[rng.random(values.shape) < 0.004] = np.nan
+    values[rng.integers(400), 0] = 1e150
+    time = np.cumsum(np.where(rng.random(400) < 0.02, 5.0, 1.0))
+    recordings = np.sort(rng.integers(0, 3, 400))
+    return mlat.Stream(values, time=time, recordings=recordings, channels=train.channels)
+
+
+def naive(clf, stream, filtered):
+    """Step by step from the public parts: distances over the whole stream, then one decision."""
+    confidence = clf.confidence_
+    if clf.n_neighbors_ == 1:
+        found = confidence.of_nearest(clf.class_distances(stream))
+    else:
+        found = confidence.of_votes(*clf.kneighbors(stream), clf.references_.codes)
+    known, codes, proba, novel = found
+    if filtered:
+        starts = np.zeros(len(stream), bool)
+        starts[clf.as_stream(stream).segments.start] = True
+        proba = confidence.filter(starts, proba, clf.n_neighbors_)[0]
+        codes = proba[known].argmax(axis=1)
+    states = np.full(len(stream), clf.unknown_, dtype=clf.classes_.dtype)
+    states[known] = clf.classes_[codes]
+    states[novel] = clf.unknown_
+    return states, proba, clf.ends_window(stream)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 30), st.lists(st.integers(0, 400), max_size=8), st.booleans())
+@pytest.mark.filterwarnings("ignore:channel")
+def test_any_pieces_give_the_whole(clf, seed, cuts, filtered):
+    stream = broken_stream(seed)
+    whole = naive(clf, stream, filtered)
+    predictor = PiecePredictor(clf, filtered=filtered)
+    edges = [0, *sorted(cuts), len(stream)]
+    parts = [predictor.push(stream[a:b]) for a, b in pairwise(edges)]
+    for field, expected in zip(zip(*parts, strict=True), whole, strict=True):
+        np.testing.assert_array_equal(np.concatenate(field), expected)
+    np.testing.assert_array_equal(clf.predict(stream, filtered=filtered), whole[0])
+    np.testing.assert_array_equal(clf.predict_proba(stream, filtered=filtered), whole[1])
+
+
+def test_of_extreme_values_it_warns_once(clf):
+    stream = broken_stream(3)
+    predictor = PiecePredictor(clf)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for begin in range(0, 400, 50):
+            part = stream[begin : begin + 50]
+            predictor.push(part.with_values(np.where(part.values > 0, 1e150, part.values)))
+    assert len(caught) == 1
+    assert "count as missing" in str(caught[0].message)
