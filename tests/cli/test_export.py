@@ -68,3 +68,27 @@ def test_what_is_no_model_exports_nothing(tmp_path):
     (tmp_path / "x.mlat").write_bytes(b"no model")
     assert "is not an mlat model" in refused("export", tmp_path / "x.mlat", "--c", tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_onnx_is_written(model, tmp_path):
+    pytest.importorskip("onnx")
+    said = run("export", model, "--onnx", tmp_path / "walk.onnx", "--max-references", "100")[0]
+    assert "kB of ONNX, windows at a time" in said
+    said = run("export", model, "--onnx", tmp_path / "live.onnx", "--stream", "--filtered")[0]
+    assert "one step of a stream at a time" in said
+    assert b"belief" in (tmp_path / "live.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
+        (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),
+        (["--c", "out", "--stream"], "--stream is a choice of --onnx"),
+        (["--onnx", "nowhere/x.onnx"], "there is no folder"),
+    ],
+)
+def test_what_onnx_cannot_say_is_one_line(model, in_folder, arguments, says):
+    pytest.importorskip("onnx")
+    assert says in refused("export", model, *arguments)
+    assert list(in_folder.iterdir()) == []

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat import LMNN, MLAT, Lift, Stream, StreamClassifier
+from export_models import FRESH, SHAPES, TRAIN
+from mlat import Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string, quantised
-from mlat.synthetic import rotating_states
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1"]
@@ -21,30 +21,6 @@ PUSH, RESET, TEACH = 0, 1, 2
 WHY = ["", "filling", "missing", "gap", "far"]
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-
-TRAIN = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
-FRESH = rotating_states(n_channels=3, run_length=40, runs_per_state=1, random_state=1)
-
-SHAPES = {
-    "euclidean": {"metric": "euclidean"},
-    "mlat": {"metric": MLAT(max_iter=5), "width": 6},
-    "one tap": {"metric": MLAT(n_taps=1, max_iter=5), "width": 6},
-    "admm": {"metric": MLAT(solver="admm", max_iter=5), "width": 4},
-    "lmnn": {"metric": LMNN(max_iter=5), "width": 5},
-    "votes": {"metric": "euclidean", "n_neighbors": 5},
-    "whitened lift": {
-        "metric": MLAT(max_iter=3),
-        "lift": Lift(["identity", "rectified", "running_deviation", "running_difference"], 7),
-        "whiten": True,
-    },
-    "some channels": {
-        "metric": "euclidean",
-        "lift": Lift({"log_magnitude": [2, 0], "difference": None, "low_pass": [1]}, 5),
-    },
-    "unknown": {"metric": "euclidean", "unknown_rate": 0.2},
-    "unscaled": {"metric": "euclidean", "scale": False},
-    "committee": {},
-}
 
 
 @pytest.fixture(scope="module", params=SHAPES)

@@ -1,4 +1,4 @@
-"""``mlat export``: a model as C for a device."""
+"""``mlat export``: a model as C for a device, or as ONNX."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ..disk import atomic_write
 from ..errors import InputError
 from ..export.arduino import arduino_files
 from ..export.c_source import STORED, write_c
+from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
 from ..export.thin import Thinning
 from .columns import Filtered, ModelFile
-from .output import check_can_be_folder, make_folder
+from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
 FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
@@ -34,6 +35,18 @@ def export(
         Path | None,
         typer.Option(metavar="DIR", help="Write an Arduino library there, with a sketch."),
     ] = None,
+    onnx: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write an ONNX graph there: windows in, states and distances out."
+        ),
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="With --onnx: a graph for one step, which carries a stream's state."
+        ),
+    ] = False,
     bits: Annotated[
         int, typer.Option(help="Of a stored number of a reference: 64, 32, 16 or 8.")
     ] = 32,
@@ -52,6 +65,13 @@ def export(
             min=0, metavar="N", help="Steps in a row for which a missing value is the last one."
         ),
     ] = 0,
+    far: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIMES",
+            help="Unknown beyond so many times the farthest in training; a live session has 3.",
+        ),
+    ] = None,
     spare: Annotated[
         int, typer.Option(min=0, metavar="N", help="References that can be taught on the device.")
     ] = 0,
@@ -59,18 +79,27 @@ def export(
         bool, typer.Option("--report", help="Only say what each choice would take.")
     ] = False,
 ) -> None:
-    """Write a model as C99 that needs no memory of its own: a step in, a state out."""
-    if c is None and arduino is None and not report:
+    """Write a model as C99 that needs no memory of its own, or as ONNX."""
+    if not (c or arduino or onnx or report):
         raise InputError(
-            "say what to write: --c DIR or --arduino DIR; or --report, to write nothing"
+            "say what to write: --c DIR, --arduino DIR, --onnx FILE; or --report, to write nothing"
         )
+    if onnx is not None:
+        check_can_write(onnx, model)
+        _check_onnx(spare=spare)
+    elif stream:
+        raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
     for folder in (c, arduino):
         if folder is not None:
             check_can_be_folder(folder)
     classifier = load(model)
     plain = PlainModel.of(classifier)
-    write = partial(write_c, filtered=filtered, hold=hold, spare=spare)
-    write(plain.take(np.arange(1)), bits=bits)  # refuses what cannot be written
+    write = partial(write_c, filtered=filtered, hold=hold, far=far, spare=spare)
+    graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
+    first = plain.take(np.unique(plain.codes, return_index=True)[1])
+    write(first, bits=bits)  # refuses what cannot be written
+    if onnx is not None:
+        graph(first)
     screen = console()
     if report:
         with working("thinning the references"):
@@ -92,11 +121,28 @@ def export(
         return
     if max_references is not None or max_kb is not None:
         with working("thinning the references"):
-            size = lambda some: write(some, bits=bits).flash  # noqa: E731
+
+            def size(some: PlainModel) -> int:
+                in_c = write(some, bits=bits).flash if c or arduino else 0
+                return max(in_c, len(graph(some)) if onnx else 0)
+
             plain, said = _thin(Thinning(classifier), plain, max_references, max_kb, size)
         screen.print(said)
-    code = write(plain, bits=bits)
     written = []
+    if onnx is not None:
+        data = graph(plain)
+        with atomic_write(onnx) as file:
+            file.write_bytes(data)
+        written.append(onnx)
+        screen.print(
+            f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
+            f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
+            "time."
+        )
+    if c is None and arduino is None:
+        _say_written(written)
+        return
+    code = write(plain, bits=bits)
     if c is not None:
         written += _write(make_folder(c), {"mlat.h": code.header, "mlat.c": code.source})
     if arduino is not None:
@@ -106,7 +152,17 @@ def export(
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
         f"{code.products:,} multiplications a step."
     )
-    screen.print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
+    _say_written(written)
+
+
+def _say_written(files: list[Path]) -> None:
+    console().print(f"Written: {', '.join(map(str, files))}", soft_wrap=True)
+
+
+def _check_onnx(*, spare: int) -> None:
+    """Refuse what ONNX cannot say."""
+    if spare:
+        raise InputError("a graph of ONNX cannot be taught; leave --spare out, or write --c DIR")
 
 
 def _thin(

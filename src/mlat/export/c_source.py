@@ -50,7 +50,13 @@ class CSource:
 
 
 def write_c(
-    model: PlainModel, *, bits: int = 32, filtered: bool = False, hold: int = 0, spare: int = 0
+    model: PlainModel,
+    *,
+    bits: int = 32,
+    filtered: bool = False,
+    hold: int = 0,
+    far: float | None = None,
+    spare: int = 0,
 ) -> CSource:
     """The C of a model.
 
@@ -62,6 +68,8 @@ def write_c(
         Whether states go through the state filter.
     hold : int
         For how many steps in a row a missing value is the channel's last one.
+    far : float, optional
+        As in :meth:`PlainModel.limit`.
     spare : int
         References that can be taught.
     """
@@ -69,6 +77,7 @@ def write_c(
         raise InputError(f"bits must be one of {', '.join(map(str, STORED))}, not {bits}")
     if len(model.states) > 2**15 or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
+    limit = model.limit(far)
     real, suffix = ("double", "") if bits == 64 else ("float", "f")
     steps, unit = quantised(model.steps, bits)
     d, F, S, n = len(model.channels), model.steps.shape[1], len(model.states), len(model.start)
@@ -130,8 +139,8 @@ def write_c(
         "EXTREME": tables.number(EXTREME[bits]),
         "HUGE": "1e300" if bits == 64 else "1e38f",
         "TEMPERING": tables.number(model.tempering),
-        "HAS_THRESHOLD": str(int(np.isfinite(model.threshold))),
-        "THRESHOLD": tables.number(model.threshold) if np.isfinite(model.threshold) else "0",
+        "HAS_THRESHOLD": str(int(np.isfinite(limit))),
+        "THRESHOLD": tables.number(limit) if np.isfinite(limit) else "0",
         "ABS(x)": f"fabs{suffix}(x)",
         "SQRT(x)": f"sqrt{suffix}(x)",
         "LOG(x)": f"log{suffix}(x)",
