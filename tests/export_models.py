@@ -49,7 +49,7 @@ def random_models(draw):
     return StreamClassifier(
         width=draw(st.integers(1, 6)),
         metric=metric,
-        lift=Lift(draw(LIFTS), draw(st.integers(1, 9))),
+        lift=Lift(draw(LIFTS), draw(st.integers(2, 9))),
         whiten=draw(st.booleans()),
         n_neighbors=draw(st.sampled_from([1, 1, 3])),
         unknown_rate=draw(st.sampled_from([0.0, 0.1])),

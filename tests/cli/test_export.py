@@ -26,6 +26,15 @@ def test_the_library_is_written(model, tmp_path):
     assert (tmp_path / "c" / "mlat.c").stat().st_size > 1000
 
 
+def test_whole_numbers_say_how_they_round(model, tmp_path):
+    arguments = ["--fixed", "--far", "3", "--dead", "--spare", "2", "--new-states", "1"]
+    said = run("export", model, "--c", tmp_path, *arguments)[0]
+    assert re.search(r"off by at most 0\.\d+ of its typical one", said)
+    header = (tmp_path / "mlat.h").read_text()
+    assert "int32_t mlat_real" in header
+    assert "#define MLAT_STATES 5" in header
+
+
 def test_the_arduino_library_has_its_places(model, tmp_path):
     run("export", model, "--arduino", tmp_path / "lib", "--bits", "8", "--spare", "2")
     found = {str(p.relative_to(tmp_path / "lib")) for p in tmp_path.rglob("*") if p.is_file()}
@@ -55,6 +64,8 @@ def test_the_report_writes_nothing(model, in_folder):
         ([], "say what to write"),
         (["--c", "out", "--bits", "7"], "bits must be one of 64, 32, 16, 8"),
         (["--c", "out", "--max-kb", "0.5"], "store fewer bits"),
+        (["--c", "out", "--fixed", "--bits", "32"], "stored in 16 or 8 bits"),
+        (["--c", "out", "--new-states", "1"], "at least as many spare references"),
         (["--c", "file/out"], "a file of that name is in the way"),
     ],
 )
@@ -83,6 +94,8 @@ def test_onnx_is_written(model, tmp_path):
     ("arguments", "says"),
     [
         (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
+        (["--onnx", "x.onnx", "--fixed"], "are for floating point"),
+        (["--onnx", "x.onnx", "--dead"], "dead channels are not in the graph"),
         (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),
         (["--c", "out", "--stream"], "--stream is a choice of --onnx"),
         (["--onnx", "nowhere/x.onnx"], "there is no folder"),

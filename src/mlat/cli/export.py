@@ -15,7 +15,7 @@ from ..classifier.model_file import load
 from ..disk import atomic_write
 from ..errors import InputError
 from ..export.arduino import arduino_files
-from ..export.c_source import STORED, write_c
+from ..export.c_source import write_c
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
 from ..export.thin import Thinning
@@ -48,8 +48,15 @@ def export(
         ),
     ] = False,
     bits: Annotated[
-        int, typer.Option(help="Of a stored number of a reference: 64, 32, 16 or 8.")
-    ] = 32,
+        int | None,
+        typer.Option(
+            help="Of a stored number of a reference: 64, 32, 16 or 8; default 32, 16 with --fixed.",
+            show_default=False,
+        ),
+    ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Whole numbers only: no floating point at all.")
+    ] = False,
     max_references: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Keep at most N references, those that decide most."),
@@ -72,8 +79,17 @@ def export(
             help="Unknown beyond so many times the farthest in training; a live session has 3.",
         ),
     ] = None,
+    dead: Annotated[
+        bool,
+        typer.Option(
+            "--dead", help="Unknown while a channel is constant far longer than in training."
+        ),
+    ] = False,
     spare: Annotated[
         int, typer.Option(min=0, metavar="N", help="References that can be taught on the device.")
+    ] = 0,
+    new_states: Annotated[
+        int, typer.Option(min=0, metavar="N", help="States that can be taught, beside the model's.")
     ] = 0,
     report: Annotated[
         bool, typer.Option("--report", help="Only say what each choice would take.")
@@ -86,7 +102,7 @@ def export(
         )
     if onnx is not None:
         check_can_write(onnx, model)
-        _check_onnx(spare=spare)
+        _check_onnx({"--fixed": fixed, "--spare": spare, "--dead": dead})
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
     for folder in (c, arduino):
@@ -94,7 +110,17 @@ def export(
             check_can_be_folder(folder)
     classifier = load(model)
     plain = PlainModel.of(classifier)
-    write = partial(write_c, filtered=filtered, hold=hold, far=far, spare=spare)
+    bits = bits or (16 if fixed else 32)
+    write = partial(
+        write_c,
+        fixed=fixed,
+        filtered=filtered,
+        hold=hold,
+        far=far,
+        dead=dead,
+        spare=spare,
+        new_states=new_states,
+    )
     graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
     first = plain.take(np.unique(plain.codes, return_index=True)[1])
     write(first, bits=bits)  # refuses what cannot be written
@@ -107,7 +133,7 @@ def export(
         table = Table("references", "bits", "tables", "RAM", "products a step", "same decisions")
         for fraction in FEWER:
             kept = thinning.keep(max(1, int(fraction * len(plain.start))))
-            for one in sorted(STORED, reverse=True)[1:]:
+            for one in (16, 8) if fixed else (32, 16, 8):
                 code = write(plain.take(kept.rows), bits=one)
                 table.add_row(
                     *(f"{len(kept.rows):,}", str(one), size_of(code.flash), size_of(code.ram)),
@@ -152,6 +178,11 @@ def export(
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
         f"{code.products:,} multiplications a step."
     )
+    if fixed:
+        screen.print(
+            "Whole numbers: a distance of an expert is off by at most "
+            f"{code.rounding:.2g} of its typical one, beside the rounding of stored references."
+        )
     _say_written(written)
 
 
@@ -159,10 +190,16 @@ def _say_written(files: list[Path]) -> None:
     console().print(f"Written: {', '.join(map(str, files))}", soft_wrap=True)
 
 
-def _check_onnx(*, spare: int) -> None:
+def _check_onnx(wanted: dict[str, object]) -> None:
     """Refuse what ONNX cannot say."""
-    if spare:
-        raise InputError("a graph of ONNX cannot be taught; leave --spare out, or write --c DIR")
+    reasons = {
+        "--fixed": "the operators of ONNX are for floating point",
+        "--spare": "a graph of ONNX cannot be taught",
+        "--dead": "dead channels are not in the graph: a runtime gets every step from you",
+    }
+    for option, reason in reasons.items():
+        if wanted[option]:
+            raise InputError(f"{reason}; leave {option} out, or write --c DIR")
 
 
 def _thin(

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, require_package
-from .c_source import EXTREME, STORED, quantised
 from .plain_model import PlainExpert, PlainModel
+from .tables import EXTREME, STORED, quantised
 
 OPSET, IR_VERSION = 11, 6  # of 2019
 MOST_BYTES = 2**31 - 1  # of a file of this format
