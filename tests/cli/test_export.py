@@ -48,6 +48,8 @@ def test_it_fits_where_it_must(model, tmp_path):
     said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "12")[0]
     assert re.search(r"Kept \d+ of \d+ references; [\d.]+% of the decisions stay the same", said)
     assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 12
+    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "9.5")[0]
+    assert "Slow features are stored at one step of" in said
     said = run("export", model, "--c", tmp_path, "--max-references", "100")[0]
     assert int(re.search(r"^(\d+) references", said, re.M)[1]) <= 100
 
@@ -94,6 +96,7 @@ def test_onnx_is_written(model, tmp_path):
     ("arguments", "says"),
     [
         (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
+        (["--onnx", "x.onnx", "--every", "4"], "has all steps"),
         (["--onnx", "x.onnx", "--fixed"], "are for floating point"),
         (["--onnx", "x.onnx", "--dead"], "dead channels are not in the graph"),
         (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),

@@ -23,6 +23,7 @@ from .columns import Filtered, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
+EVERY = (1, 2, 4)  # tried in turn, before references are dropped
 FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
 
 
@@ -51,6 +52,16 @@ def export(
         int | None,
         typer.Option(
             help="Of a stored number of a reference: 64, 32, 16 or 8; default 32, 16 with --fixed.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="In C: store features over many steps at every K-th step only; default 1, or with "
+            "--max-kb what lets all references fit, up to 4.",
             show_default=False,
         ),
     ] = None,
@@ -102,7 +113,9 @@ def export(
         )
     if onnx is not None:
         check_can_write(onnx, model)
-        _check_onnx({"--fixed": fixed, "--spare": spare, "--dead": dead})
+        _check_onnx(
+            {"--fixed": fixed, "--spare": spare, "--dead": dead, "--every": (every or 1) > 1}
+        )
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
     for folder in (c, arduino):
@@ -122,6 +135,12 @@ def export(
         new_states=new_states,
     )
     graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
+    in_c = bool(c or arduino)
+    if every is None and max_kb is not None and in_c:
+        sizes = [write(plain, bits=bits, every=k).flash for k in EVERY]
+        fits = [k for k, size in zip(EVERY, sizes, strict=True) if size <= 1000 * max_kb]
+        every = fits[0] if fits else EVERY[-1]
+    write = partial(write, every=every or 1)
     first = plain.take(np.unique(plain.codes, return_index=True)[1])
     write(first, bits=bits)  # refuses what cannot be written
     if onnx is not None:
@@ -130,27 +149,30 @@ def export(
     if report:
         with working("thinning the references"):
             thinning = Thinning(classifier)
-        table = Table("references", "bits", "tables", "RAM", "products a step", "same decisions")
+        table = Table(
+            "references", "bits", "every", "tables", "RAM", "products a step", "same decisions"
+        )
         for fraction in FEWER:
             kept = thinning.keep(max(1, int(fraction * len(plain.start))))
-            for one in (16, 8) if fixed else (32, 16, 8):
-                code = write(plain.take(kept.rows), bits=one)
+            for one, k in [(b, k) for b in ((16, 8) if fixed else (32, 16, 8)) for k in (1, 4)]:
+                code = write(plain.take(kept.rows), bits=one, every=k)
                 table.add_row(
-                    *(f"{len(kept.rows):,}", str(one), size_of(code.flash), size_of(code.ram)),
+                    *(f"{len(kept.rows):,}", str(one), str(k)),
+                    *(size_of(code.flash), size_of(code.ram)),
                     *(f"{code.products:,}", f"{kept.agreement:.1%}"),
                 )
         screen.print(table)
         screen.print(
             "Same decisions: by fewer references, on training windows that had no part in choosing "
-            "them; what fewer bits change is not in it."
+            "them; what fewer bits and steps change is not in it."
         )
         return
     if max_references is not None or max_kb is not None:
         with working("thinning the references"):
 
             def size(some: PlainModel) -> int:
-                in_c = write(some, bits=bits).flash if c or arduino else 0
-                return max(in_c, len(graph(some)) if onnx else 0)
+                of_c = write(some, bits=bits).flash if in_c else 0
+                return max(of_c, len(graph(some)) if onnx else 0)
 
             plain, said = _thin(Thinning(classifier), plain, max_references, max_kb, size)
         screen.print(said)
@@ -165,7 +187,7 @@ def export(
             f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
             "time."
         )
-    if c is None and arduino is None:
+    if not in_c:
         _say_written(written)
         return
     code = write(plain, bits=bits)
@@ -177,6 +199,7 @@ def export(
         f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
         f"{code.products:,} multiplications a step."
+        + (f" Slow features are stored at one step of {every}." if (every or 1) > 1 else "")
     )
     if fixed:
         screen.print(
@@ -195,6 +218,7 @@ def _check_onnx(wanted: dict[str, object]) -> None:
     reasons = {
         "--fixed": "the operators of ONNX are for floating point",
         "--spare": "a graph of ONNX cannot be taught",
+        "--every": "a graph of ONNX has all steps",
         "--dead": "dead channels are not in the graph: a runtime gets every step from you",
     }
     for option, reason in reasons.items():

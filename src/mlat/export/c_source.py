@@ -21,6 +21,7 @@ from ..classifier.state_filter import StateFilter, extended_filter
 from ..errors import InputError
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
+from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
@@ -63,6 +64,7 @@ class Arithmetic(Protocol):
     missing: str
     bytes_of_real: int
     bytes_of_square: int
+    square_type: str
 
     @property
     def rounding(self) -> float: ...
@@ -86,6 +88,7 @@ def write_c(
     model: PlainModel,
     *,
     bits: int = 32,
+    every: int = 1,
     fixed: bool = False,
     filtered: bool = False,
     hold: int = 0,
@@ -100,6 +103,9 @@ def write_c(
     ----------
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
+    every : int
+        Features over the lift's reach are stored at every so many steps only
+        (:mod:`mlat.export.slow_features`).
     fixed : bool
         Whole numbers only, with 16 or 8 bits.
     filtered : bool
@@ -129,30 +135,43 @@ def write_c(
     if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
     limit = model.limit(far)
+    model, n_fast = with_knots(model, every)
+    F = model.steps.shape[1]
+    every = 1 if n_fast == F else every
     steps, unit = quantised(model.steps, bits)
-    d, F, n = len(model.channels), model.steps.shape[1], len(model.start)
+    d, n = len(model.channels), len(model.start)
     largest = max(one.width * len(one.columns) for one in model.experts)
     memory = model.lift.size
+
+    def knots(width: int) -> int:
+        return (width - 2) // every + 2
+
+    most_slow = max(int((one.columns >= n_fast).sum()) for one in model.experts)
+    runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
         "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "FEATURES": F,
         "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
+        "FAST": n_fast, "EVERY": every, "RUNS": len(runs),
+        "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
     }  # fmt: skip
     arithmetic: Arithmetic = WholeNumbers(model, bits, largest) if fixed else RealNumbers(bits)
-    stored, whole = STORED[bits]
+    stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
     arithmetic.add_channels(tables, model)
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    if whole:
-        tables.whole("mlat_steps", steps.astype(np.int64).ravel(), stored)
-    else:
-        tables.real("mlat_steps", steps.ravel())
-    tables.whole("mlat_start", model.start, "unsigned short" if len(steps) < 2**16 else "int")
-    tables.whole("mlat_state_of", model.codes, "unsigned char" if n_states <= 256 else "short")
+    tables.stored("mlat_steps", steps[:, :n_fast], stored)
+    if every > 1:
+        tables.stored("mlat_knots", steps[::every, n_fast:], stored)
+        steps = between_knots(steps, every, n_fast)
+    place = "unsigned short" if len(steps) < 2**16 else "int"
+    tables.whole("mlat_run_start", runs[:, 0], place)
+    tables.whole("mlat_run_size", runs[:, 1], place)
+    tables.whole("mlat_run_state", runs[:, 2], "unsigned char" if n_states <= 256 else "short")
     if dead:
         tables.whole("mlat_dead_after", np.minimum(model.dead_after, MOST_STEPS), "int")
     if filtered:
@@ -164,20 +183,25 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
     experts, products = [], 0
     for number, one in enumerate(model.experts):
-        ranges = _ranges(one.columns)
+        own_fast = one.columns < n_fast
+        fast, slow = _ranges(one.columns[own_fast]), _ranges(one.columns[~own_fast] - n_fast)
         n_lags = 0 if one.blocks is None else len(one.blocks)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        tables.whole(f"ranges_{number}", ranges.ravel(), "unsigned short")
+        ranges = np.concatenate([fast, slow]).ravel()
+        tables.whole(f"ranges_{number}", ranges, "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
-            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None)), str(len(ranges))),
+            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
+            *(str(int(own_fast.sum())), str(len(fast)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
             *arithmetic.add_expert(tables, number, one, squares, unit),
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        products += of_metric + (n + spare + 2) * size
+        n_slow = int((~own_fast).sum())
+        of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
+        products += of_metric + n * of_row + (spare + 2) * size
     constants = arithmetic.constants(model, limit)
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
@@ -191,7 +215,8 @@ def write_c(
             "#include <string.h>" if fixed else "#include <math.h>\n#include <string.h>",
             "",
             *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
-            f"\ntypedef {stored} mlat_stored;\n",
+            f"\ntypedef {stored} mlat_stored;",
+            f"typedef {arithmetic.square_type} mlat_stored_square;\n",
             *names,
             "",
             *tables.lines,
@@ -216,8 +241,17 @@ def write_c(
     )
 
 
+def _runs(start: Ints, codes: Ints) -> Ints:
+    """References that follow each other: where the first begins, how many, and their state."""
+    begins = np.flatnonzero(np.append(True, (np.diff(start) != 1) | (np.diff(codes) != 0)))
+    sizes = np.diff(np.append(begins, len(start)))
+    return np.stack([start[begins], sizes, codes[begins]], axis=1)
+
+
 def _ranges(columns: Ints) -> Ints:
     """Columns as pairs: the first of those that follow each other, and how many they are."""
+    if not len(columns):
+        return np.empty((0, 2), np.int64)
     begins = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
     lengths = np.diff(np.append(begins, len(columns)))
     return np.stack([columns[begins], lengths], axis=1)
@@ -241,6 +275,8 @@ def c_string(text: str) -> str:
 def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
     reals, squares, wholes = w * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    if sizes["EVERY"] > 1:
+        squares += sizes["KNOTS"]
     if sizes["REMEMBERS"]:
         reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:

@@ -92,12 +92,12 @@ static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
 /* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
 
 typedef struct {
-    int width, n_columns, n_lags, is_full, n_ranges;
-    const unsigned short *columns;  /* which features it sees */
+    int width, n_columns, n_lags, is_full, n_fast, n_ranges, n_slow_ranges;
+    const unsigned short *columns;  /* which features it sees, those of every step first */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
     const mlat_real *metric;        /* (n_lags, n_columns, n_columns), or the full matrix */
-    const mlat_real *squares;       /* y'My of each reference */
-    mlat_real weight, typical;
+    const mlat_stored_square *squares; /* y'My of each reference */
+    mlat_real weight, typical, square_unit;
 } expert;
 
 static const expert experts[MLAT_EXPERTS] = {
@@ -153,12 +153,59 @@ static mlat_real prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real
     return sum;
 }
 
+/* The sum of products of numbers and rows of a table, in ranges of its columns. */
+static mlat_real rows_product(const mlat_stored *table, int first, int n_rows, int row_size,
+                              const unsigned short *ranges, int n_ranges, const mlat_real *v,
+                              int skipped)
+{
+    const mlat_stored *row = table + (size_t)first * (size_t)row_size;
+    mlat_real dot = 0;
+    int t, k, c;
+    for (t = 0; t < n_rows; t++, row += row_size) {
+        const unsigned short *range = ranges;
+        for (k = 0; k < n_ranges; k++, range += 2) {
+            const mlat_stored *y = row + range[0];
+            for (c = 0; c < range[1]; c++) {
+                dot += v[c] * (mlat_real)y[c];
+            }
+            v += range[1];
+        }
+        v += skipped;
+    }
+    return dot;
+}
+
+#if MLAT_EVERY > 1
+/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
+static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
+{
+    const int n = e->n_columns, n_slow = n - e->n_fast;
+    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
+    int t, c;
+    for (c = 0; c < n_knots * n_slow; c++) {
+        m->v[c] = 0;
+    }
+    for (t = 0; t < e->width; t++) {
+        const int past = (phase + t) % MLAT_EVERY;
+        const mlat_real share = (mlat_real)past / (mlat_real)MLAT_EVERY;
+        mlat_real *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
+        for (c = 0; c < n_slow; c++) {
+            const mlat_real value = u[t * n + e->n_fast + c];
+            v[c] += (1 - share) * value;
+            v[n_slow + c] += share * value;
+        }
+    }
+    /* Where the last step is a knot, the next one is not looked at. */
+    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+}
+#endif
+
 static void search(mlat *m, const expert *e)
 {
     const int w = e->width, n = e->n_columns;
     mlat_real *x = m->x, *u = m->u;
     const mlat_real own = prepare(m, e, x, u);
-    int r, t, c;
+    int phase, r, t, c;
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -178,24 +225,30 @@ static void search(mlat *m, const expert *e)
             u[t * n + c] *= mlat_unit[e->columns[c]];
         }
     }
-    for (r = 0; r < MLAT_REFERENCES; r++) {
-        const mlat_stored *steps =
-            mlat_steps + (size_t)(mlat_start[r] + MLAT_WIDTH - w) * (size_t)MLAT_FEATURES;
-        const mlat_real *v = u;
-        mlat_real dot = 0;
-        for (t = 0; t < w; t++) {
-            const unsigned short *range = e->ranges;
-            int k;
-            for (k = 0; k < e->n_ranges; k++, range += 2) {
-                const mlat_stored *y = steps + range[0];
-                for (c = 0; c < range[1]; c++) {
-                    dot += v[c] * (mlat_real)y[c];
+    for (phase = 0; phase < MLAT_EVERY; phase++) {
+        const mlat_stored_square *square = e->squares;
+#if MLAT_EVERY > 1
+        const int n_knots = fold(m, e, u, phase);
+#endif
+        for (r = 0; r < MLAT_RUNS; r++) {
+            int begin = mlat_run_start[r] + MLAT_WIDTH - w;
+            const int end = begin + mlat_run_size[r];
+            for (; begin < end; begin++, square++) {
+                mlat_real dot;
+                if (begin % MLAT_EVERY != phase) {
+                    continue;
                 }
-                v += range[1];
+                dot = rows_product(mlat_steps, begin, w, MLAT_FAST, e->ranges, e->n_ranges, u,
+                                   n - e->n_fast);
+#if MLAT_EVERY > 1
+                dot += rows_product(mlat_knots, begin / MLAT_EVERY, n_knots,
+                                    MLAT_FEATURES - MLAT_FAST, e->ranges + 2 * e->n_ranges,
+                                    e->n_slow_ranges, m->v, 0);
+#endif
+                keep(m, mlat_run_state[r],
+                     own - 2 * dot + (mlat_real)*square * e->square_unit);
             }
-            steps += MLAT_FEATURES;
         }
-        keep(m, mlat_state_of[r], own - 2 * dot + e->squares[r]);
     }
 }
 

@@ -205,11 +205,11 @@ static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
 /* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
 
 typedef struct {
-    int width, n_columns, n_lags, is_full, n_ranges;
-    const unsigned short *columns;  /* which features it sees */
+    int width, n_columns, n_lags, is_full, n_fast, n_ranges, n_slow_ranges;
+    const unsigned short *columns;  /* which features it sees, those of every step first */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
     const int32_t *metric;          /* (n_lags, n_columns, n_columns), or the full matrix */
-    const int32_t *squares;         /* y'My of each reference */
+    const mlat_stored_square *squares; /* y'My of each reference */
     int32_t weight;                 /* Q24 */
     int32_t factor;                 /* of a distance, to make it one in typical distances */
     int metric_shift, squares_shift, factor_shift;
@@ -268,12 +268,54 @@ static int64_t prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *
     return down(sum, MLAT_X_BITS);
 }
 
+#if MLAT_EVERY > 1
+/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
+static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
+{
+    const int n = e->n_columns, n_slow = n - e->n_fast;
+    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
+    int t, c;
+    for (c = 0; c < n_knots * n_slow; c++) {
+        m->v[c] = 0;
+    }
+    for (t = 0; t < e->width; t++) {
+        const int past = (phase + t) % MLAT_EVERY;
+        mlat_square *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
+        for (c = 0; c < n_slow; c++) {
+            const int64_t value = u[t * n + e->n_fast + c];
+            v[c] += (MLAT_EVERY - past) * value;
+            v[n_slow + c] += past * value;
+        }
+    }
+    /* Where the last step is a knot, the next one is not looked at. */
+    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+}
+
+static int64_t knots_product(const mlat *m, const expert *e, int first, int n_knots)
+{
+    const mlat_stored *y = mlat_knots + (size_t)first * (size_t)(MLAT_FEATURES - MLAT_FAST);
+    const mlat_square *v = m->v;
+    int64_t dot = 0;
+    int t, k, c;
+    for (t = 0; t < n_knots; t++, y += MLAT_FEATURES - MLAT_FAST) {
+        const unsigned short *range = e->ranges + 2 * e->n_ranges;
+        for (k = 0; k < e->n_slow_ranges; k++, range += 2) {
+            for (c = 0; c < range[1]; c++) {
+                dot += v[c] * y[range[0] + c];
+            }
+            v += range[1];
+        }
+    }
+    return dot / MLAT_EVERY;
+}
+#endif
+
 static void search(mlat *m, const expert *e)
 {
     const int w = e->width;
     mlat_real *x = m->x, *u = m->u;
     const int64_t own = prepare(m, e, x, u);
-    int r, t, c;
+    int phase, r, t, c;
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -289,25 +331,39 @@ static void search(mlat *m, const expert *e)
              own - 2 * down(dot, MLAT_X_BITS) + m->taught_square[e - experts][r]);
     }
 #endif
-    for (r = 0; r < MLAT_REFERENCES; r++) {
-        const mlat_stored *steps =
-            mlat_steps + (size_t)(mlat_start[r] + MLAT_WIDTH - w) * (size_t)MLAT_FEATURES;
-        const mlat_real *v = u;
-        int64_t dot = 0;
-        for (t = 0; t < w; t++) {
-            const unsigned short *range = e->ranges;
-            int k;
-            for (k = 0; k < e->n_ranges; k++, range += 2) {
-                const mlat_stored *y = steps + range[0];
-                for (c = 0; c < range[1]; c++) {
-                    dot += (int64_t)v[c] * y[c];
+    for (phase = 0; phase < MLAT_EVERY; phase++) {
+        const mlat_stored_square *square = e->squares;
+#if MLAT_EVERY > 1
+        const int n_knots = fold(m, e, u, phase);
+#endif
+        for (r = 0; r < MLAT_RUNS; r++) {
+            int begin = mlat_run_start[r] + MLAT_WIDTH - w;
+            const int end = begin + mlat_run_size[r];
+            for (; begin < end; begin++, square++) {
+                const mlat_stored *y = mlat_steps + (size_t)begin * (size_t)MLAT_FAST;
+                const mlat_real *v = u;
+                int64_t dot = 0;
+                int k;
+                if (begin % MLAT_EVERY != phase) {
+                    continue;
                 }
-                v += range[1];
+                for (t = 0; t < w; t++, y += MLAT_FAST) {
+                    const unsigned short *range = e->ranges;
+                    for (k = 0; k < e->n_ranges; k++, range += 2) {
+                        for (c = 0; c < range[1]; c++) {
+                            dot += (int64_t)v[c] * y[range[0] + c];
+                        }
+                        v += range[1];
+                    }
+                    v += e->n_columns - e->n_fast;
+                }
+#if MLAT_EVERY > 1
+                dot += knots_product(m, e, begin / MLAT_EVERY, n_knots);
+#endif
+                keep(m, mlat_run_state[r],
+                     own - 2 * dot + (int64_t)*square * ((int64_t)1 << e->squares_shift));
             }
-            steps += MLAT_FEATURES;
         }
-        keep(m, mlat_state_of[r],
-             own - 2 * dot + (int64_t)e->squares[r] * ((int64_t)1 << e->squares_shift));
     }
 }
 

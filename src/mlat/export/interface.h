@@ -48,6 +48,9 @@ typedef struct {
     mlat_real window[MLAT_WIDTH][MLAT_FEATURES];
     mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
     mlat_square square[MLAT_STATES];
+#if MLAT_EVERY > 1
+    mlat_square v[MLAT_KNOTS];
+#endif
     mlat_real last[MLAT_CHANNELS];
     int n_held[MLAT_CHANNELS];
     int newest, n_steps, why, at, count;

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checks import Floats
 from .plain_model import PlainExpert, PlainModel
-from .tables import EXTREME, Tables
+from .tables import EXTREME, SQUARE_LEVELS, Tables
 
 
 class RealNumbers:
@@ -22,6 +22,7 @@ class RealNumbers:
         self._bits = bits
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
+        self.square_type = "unsigned short" if bits == 8 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None:
@@ -38,13 +39,19 @@ class RealNumbers:
         tables.real(name, values)
 
     def add_expert(
-        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
+        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
     ) -> Sequence[str]:
         metric = one.blocks if one.blocks is not None else one.matrix
         assert metric is not None
         tables.real(f"metric_{number}", metric.ravel())
-        tables.real(f"squares_{number}", squares)
-        return tables.number(one.weight), tables.number(one.typical)
+        unit = 1.0
+        if self._bits == 8:  # beside whose rounding that of the squares is small
+            unit = max(float(squares.max(initial=0.0)), 1e-30) / SQUARE_LEVELS
+            kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
+            tables.whole(f"squares_{number}", kept, self.square_type)
+        else:
+            tables.real(f"squares_{number}", squares)
+        return tables.number(one.weight), tables.number(one.typical), tables.number(unit)
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"

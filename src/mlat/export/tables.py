@@ -18,6 +18,7 @@ BYTES = {
     "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4, "int32_t": 4,
 }  # fmt: skip
 PER_LINE = 12
+SQUARE_LEVELS = 2**16 - 1  # of a stored square, beside numbers of 8 bits
 
 
 def quantised(steps: Floats, bits: int) -> tuple[Floats, Floats]:
@@ -52,16 +53,23 @@ class Tables:
 
     def real(self, name: str, values: NDArray[Any]) -> None:
         kind = "float" if self.suffix else "double"
-        self._add(name, kind, map(self.number, values.tolist()), len(values))
+        self._add(name, kind, map(self.number, values.tolist()))
         self.n_bytes += len(values) * (4 if self.suffix else 8)
 
     def whole(self, name: str, values: Ints, kind: str) -> None:
-        self._add(name, kind, map(str, values.tolist()), len(values))
+        self._add(name, kind, map(str, values.tolist()))
         self.n_bytes += len(values) * BYTES[kind]
 
-    def _add(self, name: str, kind: str, values: Iterable[str], n: int) -> None:
-        items = list(values)
-        rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, n, PER_LINE)]
+    def stored(self, name: str, values: Floats, kind: str) -> None:
+        """Numbers of references, which are whole where their type is."""
+        if kind in BYTES:
+            self.whole(name, values.astype(np.int64).ravel(), kind)
+        else:
+            self.real(name, values.ravel())
+
+    def _add(self, name: str, kind: str, values: Iterable[str]) -> None:
+        items = list(values) or ["0"]  # C knows no empty array
+        rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, len(items), PER_LINE)]
         self.lines.append(
             f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"
         )

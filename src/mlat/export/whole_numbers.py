@@ -66,6 +66,7 @@ class WholeNumbers:
             raise InputError(
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
+        self.square_type = "unsigned short" if bits == 8 else "int32_t"
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
         # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
         wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
@@ -164,19 +165,22 @@ class WholeNumbers:
         shift = max(0, metric_bits + _exponent(largest_row) + LARGEST_BITS - u_bits)
         shift += (metric_bits + self._x_bits - shift) % 2  # whose root is a whole shift
         square_bits = metric_bits + self._x_bits - shift
-        squares_shift = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - 31)
+        kept_bits = 16 if self.square_type == "unsigned short" else 31
+        squares_shift = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
         kept = np.rint(squares * 2.0 ** (square_bits - squares_shift)).astype(np.int64)
         if square_bits + _exponent(float(squares.max(initial=0.0))) > 61:
             raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
         tables.whole(f"metric_{number}", stored.ravel(), "int32_t")
-        tables.whole(f"squares_{number}", np.minimum(kept, 2**31 - 1), "int32_t")
+        kept = np.clip(kept, 0, 2**kept_bits - 1)
+        tables.whole(f"squares_{number}", kept, self.square_type)
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # Of each number of Mx: its own rounding, and that of the metric.
         in_range = 2 * self._stored
         of_u = 0.5 * 2.0**-square_bits + 0.5 * in_range * w * n * 2.0**-metric_bits
         error = 4 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
-        self.bounds.append((float(moved), float(error + 2.0**-square_bits)))
+        # The last: what is cut off of sums over knots, twice, and of the window's own square.
+        self.bounds.append((float(moved), float(error + 3 * 2.0**-square_bits)))
         self._typical.append(one.typical)
         return (
             str(round(one.weight * 2**LOG_BITS)),
