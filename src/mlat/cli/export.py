@@ -1,8 +1,8 @@
-"""``mlat export``: a model as C for a device, or as ONNX."""
+"""``mlat export``: a model as C for a device, as ONNX or as WebAssembly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,7 @@ from ..classifier.model_file import load
 from ..disk import atomic_write
 from ..errors import InputError
 from ..export.arduino import arduino_files
+from ..export.browser import browser_files
 from ..export.c_source import write_c
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
@@ -48,6 +49,10 @@ def export(
             "--stream", help="With --onnx: a graph for one step, which carries a stream's state."
         ),
     ] = False,
+    wasm: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write WebAssembly there, and a module that loads it."),
+    ] = None,
     bits: Annotated[
         int | None,
         typer.Option(
@@ -106,10 +111,11 @@ def export(
         bool, typer.Option("--report", help="Only say what each choice would take.")
     ] = False,
 ) -> None:
-    """Write a model as C99 that needs no memory of its own, or as ONNX."""
-    if not (c or arduino or onnx or report):
+    """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly."""
+    if not (c or arduino or onnx or wasm or report):
         raise InputError(
-            "say what to write: --c DIR, --arduino DIR, --onnx FILE; or --report, to write nothing"
+            "say what to write: --c DIR, --arduino DIR, --onnx FILE, --wasm DIR; or --report, to "
+            "write nothing"
         )
     if onnx is not None:
         check_can_write(onnx, model)
@@ -118,7 +124,7 @@ def export(
         )
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
-    for folder in (c, arduino):
+    for folder in (c, arduino, wasm):
         if folder is not None:
             check_can_be_folder(folder)
     classifier = load(model)
@@ -135,7 +141,7 @@ def export(
         new_states=new_states,
     )
     graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
-    in_c = bool(c or arduino)
+    in_c = bool(c or arduino or wasm)
     if every is None and max_kb is not None and in_c:
         sizes = [write(plain, bits=bits, every=k).flash for k in EVERY]
         fits = [k for k, size in zip(EVERY, sizes, strict=True) if size <= 1000 * max_kb]
@@ -191,10 +197,13 @@ def export(
         _say_written(written)
         return
     code = write(plain, bits=bits)
+    for_browser = browser_files(code) if wasm is not None else {}
     if c is not None:
         written += _write(make_folder(c), {"mlat.h": code.header, "mlat.c": code.source})
     if arduino is not None:
         written += _write(arduino, arduino_files(code))
+    if wasm is not None:
+        written += _write(wasm, for_browser)
     screen.print(
         f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
@@ -259,12 +268,12 @@ def _thin(
     return plain.take(kept.rows), said
 
 
-def _write(folder: Path, files: dict[str, str]) -> list[Path]:
+def _write(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
     written = []
     for name, text in files.items():
         place = folder / name
         make_folder(place.parent)
         with atomic_write(place) as file:
-            file.write_bytes(text.encode())
+            file.write_bytes(text if isinstance(text, bytes) else text.encode())
         written.append(place)
     return written
