@@ -47,10 +47,12 @@ def test_instructions_are_counted_one_by_one(monkeypatch):
 
 
 def test_emlearn_is_beside_it():
-    pytest.importorskip("emlearn")
+    with np.errstate():
+        pytest.importorskip("emlearn")
     train = rotating_states(run_length=40, random_state=0)
     fresh = rotating_states(run_length=20, random_state=1)
     clf = StreamClassifier(metric="euclidean").fit(train)
-    rivals = export.beside_emlearn("small", clf, train, fresh, Console())
+    with np.errstate():  # which emlearn changes for all
+        rivals = export.beside_emlearn("small", clf, train, fresh, Console())
     assert [one.name.split(",")[0] for one in rivals] == ["mlat", "mlat", "emlearn"]
     assert all(one.same > 0.9 for one in rivals)

@@ -398,6 +398,7 @@ def show(
 
 def main(
     small: Annotated[bool, typer.Option(help="Only the model of three channels.")] = False,
+    large: Annotated[bool, typer.Option(help="Only the model of 27 channels.")] = False,
     steps: Annotated[int, typer.Option(help="Of the stream that is classified.")] = 2000,
     plot: Annotated[Path | None, typer.Option(help="Draw bytes and same states there.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
@@ -409,7 +410,7 @@ def main(
     python: dict[str, float] = {}
     counted: dict[str, float | None] = {}
     with threadpool_limits(1):
-        for channels in (3,) if small else (3, 27):
+        for channels in (3,) * (small or not large) + (27,) * (large or not small):
             name = f"{channels} channels"
             train = recording(510, channels)
             clf = StreamClassifier(budget=0).fit(train)
@@ -419,7 +420,8 @@ def main(
             rows += measure(name, clf, values, console)
             for kind, options in (("floats", {}), ("whole numbers", {"bits": 16, "fixed": True})):
                 counted[f"{name}, {kind}"] = instructions(clf, values, **options)
-            rivals += beside_emlearn(name, clf, train, fresh, console)
+            with np.errstate():  # emlearn makes every warning of numpy an error, for all
+                rivals += beside_emlearn(name, clf, train, fresh, console)
     show(rows, python, console, counted, rivals)
     if plot is not None:
         save_figure(draw(rows), plot)
