@@ -26,6 +26,15 @@ def test_the_library_is_written(model, tmp_path):
     assert (tmp_path / "c" / "mlat.c").stat().st_size > 1000
 
 
+def test_whole_numbers_say_how_they_round(model, tmp_path):
+    arguments = ["--fixed", "--far", "3", "--dead", "--spare", "2", "--new-states", "1"]
+    said = run("export", model, "--c", tmp_path, *arguments)[0]
+    assert re.search(r"off by at most 0\.\d+ of its typical one", said)
+    header = (tmp_path / "mlat.h").read_text()
+    assert "int32_t mlat_real" in header
+    assert "#define MLAT_STATES 5" in header
+
+
 def test_the_arduino_library_has_its_places(model, tmp_path):
     run("export", model, "--arduino", tmp_path / "lib", "--bits", "8", "--spare", "2")
     found = {str(p.relative_to(tmp_path / "lib")) for p in tmp_path.rglob("*") if p.is_file()}
@@ -39,6 +48,8 @@ def test_it_fits_where_it_must(model, tmp_path):
     said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "12")[0]
     assert re.search(r"Kept \d+ of \d+ references; [\d.]+% of the decisions stay the same", said)
     assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 12
+    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "9.5")[0]
+    assert "Slow features are stored at one step of" in said
     said = run("export", model, "--c", tmp_path, "--max-references", "100")[0]
     assert int(re.search(r"^(\d+) references", said, re.M)[1]) <= 100
 
@@ -55,6 +66,8 @@ def test_the_report_writes_nothing(model, in_folder):
         ([], "say what to write"),
         (["--c", "out", "--bits", "7"], "bits must be one of 64, 32, 16, 8"),
         (["--c", "out", "--max-kb", "0.5"], "store fewer bits"),
+        (["--c", "out", "--fixed", "--bits", "32"], "stored in 16 or 8 bits"),
+        (["--c", "out", "--new-states", "1"], "at least as many spare references"),
         (["--c", "file/out"], "a file of that name is in the way"),
     ],
 )
@@ -68,3 +81,30 @@ def test_what_is_no_model_exports_nothing(tmp_path):
     (tmp_path / "x.mlat").write_bytes(b"no model")
     assert "is not an mlat model" in refused("export", tmp_path / "x.mlat", "--c", tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_onnx_is_written(model, tmp_path):
+    pytest.importorskip("onnx")
+    said = run("export", model, "--onnx", tmp_path / "walk.onnx", "--max-references", "100")[0]
+    assert "kB of ONNX, windows at a time" in said
+    said = run("export", model, "--onnx", tmp_path / "live.onnx", "--stream", "--filtered")[0]
+    assert "one step of a stream at a time" in said
+    assert b"belief" in (tmp_path / "live.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
+        (["--onnx", "x.onnx", "--every", "4"], "has all steps"),
+        (["--onnx", "x.onnx", "--fixed"], "are for floating point"),
+        (["--onnx", "x.onnx", "--dead"], "dead channels are not in the graph"),
+        (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),
+        (["--c", "out", "--stream"], "--stream is a choice of --onnx"),
+        (["--onnx", "nowhere/x.onnx"], "there is no folder"),
+    ],
+)
+def test_what_onnx_cannot_say_is_one_line(model, in_folder, arguments, says):
+    pytest.importorskip("onnx")
+    assert says in refused("export", model, *arguments)
+    assert list(in_folder.iterdir()) == []

@@ -1,4 +1,5 @@
 /* Reads steps from standard input as doubles, and writes of each its state, why and distances. */
+#include <math.h>
 #include <stdio.h>
 #include "mlat.h"
 
@@ -24,14 +25,25 @@ int main(void)
             continue;
         }
         for (c = 0; c < MLAT_CHANNELS; c++) {
+#ifdef MLAT_NO_VALUE
+            const double whole = floor(ldexp(row[1 + c], mlat_input_bits[c]) + 0.5);
+            values[c] = whole > -2147483648.0 && whole < 2147483648.0 ? (mlat_real)whole
+                                                                      : MLAT_NO_VALUE;
+#else
             values[c] = (mlat_real)row[1 + c];
+#endif
         }
         told[0] = mlat_push(&m, values, &out);
         told[1] = out.why;
-        told[2] = (double)out.distance;
+#ifdef MLAT_NO_VALUE
+#define TOLD(x) ((double)(x) / 65536)
+#else
+#define TOLD(x) ((double)(x))
+#endif
+        told[2] = TOLD(out.distance);
         for (c = 0; c < MLAT_STATES; c++) {
-            told[3 + c] = (double)out.distances[c];
-            told[3 + MLAT_STATES + c] = (double)out.probabilities[c];
+            told[3 + c] = TOLD(out.distances[c]);
+            told[3 + MLAT_STATES + c] = TOLD(out.probabilities[c]);
         }
         fwrite(told, sizeof told, 1, stdout);
     }

@@ -2,91 +2,32 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat import LMNN, MLAT, Lift, Stream, StreamClassifier
+from compiled_c import (
+    COMPILER,
+    PUSH,
+    RESET,
+    STRICT,
+    TEACH,
+    Compiled,
+)
+from export_models import FRESH, SHAPES, TRAIN
+from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
-from mlat.export.c_source import c_string, quantised
-from mlat.synthetic import rotating_states
-
-COMPILER = shutil.which("gcc") or shutil.which("cc")
-STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1"]
-CHECKED = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
-PUSH, RESET, TEACH = 0, 1, 2
-WHY = ["", "filling", "missing", "gap", "far"]
+from mlat.export.c_source import c_string
+from mlat.export.tables import quantised
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-
-TRAIN = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
-FRESH = rotating_states(n_channels=3, run_length=40, runs_per_state=1, random_state=1)
-
-SHAPES = {
-    "euclidean": {"metric": "euclidean"},
-    "mlat": {"metric": MLAT(max_iter=5), "width": 6},
-    "one tap": {"metric": MLAT(n_taps=1, max_iter=5), "width": 6},
-    "admm": {"metric": MLAT(solver="admm", max_iter=5), "width": 4},
-    "lmnn": {"metric": LMNN(max_iter=5), "width": 5},
-    "votes": {"metric": "euclidean", "n_neighbors": 5},
-    "whitened lift": {
-        "metric": MLAT(max_iter=3),
-        "lift": Lift(["identity", "rectified", "running_deviation", "running_difference"], 7),
-        "whiten": True,
-    },
-    "some channels": {
-        "metric": "euclidean",
-        "lift": Lift({"log_magnitude": [2, 0], "difference": None, "low_pass": [1]}, 5),
-    },
-    "unknown": {"metric": "euclidean", "unknown_rate": 0.2},
-    "unscaled": {"metric": "euclidean", "scale": False},
-    "committee": {},
-}
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def clf(request):
     return StreamClassifier(**SHAPES[request.param]).fit(TRAIN)
-
-
-class Compiled:
-    """A compiled library behind standard input and output."""
-
-    def __init__(
-        self, clf, folder, *, flags=(*STRICT, *CHECKED), compiler=COMPILER, under=(), **options
-    ):
-        self.under = under
-        self.clf, self.code = clf, write_c(PlainModel.of(clf), **options)
-        (folder / "mlat.h").write_text(self.code.header)
-        (folder / "mlat.c").write_text(self.code.source)
-        self.program = folder / "program"
-        main = Path(__file__).with_name("stdin.c")
-        files = [str(main), str(folder / "mlat.c")]
-        subprocess.run(
-            [compiler, *flags, f"-I{folder}", *files, "-o", str(self.program), "-lm"], check=True
-        )
-
-    def run(self, rows):
-        """What it tells of each step pushed: states, why, distances, probabilities."""
-        rows = np.ascontiguousarray(rows, np.float64)
-        done = subprocess.run(
-            [*self.under, self.program], input=rows.tobytes(), capture_output=True, check=True
-        )
-        S = len(self.clf.classes_)
-        told = np.frombuffer(done.stdout).reshape(-1, 3 + 2 * S)
-        states = np.array([*self.clf.classes_.tolist(), self.clf.unknown_])
-        return (
-            states[told[:, 0].astype(int)],
-            [WHY[int(why)] for why in told[:, 1]],
-            told[:, 3 : 3 + S],
-            told[:, 3 + S :],
-        )
-
-    def push(self, values):
-        return self.run(np.column_stack([np.zeros(len(values)), values]))
 
 
 def near_ties(clf, values, bound):
@@ -113,8 +54,10 @@ def test_in_double_precision_it_is_predict(clf, tmp_path):
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])
 def test_the_filter_is_that_of_predict(name, tmp_path):
     clf = StreamClassifier(**SHAPES[name]).fit(TRAIN)
-    told = Compiled(clf, tmp_path, bits=64, filtered=True).push(FRESH.values)
-    assert_same(clf, told, FRESH.values, filtered=True)
+    values = FRESH.values.copy()
+    values[[60, 61, 100], 1] = np.nan
+    told = Compiled(clf, tmp_path, bits=64, filtered=True).push(values)
+    assert_same(clf, told, values, filtered=True)
 
 
 def test_in_single_precision_only_ties_differ(clf, tmp_path):
@@ -149,24 +92,42 @@ def test_quantised_steps_are_within_half_a_unit():
 COMMITTEE = StreamClassifier(width=5, reach=6).fit(TRAIN)
 
 
-@pytest.fixture(scope="module")
-def teachable(tmp_path_factory):
+POLICIES = {"far": 1.2, "dead": True, "hold": 2, "spare": 3, "new_states": 2, "filtered": True}
+
+
+@pytest.fixture(scope="module", params=[{}, POLICIES], ids=["plain", "all policies"])
+def teachable(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("teachable")
-    return Compiled(COMMITTEE, folder, bits=64, spare=3)
+    options = {"bits": 64, "spare": 3, **request.param}
+    return Compiled(COMMITTEE, folder, **options), request.param
 
 
 @given(
     seed=st.integers(0, 10**6),
-    missing=st.lists(st.integers(0, 59), max_size=4),
-    gaps=st.lists(st.integers(1, 59), max_size=2),
-    lessons=st.lists(st.tuples(st.integers(10, 59), st.integers(0, 3)), max_size=5),
+    missing=st.lists(st.integers(0, 79), max_size=6),
+    gaps=st.lists(st.integers(1, 79), max_size=2),
+    lessons=st.lists(st.tuples(st.integers(10, 79), st.integers(0, 5)), max_size=5),
+    still=st.integers(0, 79),
+    wild=st.integers(0, 79),
 )
 @settings(max_examples=25, deadline=None)
-def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons):
+def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons, still, wild):
+    compiled, policies = teachable
     rng = np.random.default_rng(seed)
-    values = FRESH.values[:60] + rng.normal(size=(60, 3)) * 0.1
+    values = FRESH.values[:80] + rng.normal(size=(80, 3)) * 0.1
     values[missing, rng.integers(0, 3)] = np.nan
-    live = COMMITTEE.live(search="exact", far=None, dead="off", max_taught=3, missing="abstain")
+    values[still : still + 30, 1] = values[still, 1]  # dead, if it stays so for long
+    values[wild : wild + 4, 0] *= 20  # far
+    live = COMMITTEE.live(
+        search="exact",
+        far=policies.get("far"),
+        dead="auto" if policies.get("dead") else "off",
+        max_taught=3,
+        missing="hold" if policies.get("hold") else "abstain",
+        hold=policies.get("hold", 1),
+        filtered=policies.get("filtered", False),
+    )
+    names = [*COMMITTEE.classes_.tolist(), "new 1", "new 2"]
     rows, wanted, seq = [], [], 0
     for t, row in enumerate(values):
         if t in gaps:
@@ -176,15 +137,28 @@ def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons):
         wanted += live.push(row[None], seq=[seq])
         seq += 1
         for at, state in lessons:
-            if at == t and wanted[-1].probabilities:
-                live.teach(COMMITTEE.classes_[state], 1)
+            n_told = len(live.classes)
+            most = n_told if policies.get("new_states") else 3
+            if at == t and wanted[-1].probabilities and state <= min(most, 5):
+                live.teach(names[state], 1)
                 rows.append([TEACH + state, 0, 0, 0])
-    states, why, _, proba = teachable.run(rows)
+    states, why, _, proba = compiled.run(rows, names)
+    assert why == [p.why.split(" ")[0] for p in wanted]
     assert states.tolist() == [p.state for p in wanted]
-    assert why == [p.why for p in wanted]
-    known = [i for i, p in enumerate(wanted) if p.probabilities]
-    expected = [wanted[i].probabilities for i in known]
-    np.testing.assert_allclose(proba[known], np.reshape(expected, (len(known), 4)), atol=1e-6)
+    for found, prediction in zip(proba, wanted, strict=True):
+        of = prediction.probabilities
+        np.testing.assert_allclose(found[: len(of)], of, atol=1e-6)
+
+
+def test_lessons_of_states_that_cannot_be_are_refused(tmp_path):
+    compiled = Compiled(COMMITTEE, tmp_path, spare=2, new_states=1)
+    steps = [[PUSH, *row] for row in FRESH.values[:20]]
+    compiled.run([*steps, [TEACH + 4, 0, 0, 0]])
+    for lessons in ([TEACH + 5], [TEACH + 4, TEACH + 5]):
+        with pytest.raises(subprocess.CalledProcessError):
+            compiled.run([*steps, *([lesson, 0, 0, 0] for lesson in lessons)])
+    with pytest.raises(InputError, match="at least as many spare references"):
+        write_c(PlainModel.of(COMMITTEE), new_states=1)
 
 
 def test_missing_values_are_held(tmp_path):

@@ -115,6 +115,24 @@ def no_filter(n_classes: int) -> StateFilter:
     return StateFilter(np.full((n_classes, n_classes), 1.0 / n_classes), 1.0)
 
 
+def extended_filter(learned: StateFilter, n_new: int) -> StateFilter:
+    """The transitions with new states, of which nothing is known.
+
+    A run of a new state ends as often as one of the others on average, and each state follows it
+    equally often. After another state each new one is as probable as any other would be.
+    """
+    n_old = len(learned.transition)
+    if not n_new or not n_old:  # without references nothing is filtered
+        return learned
+    n = n_old + n_new
+    end = 1.0 - float(np.diagonal(learned.transition).mean())
+    transition = np.full((n, n), end / (n - 1))
+    transition[:n_old, :n_old] = learned.transition * (n_old - 1) / (n - 1)
+    np.fill_diagonal(transition, 0.0)
+    np.fill_diagonal(transition, 1.0 - transition.sum(axis=1))
+    return StateFilter(transition, learned.tempering)
+
+
 def helpful_filter(
     learned: StateFilter, overlap: int, proba: Floats, codes: Ints, run: Ints, starts: Bools
 ) -> StateFilter:

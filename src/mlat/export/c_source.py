@@ -1,29 +1,32 @@
 """A classifier as C99: one header and one source, without allocation.
 
-The algorithm is in ``interface.h`` and ``algorithm.c`` beside this file; what is written here are
-the sizes and the tables. References are stored as steps, which overlapping windows share, in 32, 16
-or 8 bits; all sums are in single precision, or with 64 bits in double precision.
+The algorithm is in the C files beside this one: ``shared.c`` and ``stream.c``, and between them
+``in_reals.c`` or ``in_wholes.c``, which is the same without floating point. What is written here
+are the sizes and the tables. References are stored as steps, which overlapping windows share, in
+32, 16 or 8 bits; all sums are in single precision, with 64 bits in double precision, or in whole
+numbers (:mod:`mlat.export.whole_numbers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..checks import Floats, Ints
+from ..classifier.state_filter import StateFilter, extended_filter
 from ..errors import InputError
-from .plain_model import PlainModel
+from .plain_model import PlainExpert, PlainModel
+from .real_numbers import RealNumbers
+from .slow_features import between_knots, with_knots
+from .tables import STORED, Tables, quantised
+from .whole_numbers import WholeNumbers
 
-# Stored numbers: their C type, and the largest whole number.
-STORED = {64: ("double", 0), 32: ("float", 0), 16: ("short", 2**15 - 1), 8: ("signed char", 127)}
-EXTREME = {64: 1e100, 32: 1e15, 16: 1e15, 8: 1e15}  # deviations: further away counts as missing
-BYTES = {"unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4}
-PER_LINE = 12
+MOST_STATES = 2**15
+MOST_STEPS = 2**31 - 1  # that a channel may be constant: an int
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class CSource:
         Bytes of one stream's memory, ``sizeof(mlat)`` but for padding.
     products : int
         Multiplications for each step.
+    rounding : float
+        How far whole numbers may change a distance at most, in typical ones and of a typical
+        one; 0 for floating point.
     """
 
     header: str
@@ -47,10 +53,49 @@ class CSource:
     flash: int
     ram: int
     products: int
+    rounding: float = 0.0
+
+
+class Arithmetic(Protocol):
+    """What differs between floating point and whole numbers."""
+
+    source: str
+    types: str
+    missing: str
+    bytes_of_real: int
+    bytes_of_square: int
+    square_type: str
+
+    @property
+    def rounding(self) -> float: ...
+
+    def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
+
+    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None: ...
+
+    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None: ...
+
+    def add_expert(
+        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
+    ) -> Sequence[str]:
+        """Its metric, and the squares of its references; returns what its struct has besides."""
+        ...
+
+    def constants(self, model: PlainModel, limit: float) -> dict[str, str]: ...
 
 
 def write_c(
-    model: PlainModel, *, bits: int = 32, filtered: bool = False, hold: int = 0, spare: int = 0
+    model: PlainModel,
+    *,
+    bits: int = 32,
+    every: int = 1,
+    fixed: bool = False,
+    filtered: bool = False,
+    hold: int = 0,
+    far: float | None = None,
+    dead: bool = False,
+    spare: int = 0,
+    new_states: int = 0,
 ) -> CSource:
     """The C of a model.
 
@@ -58,160 +103,155 @@ def write_c(
     ----------
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
+    every : int
+        Features over the lift's reach are stored at every so many steps only
+        (:mod:`mlat.export.slow_features`).
+    fixed : bool
+        Whole numbers only, with 16 or 8 bits.
     filtered : bool
         Whether states go through the state filter.
     hold : int
         For how many steps in a row a missing value is the channel's last one.
+    far : float, optional
+        As in :meth:`PlainModel.limit`.
+    dead : bool
+        Whether the state is unknown while a channel is constant far longer than in training.
     spare : int
         References that can be taught.
+    new_states : int
+        States that can be taught beside those of the model.
+
+    Raises
+    ------
+    InputError
     """
     if bits not in STORED:
         raise InputError(f"bits must be one of {', '.join(map(str, STORED))}, not {bits}")
-    if len(model.states) > 2**15 or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
+    if new_states > spare:
+        raise InputError(
+            f"{new_states} new states need at least as many spare references, not {spare}"
+        )
+    n_states = len(model.states) + new_states
+    if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
-    real, suffix = ("double", "") if bits == 64 else ("float", "f")
+    limit = model.limit(far)
+    model, n_fast = with_knots(model, every)
+    F = model.steps.shape[1]
+    every = 1 if n_fast == F else every
     steps, unit = quantised(model.steps, bits)
-    d, F, S, n = len(model.channels), model.steps.shape[1], len(model.states), len(model.start)
-    stored, whole = STORED[bits]
-    tables = _Tables(real, suffix)
-    tables.add("mlat_channel_mean", model.channel_mean)
-    tables.add("mlat_channel_scale", model.channel_scale)
+    d, n = len(model.channels), len(model.start)
+    largest = max(one.width * len(one.columns) for one in model.experts)
+    memory = model.lift.size
+
+    def knots(width: int) -> int:
+        return (width - 2) // every + 2
+
+    most_slow = max(int((one.columns >= n_fast).sum()) for one in model.experts)
+    runs = _runs(model.start, model.codes)
+    sizes: dict[str, int] = {
+        "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "FEATURES": F,
+        "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
+        "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
+        "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
+        "FAST": n_fast, "EVERY": every, "RUNS": len(runs),
+        "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
+        "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
+    }  # fmt: skip
+    arithmetic: Arithmetic = WholeNumbers(model, bits, largest) if fixed else RealNumbers(bits)
+    stored = STORED[bits][0]
+    tables = Tables("" if bits == 64 else "f")
+    arithmetic.add_channels(tables, model)
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
-    tables.add("mlat_feature_floor", model.lift.floors)
-    tables.add("mlat_feature_mean", model.feature_mean)
-    tables.add("mlat_feature_scale", model.feature_scale)
-    tables.add("mlat_unit", unit)
-    if whole:
-        tables.whole("mlat_steps", steps.astype(np.int64).ravel(), stored)
-    else:
-        tables.add("mlat_steps", steps.ravel())
-    tables.whole("mlat_start", model.start, "unsigned short" if len(steps) < 2**16 else "int")
-    tables.whole("mlat_state_of", model.codes, "unsigned char" if S <= 256 else "short")
+    arithmetic.add_features(tables, model, unit)
+    tables.stored("mlat_steps", steps[:, :n_fast], stored)
+    if every > 1:
+        tables.stored("mlat_knots", steps[::every, n_fast:], stored)
+        steps = between_knots(steps, every, n_fast)
+    place = "unsigned short" if len(steps) < 2**16 else "int"
+    tables.whole("mlat_run_start", runs[:, 0], place)
+    tables.whole("mlat_run_size", runs[:, 1], place)
+    tables.whole("mlat_run_state", runs[:, 2], "unsigned char" if n_states <= 256 else "short")
+    if dead:
+        tables.whole("mlat_dead_after", np.minimum(model.dead_after, MOST_STEPS), "int")
     if filtered:
-        tables.add("mlat_transition", model.transition.ravel())
-        tables.add("mlat_stationary", model.stationary)
+        learned = StateFilter(model.transition, model.tempering)
+        filters = [extended_filter(learned, new) for new in range(new_states + 1)]
+        of_filters = [one.transition.ravel() for one in filters]
+        arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
+        stationary = [one.stationary for one in filters]
+        arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
     experts, products = [], 0
     for number, one in enumerate(model.experts):
-        ranges = _ranges(one.columns)
-        metric = one.blocks if one.blocks is not None else one.matrix
-        assert metric is not None
+        own_fast = one.columns < n_fast
+        fast, slow = _ranges(one.columns[own_fast]), _ranges(one.columns[~own_fast] - n_fast)
         n_lags = 0 if one.blocks is None else len(one.blocks)
-        squares = one.squares(steps * unit, model.start + model.width - one.width)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        tables.whole(f"ranges_{number}", ranges.ravel(), "unsigned short")
-        tables.add(f"metric_{number}", metric.ravel())
-        tables.add(f"squares_{number}", squares)
+        ranges = np.concatenate([fast, slow]).ravel()
+        tables.whole(f"ranges_{number}", ranges, "unsigned short")
+        squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
-            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None)), str(len(ranges))),
+            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
+            *(str(int(own_fast.sum())), str(len(fast)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            *(tables.number(one.weight), tables.number(one.typical)),
+            *arithmetic.add_expert(tables, number, one, squares, unit),
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        products += of_metric + (n + spare + 2) * size
-    largest = max(one.width * len(one.columns) for one in model.experts)
-    memory = model.lift.size
-    sizes: dict[str, int] = {
-        "CHANNELS": d, "STATES": S, "FEATURES": F, "WIDTH": model.width, "REFERENCES": n,
-        "EXPERTS": len(model.experts), "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
-        "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "FILTERED": int(filtered), "HOLD": hold, "SPARE": spare,
-    }  # fmt: skip
-    header = _text("interface.h")
-    header = header.replace(
-        "/*SIZES*/", "\n".join(f"#define MLAT_{k} {v}" for k, v in sizes.items())
-    )
-    header = header.replace("/*REAL*/", real)
-    constants = {
-        "SOFT": tables.number(model.soft),
-        "BETA": tables.number(model.beta),
-        "EXTREME": tables.number(EXTREME[bits]),
-        "HUGE": "1e300" if bits == 64 else "1e38f",
-        "TEMPERING": tables.number(model.tempering),
-        "HAS_THRESHOLD": str(int(np.isfinite(model.threshold))),
-        "THRESHOLD": tables.number(model.threshold) if np.isfinite(model.threshold) else "0",
-        "ABS(x)": f"fabs{suffix}(x)",
-        "SQRT(x)": f"sqrt{suffix}(x)",
-        "LOG(x)": f"log{suffix}(x)",
-        "EXP(x)": f"exp{suffix}(x)",
-    }
+        n_slow = int((~own_fast).sum())
+        of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
+        products += of_metric + n * of_row + (spare + 2) * size
+    constants = arithmetic.constants(model, limit)
+    named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
         f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
-        for name, values in (
-            ("mlat_state_names", model.states),
-            ("mlat_channel_names", model.channels),
-        )
+        for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
+    algorithm = "\n".join(_text(name) for name in ("shared.c", arithmetic.source, "stream.c"))
     source = "\n".join(
         [
             '/* Written by `mlat export`; see mlat.h. */\n\n#include "mlat.h"\n',
-            "#include <math.h>\n#include <string.h>\n",
+            "#include <string.h>" if fixed else "#include <math.h>\n#include <string.h>",
+            "",
             *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
-            f"\ntypedef {stored} mlat_stored;\n",
+            f"\ntypedef {stored} mlat_stored;",
+            f"typedef {arithmetic.square_type} mlat_stored_square;\n",
             *names,
             "",
             *tables.lines,
             "",
-            _text("algorithm.c").replace("/*EXPERTS*/", "\n".join(experts)),
+            algorithm.replace("/*EXPERTS*/", "\n".join(experts)),
         ]
     )
-    ram = _ram(sizes, 8 if bits == 64 else 4)
-    flash = tables.n_bytes + sum(
-        len(name.encode()) + 5 for name in (*model.states, *model.channels)
+    header = _text("interface.h")
+    for mark, text in {
+        "/*SIZES*/": "\n".join(f"#define MLAT_{k} {v}" for k, v in sizes.items()),
+        "/*TYPES*/": arithmetic.types,
+        "/*MISSING*/": arithmetic.missing,
+    }.items():
+        header = header.replace(mark, text)
+    return CSource(
+        header,
+        source,
+        tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
+        _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
+        products,
+        arithmetic.rounding,
     )
-    return CSource(header, source, flash, ram, products)
 
 
-def quantised(steps: Floats, bits: int) -> tuple[Floats, Floats]:
-    """Steps (T, F) as they are stored, and the unit of each feature, (F,)."""
-    whole = STORED[bits][1]
-    if not whole:
-        rounded = steps if bits == 64 else steps.astype(np.float32).astype(np.float64)
-        return rounded, np.ones(steps.shape[1])
-    largest = np.abs(steps).max(axis=0)
-    unit = np.where(largest > 0, largest, 1.0) / whole
-    unit = unit.astype(np.float32).astype(np.float64)
-    return np.clip(np.rint(steps / unit), -whole, whole), unit
-
-
-class _Tables:
-    """Constant arrays, and how many bytes they take."""
-
-    def __init__(self, real: str, suffix: str) -> None:
-        self.real, self.suffix = real, suffix
-        self.lines: list[str] = []
-        self.n_bytes = 0
-
-    def number(self, value: float) -> str:
-        if not np.isfinite(value):
-            raise InputError(f"the model holds {value}, which no table can")
-        if self.suffix:
-            value = float(np.clip(value, -3e38, 3e38))
-            text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
-        else:
-            text = np.format_float_scientific(value, unique=True, trim="0")
-        return f"{text}{self.suffix}"
-
-    def add(self, name: str, values: NDArray[Any]) -> None:
-        self._add(name, self.real, map(self.number, values.tolist()), len(values))
-        self.n_bytes += len(values) * (4 if self.suffix else 8)
-
-    def whole(self, name: str, values: Ints, kind: str) -> None:
-        self._add(name, kind, map(str, values.tolist()), len(values))
-        self.n_bytes += len(values) * BYTES[kind]
-
-    def _add(self, name: str, kind: str, values: Iterable[str], n: int) -> None:
-        items = list(values)
-        rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, n, PER_LINE)]
-        self.lines.append(
-            f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"
-        )
+def _runs(start: Ints, codes: Ints) -> Ints:
+    """References that follow each other: where the first begins, how many, and their state."""
+    begins = np.flatnonzero(np.append(True, (np.diff(start) != 1) | (np.diff(codes) != 0)))
+    sizes = np.diff(np.append(begins, len(start)))
+    return np.stack([start[begins], sizes, codes[begins]], axis=1)
 
 
 def _ranges(columns: Ints) -> Ints:
     """Columns as pairs: the first of those that follow each other, and how many they are."""
+    if not len(columns):
+        return np.empty((0, 2), np.int64)
     begins = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
     lengths = np.diff(np.append(begins, len(columns)))
     return np.stack([columns[begins], lengths], axis=1)
@@ -232,20 +272,24 @@ def c_string(text: str) -> str:
     return '"' + "".join(chr(b) if b in safe else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
-def _ram(sizes: dict[str, int], real: int) -> int:
+def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
-    reals = w * F + 2 * sizes["LARGEST"] + S + d
-    wholes = d + 5
+    reals, squares, wholes = w * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    if sizes["EVERY"] > 1:
+        squares += sizes["KNOTS"]
     if sizes["REMEMBERS"]:
         reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:
-        reals, wholes = reals + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
+        squares, wholes = squares + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
     if sizes["FILTERED"]:
-        reals, wholes = reals + S, wholes + 1
+        reals, squares, wholes = reals + S, squares + S, wholes + 1
+    if sizes["DEAD_CHANNELS"]:
+        reals, wholes = reals + d, wholes + d
     if sizes["SPARE"]:
-        reals += sizes["SPARE"] * (w * F + sizes["EXPERTS"])
-        wholes += sizes["SPARE"] + 2
-    return real * reals + 4 * wholes
+        reals += sizes["SPARE"] * w * F
+        squares += sizes["SPARE"] * sizes["EXPERTS"]
+        wholes += sizes["SPARE"] + 2 + bool(sizes["NEW_STATES"])
+    return real * reals + square * squares + 4 * wholes
 
 
 def _text(name: str) -> str:

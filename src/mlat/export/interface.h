@@ -5,7 +5,7 @@
  *     static mlat m;                          as many as there are streams
  *     mlat_out out;
  *     mlat_init(&m);
- *     if (mlat_push(&m, values, &out) >= 0)   a step: MLAT_CHANNELS values, NaN where one is missing
+ *     if (mlat_push(&m, values, &out) >= 0)   a step: MLAT_CHANNELS values, /*MISSING*/ where one is missing
  *         puts(mlat_state_names[out.state]);
  */
 #ifndef MLAT_H
@@ -19,7 +19,7 @@ extern "C" {
 
 /*SIZES*/
 
-typedef /*REAL*/ mlat_real;
+/*TYPES*/
 
 /* Why a state is unknown. */
 #define MLAT_KNOWN 0
@@ -27,6 +27,7 @@ typedef /*REAL*/ mlat_real;
 #define MLAT_MISSING 2 /* a value is missing, or the window is not full since one was */
 #define MLAT_GAP 3     /* the window is not full since mlat_reset */
 #define MLAT_FAR 4     /* the window is like no reference */
+#define MLAT_DEAD 5    /* a channel has been constant for far longer than ever in training */
 
 #define MLAT_UNKNOWN (-1)
 
@@ -37,13 +38,19 @@ typedef struct {
     mlat_real distance;   /* to the nearest reference */
     mlat_real distances[MLAT_STATES];
     mlat_real probabilities[MLAT_STATES];
+#if MLAT_DEAD_CHANNELS
+    int channel;          /* the dead one, or -1 */
+#endif
 } mlat_out;
 
 /* What is remembered of a stream. */
 typedef struct {
     mlat_real window[MLAT_WIDTH][MLAT_FEATURES];
     mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
-    mlat_real square[MLAT_STATES];
+    mlat_square square[MLAT_STATES];
+#if MLAT_EVERY > 1
+    mlat_square v[MLAT_KNOTS];
+#endif
     mlat_real last[MLAT_CHANNELS];
     int n_held[MLAT_CHANNELS];
     int newest, n_steps, why, at, count;
@@ -51,16 +58,24 @@ typedef struct {
     mlat_real past[MLAT_MEMORY][MLAT_CHANNELS];
 #endif
 #if MLAT_NEIGHBORS > 1
-    mlat_real near_square[MLAT_NEIGHBORS];
+    mlat_square near_square[MLAT_NEIGHBORS];
     int near_state[MLAT_NEIGHBORS];
 #endif
 #if MLAT_FILTERED
     mlat_real belief[MLAT_STATES];
+    mlat_square evidence[MLAT_STATES];
     int fresh;
+#endif
+#if MLAT_DEAD_CHANNELS
+    mlat_real still[MLAT_CHANNELS];
+    int still_for[MLAT_CHANNELS];
+#endif
+#if MLAT_NEW_STATES > 0
+    int n_states;
 #endif
 #if MLAT_SPARE > 0
     mlat_real taught[MLAT_SPARE][MLAT_WIDTH][MLAT_FEATURES];
-    mlat_real taught_square[MLAT_EXPERTS][MLAT_SPARE];
+    mlat_square taught_square[MLAT_EXPERTS][MLAT_SPARE];
     int taught_state[MLAT_SPARE], n_taught, next_taught;
 #endif
 } mlat;
@@ -77,8 +92,9 @@ int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out);
 /* After a gap in time: the window begins again. What was taught is kept. */
 void mlat_reset(mlat *m);
 
-/* Make a reference of the last window; the oldest taught one makes room. Returns 0 if there is no
- * full window, no such state or no room at all. */
+/* Make a reference of the last window; the oldest taught one makes room. The next new state is the
+ * one after those that can be told already. Returns 0 if there is no full window, no such state or no
+ * room at all. */
 int mlat_teach(mlat *m, int state);
 
 #ifdef __cplusplus

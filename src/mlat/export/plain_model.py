@@ -19,6 +19,7 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.committee import SOFT
 from ..errors import InputError
 from ..features.lifts import PreparedLift
+from ..live.core.dead_channels import dead_after
 from ..metric.matrix import metric_array, unmixed
 from ..metric.toeplitz import distance
 from ..neighbours.references import References
@@ -88,6 +89,10 @@ class PlainModel(ShortRepr):
     transition, stationary : arrays
         Of the state filter.
     tempering : float
+    farthest : float
+        The largest distance of a training window to the nearest of another time; may be NaN.
+    dead_after : array of shape (d,)
+        Constant steps after which each channel is dead.
     """
 
     states: tuple[str, ...]
@@ -109,6 +114,8 @@ class PlainModel(ShortRepr):
     transition: Floats
     stationary: Floats
     tempering: float
+    farthest: float
+    dead_after: Ints
 
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:
@@ -147,7 +154,26 @@ class PlainModel(ShortRepr):
             confidence.state_filter.transition,
             confidence.state_filter.stationary,
             confidence.state_filter.tempering,
+            float(confidence.farthest),
+            dead_after(clf.windows_),
         )
+
+    def limit(self, far: float | None = None) -> float:
+        """The distance beyond which a state is unknown, infinite for never.
+
+        That of the model where it has one; else ``far`` times the farthest in training, as in a
+        live session.
+        """
+        if np.isfinite(self.threshold):
+            return self.threshold
+        if far is None:
+            return float(np.inf)
+        if np.isnan(self.farthest):
+            raise InputError(
+                "how far training windows are is not known of this model; fit it again, or leave "
+                "far out"
+            )
+        return far * self.farthest
 
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""

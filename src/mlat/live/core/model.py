@@ -7,7 +7,7 @@ accepted become features, windows, distances and states, as in ``predict``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...checks import Bools, Floats, Ints, is_whole
 from ...classifier.classifier import StreamClassifier
-from ...classifier.state_filter import Belief, StateFilter, filter_proba
+from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
 from ...errors import InputError
 from ...features.features import FeatureSteps
 from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
@@ -88,7 +88,9 @@ class LiveModel:
         self._classifier = StepClassifier(clf, self.options)
         self.search, self.limit = self._classifier.search, self._classifier.limit
         self._fingerprint = Fingerprint(fingerprint_of(clf), self.options, self.search)
-        self._state_filter = lru_cache(maxsize=4)(self._extended)
+        self._state_filter = lru_cache(maxsize=4)(
+            partial(extended_filter, clf.confidence_.state_filter)
+        )
 
     @property
     def n_channels(self) -> int:
@@ -242,24 +244,6 @@ class LiveModel:
             state.warnings.append(features.describe(extreme, values, self.clf.channels_))
         state.counters["extreme"] += int(extreme.any(axis=1).sum())
         return np.where(extreme, np.nan, values)
-
-    def _extended(self, n_new: int) -> StateFilter:
-        """The state filter's transitions with new states, of which nothing is known.
-
-        A run of a new state ends as often as one of the others on average, and each state follows
-        it equally often. After another state each new one is as probable as any other would be.
-        """
-        old = self.clf.confidence_.state_filter
-        n_old = len(old.transition)
-        if not n_new or not n_old:  # without references nothing is filtered
-            return old
-        n = n_old + n_new
-        end = 1.0 - float(np.diagonal(old.transition).mean())
-        transition = np.full((n, n), end / (n - 1))
-        transition[:n_old, :n_old] = old.transition * (n_old - 1) / (n - 1)
-        np.fill_diagonal(transition, 0.0)
-        np.fill_diagonal(transition, 1.0 - transition.sum(axis=1))
-        return StateFilter(transition, old.tempering)
 
 
 class StepClassifier:

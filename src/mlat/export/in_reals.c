@@ -1,5 +1,15 @@
 /* From channels to features: each step alone and its past. */
 
+/* A value in deviations from the mean; returns 0 if there is none. */
+static int scale(mlat_real value, int c, mlat_real *scaled)
+{
+    if (!(value - value == 0)) { /* NaN or infinite */
+        return 0;
+    }
+    *scaled = (value - mlat_channel_mean[c]) / mlat_channel_scale[c];
+    return MLAT_ABS(*scaled) <= MLAT_EXTREME;
+}
+
 typedef struct {
     mlat_real mean, magnitude, deviation, differences, difference;
 } statistics;
@@ -82,12 +92,12 @@ static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
 /* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
 
 typedef struct {
-    int width, n_columns, n_lags, is_full, n_ranges;
-    const unsigned short *columns;  /* which features it sees */
+    int width, n_columns, n_lags, is_full, n_fast, n_ranges, n_slow_ranges;
+    const unsigned short *columns;  /* which features it sees, those of every step first */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
     const mlat_real *metric;        /* (n_lags, n_columns, n_columns), or the full matrix */
-    const mlat_real *squares;       /* y'My of each reference */
-    mlat_real weight, typical;
+    const mlat_stored_square *squares; /* y'My of each reference */
+    mlat_real weight, typical, square_unit;
 } expert;
 
 static const expert experts[MLAT_EXPERTS] = {
@@ -143,43 +153,60 @@ static mlat_real prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real
     return sum;
 }
 
-static void keep(mlat *m, int state, mlat_real square)
+/* The sum of products of numbers and rows of a table, in ranges of its columns. */
+static mlat_real rows_product(const mlat_stored *table, int first, int n_rows, int row_size,
+                              const unsigned short *ranges, int n_ranges, const mlat_real *v,
+                              int skipped)
 {
-#if MLAT_NEIGHBORS > 1
-    int i = MLAT_NEIGHBORS;
-    while (i > 0 && square < m->near_square[i - 1]) {
-        i--;
-    }
-    if (i < MLAT_NEIGHBORS) {
-        int j;
-        for (j = MLAT_NEIGHBORS - 1; j > i; j--) {
-            m->near_square[j] = m->near_square[j - 1];
-            m->near_state[j] = m->near_state[j - 1];
+    const mlat_stored *row = table + (size_t)first * (size_t)row_size;
+    mlat_real dot = 0;
+    int t, k, c;
+    for (t = 0; t < n_rows; t++, row += row_size) {
+        const unsigned short *range = ranges;
+        for (k = 0; k < n_ranges; k++, range += 2) {
+            const mlat_stored *y = row + range[0];
+            for (c = 0; c < range[1]; c++) {
+                dot += v[c] * (mlat_real)y[c];
+            }
+            v += range[1];
         }
-        m->near_square[i] = square;
-        m->near_state[i] = state;
+        v += skipped;
     }
-#endif
-    if (square < m->square[state]) {
-        m->square[state] = square;
-    }
+    return dot;
 }
+
+#if MLAT_EVERY > 1
+/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
+static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
+{
+    const int n = e->n_columns, n_slow = n - e->n_fast;
+    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
+    int t, c;
+    for (c = 0; c < n_knots * n_slow; c++) {
+        m->v[c] = 0;
+    }
+    for (t = 0; t < e->width; t++) {
+        const int past = (phase + t) % MLAT_EVERY;
+        const mlat_real share = (mlat_real)past / (mlat_real)MLAT_EVERY;
+        mlat_real *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
+        for (c = 0; c < n_slow; c++) {
+            const mlat_real value = u[t * n + e->n_fast + c];
+            v[c] += (1 - share) * value;
+            v[n_slow + c] += share * value;
+        }
+    }
+    /* Where the last step is a knot, the next one is not looked at. */
+    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+}
+#endif
 
 static void search(mlat *m, const expert *e)
 {
     const int w = e->width, n = e->n_columns;
     mlat_real *x = m->x, *u = m->u;
     const mlat_real own = prepare(m, e, x, u);
-    int r, t, c, s;
-    for (s = 0; s < MLAT_STATES; s++) {
-        m->square[s] = MLAT_HUGE;
-    }
-#if MLAT_NEIGHBORS > 1
-    for (s = 0; s < MLAT_NEIGHBORS; s++) {
-        m->near_square[s] = MLAT_HUGE;
-        m->near_state[s] = 0;
-    }
-#endif
+    int phase, r, t, c;
+    nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
         mlat_real dot = 0;
@@ -198,49 +225,64 @@ static void search(mlat *m, const expert *e)
             u[t * n + c] *= mlat_unit[e->columns[c]];
         }
     }
-    for (r = 0; r < MLAT_REFERENCES; r++) {
-        const mlat_stored *steps =
-            mlat_steps + (size_t)(mlat_start[r] + MLAT_WIDTH - w) * (size_t)MLAT_FEATURES;
-        const mlat_real *v = u;
-        mlat_real dot = 0;
-        for (t = 0; t < w; t++) {
-            const unsigned short *range = e->ranges;
-            int k;
-            for (k = 0; k < e->n_ranges; k++, range += 2) {
-                const mlat_stored *y = steps + range[0];
-                for (c = 0; c < range[1]; c++) {
-                    dot += v[c] * (mlat_real)y[c];
+    for (phase = 0; phase < MLAT_EVERY; phase++) {
+        const mlat_stored_square *square = e->squares;
+#if MLAT_EVERY > 1
+        const int n_knots = fold(m, e, u, phase);
+#endif
+        for (r = 0; r < MLAT_RUNS; r++) {
+            int begin = mlat_run_start[r] + MLAT_WIDTH - w;
+            const int end = begin + mlat_run_size[r];
+            for (; begin < end; begin++, square++) {
+                mlat_real dot;
+                if (begin % MLAT_EVERY != phase) {
+                    continue;
                 }
-                v += range[1];
+                dot = rows_product(mlat_steps, begin, w, MLAT_FAST, e->ranges, e->n_ranges, u,
+                                   n - e->n_fast);
+#if MLAT_EVERY > 1
+                dot += rows_product(mlat_knots, begin / MLAT_EVERY, n_knots,
+                                    MLAT_FEATURES - MLAT_FAST, e->ranges + 2 * e->n_ranges,
+                                    e->n_slow_ranges, m->v, 0);
+#endif
+                keep(m, mlat_run_state[r],
+                     own - 2 * dot + (mlat_real)*square * e->square_unit);
             }
-            steps += MLAT_FEATURES;
         }
-        keep(m, mlat_state_of[r], own - 2 * dot + e->squares[r]);
     }
 }
 
 /* From distances to a state and how sure. */
 
-static void decide(mlat *m, mlat_out *out)
+/* Returns whether the window is like no reference. */
+static int decide(mlat *m, mlat_out *out)
 {
     mlat_real nearness[MLAT_STATES]; /* logarithms of distances */
     mlat_real least = MLAT_HUGE, total = 0;
+    const int n_states = N_STATES(m);
     int e, s;
     for (s = 0; s < MLAT_STATES; s++) {
         nearness[s] = 0;
+        out->distances[s] = MLAT_HUGE;
+        out->probabilities[s] = 0;
     }
     for (e = 0; e < MLAT_EXPERTS; e++) {
         search(m, &experts[e]);
-        for (s = 0; s < MLAT_STATES; s++) {
+        for (s = 0; s < n_states; s++) {
             const mlat_real square = m->square[s] > 0 ? m->square[s] : 0;
-            const mlat_real distance = square < MLAT_HUGE ? MLAT_SQRT(square) : MLAT_HUGE;
-            nearness[s] += experts[e].weight * MLAT_LOG(distance / experts[e].typical + MLAT_SOFT);
-            out->distances[s] = distance;
+            if (square < MLAT_HUGE) {
+                const mlat_real distance = MLAT_SQRT(square);
+                nearness[s] +=
+                    experts[e].weight * MLAT_LOG(distance / experts[e].typical + MLAT_SOFT);
+                out->distances[s] = distance;
+            } else {
+                nearness[s] = MLAT_HUGE; /* no reference is left of a state that was taught */
+            }
         }
     }
-    for (s = 0; s < MLAT_STATES; s++) {
+    for (s = 0; s < n_states; s++) {
 #if MLAT_EXPERTS > 1
-        out->distances[s] = MLAT_EXP(nearness[s]);
+        out->distances[s] = nearness[s] < MLAT_HUGE ? MLAT_EXP(nearness[s]) : MLAT_HUGE;
 #endif
         if (nearness[s] < least) {
             least = nearness[s];
@@ -253,7 +295,7 @@ static void decide(mlat *m, mlat_out *out)
         mlat_real sums[MLAT_STATES];
         int votes[MLAT_STATES], i;
         (void)total;
-        for (s = 0; s < MLAT_STATES; s++) {
+        for (s = 0; s < n_states; s++) {
             votes[s] = 0;
             sums[s] = 0;
         }
@@ -263,7 +305,7 @@ static void decide(mlat *m, mlat_out *out)
             sums[m->near_state[i]] += MLAT_SQRT(square);
         }
         out->state = m->near_state[0];
-        for (s = 0; s < MLAT_STATES; s++) {
+        for (s = 0; s < n_states; s++) {
             if (votes[s] > votes[out->state] ||
                 (votes[s] == votes[out->state] &&
                  (sums[s] < sums[out->state] || (!(sums[out->state] < sums[s]) && s < out->state)))) {
@@ -274,44 +316,47 @@ static void decide(mlat *m, mlat_out *out)
         out->distance = MLAT_SQRT(m->near_square[0] > 0 ? m->near_square[0] : 0);
     }
 #else
-    for (s = 0; s < MLAT_STATES; s++) {
+    for (s = 0; s < n_states; s++) {
         out->probabilities[s] = MLAT_EXP(-MLAT_BETA * (nearness[s] - least));
         total += out->probabilities[s];
     }
-    for (s = 0; s < MLAT_STATES; s++) {
+    for (s = 0; s < n_states; s++) {
         out->probabilities[s] /= total;
     }
 #endif
+    return MLAT_HAS_THRESHOLD && out->distance > MLAT_THRESHOLD;
 }
 
 #if MLAT_FILTERED
 static void filter(mlat *m, mlat_out *out)
 {
     mlat_real after[MLAT_STATES], seen[MLAT_STATES], total = 0;
+    const int n_states = N_STATES(m);
+    const mlat_real *transition = mlat_transition + transition_of(n_states);
     int a, b;
-    for (b = 0; b < MLAT_STATES; b++) {
+    for (b = 0; b < n_states; b++) {
         mlat_real p = out->probabilities[b];
 #if MLAT_NEIGHBORS > 1
-        p = (p * MLAT_NEIGHBORS + 1) / (MLAT_NEIGHBORS + MLAT_STATES);
+        p = (p * MLAT_NEIGHBORS + 1) / (mlat_real)(MLAT_NEIGHBORS + n_states);
 #endif
         seen[b] = m->fresh ? p : (p > 0 ? MLAT_EXP(MLAT_TEMPERING * MLAT_LOG(p)) : 0);
         after[b] = 0;
-        for (a = 0; a < MLAT_STATES; a++) {
-            after[b] += m->belief[a] * mlat_transition[a * MLAT_STATES + b];
+        for (a = 0; a < n_states; a++) {
+            after[b] += m->belief[a] * transition[a * n_states + b];
         }
         total += after[b] * seen[b];
     }
     if (total > 0) {
-        for (b = 0; b < MLAT_STATES; b++) {
+        for (b = 0; b < n_states; b++) {
             after[b] *= seen[b];
         }
     } else {
-        for (b = 0; b < MLAT_STATES; b++) {
+        for (b = 0; b < n_states; b++) {
             total += after[b];
         }
     }
     out->state = 0;
-    for (b = 0; b < MLAT_STATES; b++) {
+    for (b = 0; b < n_states; b++) {
         m->belief[b] = out->probabilities[b] = after[b] / total;
         if (out->probabilities[b] > out->probabilities[out->state]) {
             out->state = b;
@@ -319,150 +364,5 @@ static void filter(mlat *m, mlat_out *out)
     }
     m->fresh = 0;
 }
-
-static void filter_without(mlat *m)
-{
-    mlat_real after[MLAT_STATES], total = 0;
-    int a, b;
-    for (b = 0; b < MLAT_STATES; b++) {
-        after[b] = 0;
-        for (a = 0; a < MLAT_STATES; a++) {
-            after[b] += m->belief[a] * mlat_transition[a * MLAT_STATES + b];
-        }
-        total += after[b];
-    }
-    for (b = 0; b < MLAT_STATES; b++) {
-        m->belief[b] = after[b] / total;
-    }
-    m->fresh = 1;
-}
 #endif
 
-/* What others call. */
-
-void mlat_init(mlat *m)
-{
-    memset(m, 0, sizeof *m);
-    mlat_reset(m);
-    m->why = MLAT_FILLING;
-}
-
-static void begin_again(mlat *m, int why)
-{
-    m->at = 0;
-    m->count = 0;
-    m->newest = 0;
-    m->n_steps = 0;
-    m->why = why;
-}
-
-void mlat_reset(mlat *m)
-{
-    int i;
-    begin_again(m, MLAT_GAP);
-    for (i = 0; i < MLAT_CHANNELS; i++) {
-        m->n_held[i] = MLAT_HOLD;
-    }
-#if MLAT_FILTERED
-    for (i = 0; i < MLAT_STATES; i++) {
-        m->belief[i] = mlat_stationary[i];
-    }
-    m->fresh = 1;
-#endif
-}
-
-static int nothing(mlat *m, mlat_out *out)
-{
-    int s;
-    out->state = MLAT_UNKNOWN;
-    out->why = m->why;
-    out->proba = 0;
-    out->distance = 0;
-    for (s = 0; s < MLAT_STATES; s++) {
-        out->distances[s] = 0;
-        out->probabilities[s] = 0;
-    }
-#if MLAT_FILTERED
-    filter_without(m);
-#endif
-    return MLAT_UNKNOWN;
-}
-
-int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out)
-{
-    mlat_real scaled[MLAT_CHANNELS];
-    int c, usable = 1;
-    for (c = 0; c < MLAT_CHANNELS; c++) {
-        mlat_real value = values[c];
-        int there = value - value == 0; /* neither NaN nor infinite */
-        if (there) {
-            value = (value - mlat_channel_mean[c]) / mlat_channel_scale[c];
-            there = MLAT_ABS(value) <= MLAT_EXTREME;
-        }
-#if MLAT_HOLD > 0
-        if (there) {
-            m->last[c] = value;
-            m->n_held[c] = 0;
-        } else if (m->n_held[c] < MLAT_HOLD) {
-            m->n_held[c]++;
-            value = m->last[c];
-            there = 1;
-        }
-#endif
-        scaled[c] = value;
-        usable = usable && there;
-    }
-    if (!usable) {
-        begin_again(m, MLAT_MISSING);
-        return nothing(m, out);
-    }
-    m->newest = (m->newest + 1) % MLAT_WIDTH;
-    lift(m, scaled, m->window[m->newest]);
-    if (m->n_steps < MLAT_WIDTH) {
-        m->n_steps++;
-    }
-    if (m->n_steps < MLAT_WIDTH) {
-        return nothing(m, out);
-    }
-    decide(m, out);
-    out->why = MLAT_KNOWN;
-#if MLAT_FILTERED
-    filter(m, out);
-#endif
-    out->proba = out->probabilities[out->state];
-#if MLAT_HAS_THRESHOLD
-    if (out->distance > MLAT_THRESHOLD) {
-        out->state = MLAT_UNKNOWN;
-        out->why = MLAT_FAR;
-    }
-#endif
-    return out->state;
-}
-
-int mlat_teach(mlat *m, int state)
-{
-#if MLAT_SPARE > 0
-    int e, t, f, r = m->next_taught;
-    if (state < 0 || state >= MLAT_STATES || m->n_steps < MLAT_WIDTH) {
-        return 0;
-    }
-    for (t = 0; t < MLAT_WIDTH; t++) {
-        for (f = 0; f < MLAT_FEATURES; f++) {
-            m->taught[r][t][f] = m->window[(m->newest + 1 + t) % MLAT_WIDTH][f];
-        }
-    }
-    for (e = 0; e < MLAT_EXPERTS; e++) {
-        m->taught_square[e][r] = prepare(m, &experts[e], m->x, m->u);
-    }
-    m->taught_state[r] = state;
-    m->next_taught = (r + 1) % MLAT_SPARE;
-    if (m->n_taught < MLAT_SPARE) {
-        m->n_taught++;
-    }
-    return 1;
-#else
-    (void)m;
-    (void)state;
-    return 0;
-#endif
-}

@@ -1,0 +1,59 @@
+"""The exported C as WebAssembly, for a browser or Node.
+
+The compiler is zig's, from the package ziglang. The module imports nothing: no system, and of a C
+library only what the compiler brings itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from ..errors import InputError, require_package
+from .c_source import CSource
+
+# All that the C uses of these headers, which a target without a system lacks.
+HEADERS = {
+    "math.h": "float fabsf(float); float sqrtf(float); float logf(float); float expf(float);\n"
+    "double fabs(double); double sqrt(double); double log(double); double exp(double);\n",
+    "string.h": "#include <stddef.h>\nvoid *memset(void *, int, size_t);\n",
+}
+FLAGS = ["-target", "wasm32-freestanding", "-O2", "-s", "-Wl,--no-entry"]
+
+
+def browser_files(code: CSource) -> dict[str, bytes]:
+    """``mlat.wasm`` and the module that loads it, ``mlat.js``.
+
+    Raises
+    ------
+    MissingPackageError
+        Without ziglang.
+    InputError
+        If the model is in whole numbers, or does not compile.
+    """
+    if "MLAT_NO_VALUE" in code.header:
+        raise InputError("a browser has floating point; write whole numbers as C")
+    require_package("ziglang", "wasm", "an export to WebAssembly")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        sources = {"mlat.h": code.header, "mlat.c": code.source, "browser.c": _text("browser.c")}
+        for name, text in {**sources, **HEADERS}.items():
+            (place / name).write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [*(sys.executable, "-m", "ziglang", "cc", *FLAGS, "-I."), "mlat.c", "browser.c",
+             *("-o", "mlat.wasm")],
+            cwd=place, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise InputError(f"the model does not compile to WebAssembly: {done.stderr[:500]}")
+        return {
+            "mlat.wasm": (place / "mlat.wasm").read_bytes(),
+            "mlat.js": _text("browser.js").encode(),
+        }
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

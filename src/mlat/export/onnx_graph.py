@@ -1,0 +1,460 @@
+"""A classifier as ONNX: a graph for windows, and one for a stream that comes step by step.
+
+Both share one body, from scaled steps to states. Only operators of an old opset are used, none of
+which any runtime lacks, and no loop: the statistics of a lift are sums over gathered steps. As in
+C, references are stored as steps, which overlapping windows share, and a metric by its lags; both
+are spread out by constant nodes, which a runtime computes once when it loads the graph.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, require_package
+from .plain_model import PlainExpert, PlainModel
+from .tables import EXTREME, STORED, quantised
+
+OPSET, IR_VERSION = 11, 6  # of 2019
+MOST_BYTES = 2**31 - 1  # of a file of this format
+ALL = 2**31 - 1  # the end of a slice that reaches to the end
+N_STATISTICS = 5  # of a lift: mean, magnitude, deviation, differences, difference; then the value
+WHOLE = {8: np.int8, 16: np.int16}
+
+
+def write_onnx(
+    model: PlainModel,
+    *,
+    bits: int = 32,
+    stream: bool = False,
+    filtered: bool = False,
+    hold: int = 0,
+    far: float | None = None,
+) -> bytes:
+    """The file of a model.
+
+    Parameters
+    ----------
+    bits : 64, 32, 16 or 8
+        Of a stored number of a reference; with 64 everything is in double precision, which not
+        every runtime computes in.
+    stream : bool
+        One step of a stream with what is remembered of it, instead of whole windows.
+    filtered : bool
+        Whether states go through the state filter; of a stream only.
+    hold : int
+        For how many steps in a row a missing value is the channel's last one; of a stream only.
+    far : float, optional
+        As in :meth:`PlainModel.limit`.
+
+    Notes
+    -----
+    Windows: ``windows`` (N, T, d) are N recordings of T steps; ``state`` (N,) is that of the last
+    step of each as an index of the metadata's ``states``, or -1 for unknown, with ``distances`` and
+    ``probabilities`` (N, S), which are NaN without a complete window.
+
+    A stream: ``values`` (N, d) is the next step of N streams, and every other input has an output
+    ``next_...``, which is what the next call gets. Zeros begin a stream, and begin it again at a
+    gap.
+
+    Raises
+    ------
+    InputError
+        If the model is too large for this format, or what is wanted needs a stream.
+    MissingPackageError
+        Without onnx.
+    """
+    if bits not in STORED:
+        raise InputError(f"bits must be one of {', '.join(map(str, STORED))}, not {bits}")
+    if not stream and (filtered or hold):
+        what = "the state filter" if filtered else "holding values"
+        raise InputError(f"{what} needs the past of a stream, which windows are not")
+    graph = _Graph(bits)
+    size = max(2, model.width + model.lift.size - 1 if model.lift.remembers else model.width)
+    shape = (len(model.channels), len(model.states), size)
+    if stream:
+        _stream(graph, model, shape, filtered, hold, model.limit(far))
+    else:
+        _windows(graph, model, shape, model.limit(far))
+    return graph.finished(model, "stream" if stream else "windows")
+
+
+class _Graph:
+    """Nodes and constants, as they are added."""
+
+    def __init__(self, bits: int) -> None:
+        self.onnx = require_package("onnx", "onnx", "an export to ONNX")
+        self.bits = bits
+        self.real = np.float64 if bits == 64 else np.float32
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def constant(self, values: Any, kind: Any = None) -> str:
+        """The name of a constant: real where no kind is given."""
+        array = np.ascontiguousarray(values, self.real if kind is None else kind)
+        array = array.reshape(np.shape(values))
+        if array.dtype.kind == "f" and not np.isfinite(values).all():
+            raise InputError("the model holds a number that is not finite")
+        key = (str(array.dtype), array.shape, array.tobytes())
+        return self._constants.setdefault(key, f"c{len(self._constants)}")
+
+    def wholes(self, values: Any) -> str:
+        return self.constant(values, np.int64)
+
+    def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self._nodes)}"
+        self._nodes.append(
+            self.onnx.helper.make_node(operator, [*inputs], [name], name=name, **attributes)
+        )
+        return name
+
+    def input(self, name: str, shape: tuple[int | str, ...]) -> str:
+        self._inputs.append(self._typed(name, self._kind(self.real), shape))
+        return name
+
+    def output(self, name: str, value: str, shape: tuple[int | str, ...], kind: Any = None) -> None:
+        self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
+        kind = self._kind(self.real if kind is None else kind)
+        self._outputs.append(self._typed(name, kind, shape))
+
+    # What several places need.
+
+    def cast(self, value: str, kind: Any = None) -> str:
+        return self("Cast", value, to=self._kind(self.real if kind is None else kind))
+
+    def slice(self, value: str, start: int, end: int, axis: int) -> str:
+        return self("Slice", value, *map(self.wholes, ([start], [end], [axis])))
+
+    def total(self, value: str, axis: int, *, keep: bool = False) -> str:
+        return self("ReduceSum", value, axes=[axis], keepdims=int(keep))
+
+    def smallest(self, value: str, k: int) -> tuple[str, str]:
+        """The k smallest of each row in their order, and where they are."""
+        smallest, at = f"{value}_smallest", f"{value}_at"
+        self._nodes.append(
+            self.onnx.helper.make_node(
+                "TopK",
+                [value, self.wholes([k])],
+                [smallest, at],
+                name=smallest,
+                axis=1,
+                largest=0,
+                sorted=1,
+            )
+        )
+        return smallest, at
+
+    def column(self, value: str) -> str:
+        """(N,) as (N, 1)."""
+        return self("Unsqueeze", value, axes=[1])
+
+    def _kind(self, kind: Any) -> Any:
+        return self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+
+    def _typed(self, name: str, kind: Any, shape: tuple[int | str, ...]) -> Any:
+        return self.onnx.helper.make_tensor_value_info(name, kind, list(shape))
+
+    def finished(self, model: PlainModel, kind: str) -> bytes:
+        helper = self.onnx.helper
+        constants = [
+            self.onnx.numpy_helper.from_array(np.frombuffer(data, dtype).reshape(shape), name)
+            for (dtype, shape, data), name in self._constants.items()
+        ]
+        graph = helper.make_graph(
+            self._nodes, "mlat", self._inputs, self._outputs, initializer=constants
+        )
+        made = helper.make_model(
+            graph,
+            producer_name="mlat",
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+        )
+        notes = {
+            "kind": kind,
+            "states": json.dumps(model.states),
+            "channels": json.dumps(model.channels),
+            "width": str(model.width),
+        }
+        helper.set_model_props(made, notes)
+        if made.ByteSize() > MOST_BYTES:
+            raise InputError("the model is larger than the 2 GB that an ONNX file can hold")
+        self.onnx.checker.check_model(made, full_check=True)
+        data: bytes = made.SerializeToString()
+        return data
+
+
+def _windows(g: _Graph, model: PlainModel, shape: tuple[int, int, int], limit: float) -> None:
+    d, S, size = shape
+    values, there = _scaled(g, model, g.input("windows", ("N", "T", d)))
+    usable = g("ReduceMin", g.cast(there), axes=[2], keepdims=0)
+    # Zeros that are not usable go before it, so that it is long enough.
+    before = g.wholes([0, size, 0, 0, 0, 0]), g.constant(0.0)
+    values = g.slice(g("Pad", values, *before), -size, ALL, 1)
+    before = g.wholes([0, size, 0, 0]), g.constant(0.0)
+    usable = g.slice(g("Pad", usable, *before), -size, ALL, 1)
+    known, distances, proba, state, distance = _decided(g, model, values, usable, size)
+    _outputs(g, S, known, distances, proba, state, distance, limit)
+
+
+def _stream(
+    g: _Graph,
+    model: PlainModel,
+    shape: tuple[int, int, int],
+    filtered: bool,
+    hold: int,
+    limit: float,
+) -> None:
+    d, S, size = shape
+    values, there = _scaled(g, model, g.input("values", ("N", d)))
+    past = g.input("past", ("N", size - 1, d))
+    usable_past = g.input("usable", ("N", size - 1))
+    if hold:
+        values, there = _held(g, d, values, there, hold)
+    values = g("Concat", past, g("Unsqueeze", values, axes=[1]), axis=1)
+    usable = g("ReduceMin", g.cast(there), axes=[1], keepdims=1)
+    usable = g("Concat", usable_past, usable, axis=1)
+    g.output("next_past", g.slice(values, 1, ALL, 1), ("N", size - 1, d))
+    g.output("next_usable", g.slice(usable, 1, ALL, 1), ("N", size - 1))
+    known, distances, proba, state, distance = _decided(g, model, values, usable, size)
+    if filtered:
+        proba = _filtered(g, model, proba, known)
+        state = g("ArgMax", proba, axis=1, keepdims=0)
+    _outputs(g, S, known, distances, proba, state, distance, limit)
+
+
+def _outputs(
+    g: _Graph,
+    S: int,
+    known: str,
+    distances: str,
+    proba: str,
+    state: str,
+    distance: str,
+    limit: float,
+) -> None:
+    shown = known
+    if np.isfinite(limit):
+        beyond = g("Greater", distance, g.constant(min(limit, float(np.finfo(g.real).max))))
+        shown = g("And", known, g("Not", beyond))
+    g.output("state", g("Where", shown, state, g.wholes(-1)), ("N",), np.int64)
+    # 0/0 is NaN: constants here are finite.
+    nothing = g("Div", g.constant(0.0), g.constant(0.0))
+    for name, value in (("distances", distances), ("probabilities", proba)):
+        g.output(name, g("Where", g.column(known), value, nothing), ("N", S))
+
+
+def _scaled(g: _Graph, model: PlainModel, values: str) -> tuple[str, str]:
+    """Scaled values, 0 where one is missing, and which are there."""
+    scaled = g("Sub", values, g.constant(model.channel_mean))
+    scaled = g("Div", scaled, g.constant(model.channel_scale))
+    there = g("Less", g("Abs", scaled), g.constant(EXTREME[g.bits]))  # and no NaN
+    return g("Where", there, scaled, g.constant(0.0)), there
+
+
+def _held(g: _Graph, d: int, values: str, there: str, hold: int) -> tuple[str, str]:
+    """Missing values as the channel's last, for some steps in a row."""
+    last, left = g.input("last", ("N", d)), g.input("left", ("N", d))
+    left = g("Sub", left, g.constant(1.0))
+    still = g("Greater", left, g.constant(-0.5))
+    values = g("Where", there, values, last)
+    left = g("Where", there, g.constant(float(hold)), g("Max", left, g.constant(0.0)))
+    there = g("Or", there, still)
+    values = g("Where", there, values, g.constant(0.0))
+    # A value that may no longer be held stays away until the channel has a new one.
+    g.output("next_last", values, ("N", d))
+    g.output("next_left", left, ("N", d))
+    return values, there
+
+
+def _decided(
+    g: _Graph, model: PlainModel, values: str, usable: str, size: int
+) -> tuple[str, str, str, str, str]:
+    """Which windows are complete, distances, probabilities, states and the least distance.
+
+    ``values`` (N, size, d) are the scaled last steps, ``usable`` (N, size) is 1 where one is.
+    """
+    # A step counts if all after it are usable.
+    broken = g("Sub", g.constant(1.0), usable)
+    alive = g.cast(
+        g(
+            "Less",
+            g("CumSum", broken, g.constant(1, np.int32), reverse=1),
+            g.constant(0.5),
+        )
+    )
+    values = g("Mul", values, g("Unsqueeze", alive, axes=[2]))
+    known = g(
+        "Greater",
+        g("Gather", alive, g.wholes(size - model.width), axis=1),
+        g.constant(0.5),
+    )
+    features = _features(g, model, values, alive, size)
+    steps = _steps(g, model)
+    order = np.argsort(model.codes, kind="stable")
+    squares = [_squares(g, model, one, features, steps, order) for one in model.experts]
+    codes = model.codes[order]
+    if model.n_neighbors > 1:
+        return (known, *_voted(g, model, squares[0], codes))
+    logs = None
+    distances = ""
+    for one, square in zip(model.experts, squares, strict=True):
+        distances = _by_state(g, square, codes, len(model.states))
+        ratio = g("Div", distances, g.constant(one.typical))
+        log = g("Log", g("Add", ratio, g.constant(model.soft)))
+        log = g("Mul", log, g.constant(one.weight))
+        logs = log if logs is None else g("Add", logs, log)
+    assert logs is not None
+    if len(model.experts) > 1:
+        distances = g("Exp", logs)
+    state = g("ArgMin", distances, axis=1, keepdims=0)
+    distance = g("ReduceMin", distances, axes=[1], keepdims=0)
+    excess = g("Sub", logs, g("ReduceMin", logs, axes=[1], keepdims=1))
+    proba = g("Exp", g("Mul", excess, g.constant(-model.beta)))
+    proba = g("Div", proba, g.total(proba, 1, keep=True))
+    return known, distances, proba, state, distance
+
+
+def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) -> str:
+    """The features of the last steps, (N, width, F)."""
+    lift, w = model.lift, model.width
+    d = len(model.channels)
+    now = g.slice(values, -w, ALL, 1)
+    found: dict[int, str] = {}
+    wanted = set(lift.sources.tolist())
+    if lift.remembers:
+        reach = lift.size - 1
+        before = size - w
+        change = g("Sub", g.slice(values, 1, ALL, 1), g.slice(values, 0, -1, 1))
+        change = g("Mul", change, g("Unsqueeze", g.slice(alive, 0, -1, 1), axes=[2]))
+        at = g.wholes(before + np.arange(w)[:, None] - np.arange(reach)[::-1])  # (w, reach)
+        there = g("Unsqueeze", g("Gather", alive, at, axis=1), axes=[3])  # (N, w, reach, 1)
+        count = g("Max", g.total(there, 2), g.constant(1.0))
+        past = g("Gather", values, at, axis=1)  # (N, w, reach, d)
+        mean = g("Div", g.total(past, 2), count)
+        found[0] = mean
+        if 1 in wanted:
+            found[1] = g("Div", g.total(g("Abs", past), 2), count)
+        if 2 in wanted:
+            apart = g("Mul", g("Sub", past, g("Unsqueeze", mean, axes=[2])), there)
+            found[2] = g("Sqrt", g("Div", g.total(g("Mul", apart, apart), 2), count))
+        if 3 in wanted:
+            steps = g("Gather", change, g("Sub", at, g.wholes(1)), axis=1)
+            found[3] = g("Sqrt", g("Div", g.total(g("Mul", steps, steps), 2), count))
+        found[4] = g.slice(change, -w, ALL, 1)
+    found[5] = now
+    found[6] = g("Abs", now)
+    used = sorted(wanted)
+    joined = g("Concat", *(found[source] for source in used), axis=2)
+    columns = np.searchsorted(used, lift.sources) * d + lift.channels
+    value = g("Gather", joined, g.wholes(columns), axis=2)
+    if (lift.floors > 0).any():
+        is_log = lift.floors > 0
+        inside = g("Mul", value, g.constant(is_log.astype(float)))
+        inside = g("Add", inside, g.constant(np.where(is_log, lift.floors, 1.0)))
+        value = g("Where", g.constant(is_log, np.bool_), g("Log", inside), value)
+    value = g("Sub", value, g.constant(model.feature_mean))
+    return g("Div", value, g.constant(model.feature_scale))
+
+
+def _steps(g: _Graph, model: PlainModel) -> str:
+    """The references' steps (T, F), as they are stored."""
+    steps, unit = quantised(model.steps, g.bits)
+    if g.bits not in WHOLE:
+        return g.constant(steps)
+    return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), g.constant(unit))
+
+
+def _squares(
+    g: _Graph,
+    model: PlainModel,
+    one: PlainExpert,
+    features: str,
+    steps: str,
+    order: NDArray[np.int64],
+) -> str:
+    """Squared distances (N, n) of an expert, to references in that order."""
+    w, n = one.width, len(one.columns)
+    columns = g.wholes(one.columns)
+    x = g("Gather", g.slice(features, -w, ALL, 1), columns, axis=2)
+    x = g("Reshape", x, g.wholes([-1, w * n]))
+    u = g("MatMul", x, _metric(g, one))
+    begin = (model.start + model.width - w)[order]
+    at = g("Add", g.wholes(begin[:, None]), g.wholes(np.arange(w)[None]))
+    y = g("Gather", g("Gather", steps, columns, axis=1), at, axis=0)
+    y = g("Transpose", g("Reshape", y, g.wholes([-1, w * n])), perm=[1, 0])
+    stored, unit = quantised(model.steps, g.bits)
+    squares = one.squares(stored * unit, begin)
+    apart = g("Sub", g.constant(squares), g("Mul", g("MatMul", u, y), g.constant(2.0)))
+    apart = g("Add", apart, g.total(g("Mul", x, u), 1, keep=True))
+    return g("Max", apart, g.constant(0.0))
+
+
+def _metric(g: _Graph, one: PlainExpert) -> str:
+    """M (w·n, w·n), symmetric."""
+    if one.matrix is not None:
+        return g.constant(one.matrix)
+    assert one.blocks is not None
+    w, n = one.width, len(one.columns)
+    L = len(one.blocks)
+    # The block of row t and column s is that of the lag t - s, transposed where it is negative.
+    blocks = np.concatenate([one.blocks[:0:-1].transpose(0, 2, 1), one.blocks, np.zeros((1, n, n))])
+    lag = np.arange(w)[:, None] - np.arange(w)
+    at = np.where(np.abs(lag) < L, lag + L - 1, 2 * L - 1)
+    spread = g("Gather", g.constant(blocks), g.wholes(at), axis=0)  # (w, w, n, n)
+    return g("Reshape", g("Transpose", spread, perm=[0, 2, 1, 3]), g.wholes([w * n, w * n]))
+
+
+def _by_state(g: _Graph, squares: str, codes: NDArray[np.int64], S: int) -> str:
+    """The distance to the nearest reference of each state, (N, S)."""
+    edges = np.searchsorted(codes, np.arange(S + 1)).tolist()
+    least = [
+        g("ReduceMin", g.slice(squares, begin, end, 1), axes=[1], keepdims=1)
+        for begin, end in pairwise(edges)
+    ]
+    return g("Sqrt", g("Concat", *least, axis=1))
+
+
+def _voted(
+    g: _Graph, model: PlainModel, squares: str, codes: NDArray[np.int64]
+) -> tuple[str, str, str, str]:
+    """Distances by state, probabilities, states and the least distance, by k neighbours."""
+    k, S = model.n_neighbors, len(model.states)
+    nearest, at = g.smallest(squares, k)
+    distance = g("Sqrt", nearest)  # (N, k)
+    labels = g("Unsqueeze", g("Gather", g.wholes(codes), at, axis=0), axes=[2])
+    own = g.cast(g("Equal", labels, g.wholes(np.arange(S))))  # (N, k, S)
+    votes = g.total(own, 1)
+    sums = g.total(g("Mul", own, g("Unsqueeze", distance, axes=[2])), 1)
+    most = g("ReduceMax", votes, axes=[1], keepdims=1)
+    fewer = g("Greater", g("Sub", most, votes), g.constant(0.5))
+    sums = g("Where", fewer, g.constant(float(np.finfo(np.float32).max)), sums)
+    state = g("ArgMin", sums, axis=1, keepdims=0)
+    least = g("ReduceMin", distance, axes=[1], keepdims=0)
+    proba = g("Div", votes, g.constant(float(k)))
+    return _by_state(g, squares, codes, S), proba, state, least
+
+
+def _filtered(g: _Graph, model: PlainModel, proba: str, known: str) -> str:
+    """The probabilities given all windows so far. A belief of zeros is none: before any window."""
+    k, S = model.n_neighbors, len(model.states)
+    belief = g.input("belief", ("N", S))
+    has_one = g("Greater", g.total(belief, 1, keep=True), g.constant(0.5))
+    before = g("Where", has_one, belief, g.constant(model.stationary))
+    if k > 1:
+        proba = g("Add", g("Mul", proba, g.constant(float(k))), g.constant(1.0))
+        proba = g("Div", proba, g.constant(float(k + S)))
+    seen = g("Where", has_one, g("Pow", proba, g.constant(model.tempering)), proba)
+    moved = g("MatMul", before, g.constant(model.transition))
+    after = g("Mul", moved, seen)
+    possible = g("Greater", g.total(after, 1, keep=True), g.constant(0.0))
+    after = g("Where", possible, after, moved)
+    after = g("Div", after, g.total(after, 1, keep=True))
+    kept = g("Where", g.column(known), after, g.constant(0.0))
+    g.output("next_belief", kept, ("N", S))
+    return after

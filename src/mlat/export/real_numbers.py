@@ -1,0 +1,71 @@
+"""The tables of C in floating point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..checks import Floats
+from .plain_model import PlainExpert, PlainModel
+from .tables import EXTREME, SQUARE_LEVELS, Tables
+
+
+class RealNumbers:
+    """Single or double precision."""
+
+    source = "in_reals.c"
+    missing = "NaN"
+    rounding = 0.0
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        real = "double" if bits == 64 else "float"
+        self.types = f"typedef {real} mlat_real, mlat_square;\n"
+        self.square_type = "unsigned short" if bits == 8 else real
+        self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
+
+    def add_channels(self, tables: Tables, model: PlainModel) -> None:
+        tables.real("mlat_channel_mean", model.channel_mean)
+        tables.real("mlat_channel_scale", model.channel_scale)
+
+    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None:
+        tables.real("mlat_feature_floor", model.lift.floors)
+        tables.real("mlat_feature_mean", model.feature_mean)
+        tables.real("mlat_feature_scale", model.feature_scale)
+        tables.real("mlat_unit", unit)
+
+    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None:
+        tables.real(name, values)
+
+    def add_expert(
+        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
+    ) -> Sequence[str]:
+        metric = one.blocks if one.blocks is not None else one.matrix
+        assert metric is not None
+        tables.real(f"metric_{number}", metric.ravel())
+        unit = 1.0
+        if self._bits == 8:  # beside whose rounding that of the squares is small
+            unit = max(float(squares.max(initial=0.0)), 1e-30) / SQUARE_LEVELS
+            kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
+            tables.whole(f"squares_{number}", kept, self.square_type)
+        else:
+            tables.real(f"squares_{number}", squares)
+        return tables.number(one.weight), tables.number(one.typical), tables.number(unit)
+
+    def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
+        suffix = "" if self._bits == 64 else "f"
+        number = Tables(suffix).number
+        return {
+            "SOFT": number(model.soft),
+            "BETA": number(model.beta),
+            "EXTREME": number(EXTREME[self._bits]),
+            "HUGE": "1e300" if self._bits == 64 else "1e38f",
+            "TEMPERING": number(model.tempering),
+            "HAS_THRESHOLD": str(int(np.isfinite(limit))),
+            "THRESHOLD": number(limit) if np.isfinite(limit) else "0",
+            "ABS(x)": f"fabs{suffix}(x)",
+            "SQRT(x)": f"sqrt{suffix}(x)",
+            "LOG(x)": f"log{suffix}(x)",
+            "EXP(x)": f"exp{suffix}(x)",
+        }

@@ -1,0 +1,95 @@
+"""Features that change slowly, stored at some steps only.
+
+A mean or an energy over the last ``reach`` steps changes little from one step to the next. Stored
+at every K-th step, a *knot*, and straight in between, it takes a K-th of the room and changes few
+decisions. A reference is then such a line, and its distance is exact: the products of a window with
+a line are products of a few weighted sums of the window with the knots, and fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..checks import Floats, Ints
+from ..errors import InputError
+from ..features.lifts import PreparedLift
+from .plain_model import PlainExpert, PlainModel
+
+N_SLOW = 4  # the first sources of a lift are statistics over its reach
+MOST = 64  # steps from knot to knot
+
+
+def with_knots(model: PlainModel, every: int) -> tuple[PlainModel, int]:
+    """The model with its slow features after the others, and how many others there are.
+
+    Every stretch of successive steps begins at a knot, and a knot follows its last step. With
+    ``every`` 1, or where all features are slow or none is, nothing changes.
+    """
+    if not 1 <= every <= MOST:
+        raise InputError(f"every must be from 1 to {MOST}, not {every}")
+    slow = model.lift.sources < N_SLOW
+    n_fast = int((~slow).sum())
+    if every == 1 or not slow.any():
+        return model, len(slow)
+    order = np.argsort(slow, kind="stable")
+    place = np.argsort(order)
+    lift = model.lift
+    steps, start = _on_knots(model.steps[:, order], model.start, model.width, every)
+    floors = np.where(lift.floors > 0, lift.floors, np.nan)
+    return (
+        replace(
+            model,
+            lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
+            feature_mean=model.feature_mean[order],
+            feature_scale=model.feature_scale[order],
+            experts=tuple(_reordered(one, place) for one in model.experts),
+            steps=steps,
+            start=start,
+        ),
+        n_fast,
+    )
+
+
+def between_knots(steps: Floats, every: int, n_fast: int) -> Floats:
+    """Steps (T, F) whose slow features are lines from knot to knot."""
+    lines = steps.copy()
+    at = np.arange(len(steps))
+    before = at // every * every
+    after = np.minimum(before + every, (len(steps) - 1) // every * every)
+    share = ((at - before) / every)[:, None]
+    lines[:, n_fast:] = (1 - share) * steps[before, n_fast:] + share * steps[after, n_fast:]
+    return lines
+
+
+def _on_knots(steps: Floats, start: Ints, width: int, every: int) -> tuple[Floats, Ints]:
+    """The steps with room between stretches, and where the windows now begin."""
+    together = np.zeros(len(steps), bool)  # with the step that follows
+    for begin in start:
+        together[begin : begin + width - 1] = True
+    first = np.flatnonzero(np.append(True, ~together[:-1]))
+    stop = np.append(first[1:], len(steps))
+    parts, moved = [], np.empty(len(steps), np.int64)
+    total = 0
+    for begin, end in zip(first.tolist(), stop.tolist(), strict=True):
+        n = end - begin
+        room = (-(-(n - 1) // every) + 1) * every
+        moved[begin:end] = total + np.arange(n)
+        # What follows the last step is as it.
+        parts.append(steps[np.minimum(begin + np.arange(room), end - 1)])
+        total += room
+    return np.concatenate(parts), moved[start]
+
+
+def _reordered(one: PlainExpert, place: Ints) -> PlainExpert:
+    columns = place[one.columns]
+    order = np.argsort(columns, kind="stable")
+    blocks, matrix = one.blocks, one.matrix
+    if blocks is not None:
+        blocks = blocks[:, order][:, :, order]
+    if matrix is not None:
+        n = len(order)
+        every = (np.arange(one.width)[:, None] * n + order).ravel()
+        matrix = matrix[every][:, every]
+    return replace(one, columns=columns[order], blocks=blocks, matrix=matrix)

@@ -1,0 +1,75 @@
+"""Constant arrays in C, and steps as they are stored in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Floats, Ints
+from ..errors import InputError
+
+# Stored numbers: their C type, and the largest whole number.
+STORED = {64: ("double", 0), 32: ("float", 0), 16: ("short", 2**15 - 1), 8: ("signed char", 127)}
+EXTREME = {64: 1e100, 32: 1e15, 16: 1e15, 8: 1e15}  # deviations: further away counts as missing
+BYTES = {
+    "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4, "int32_t": 4,
+}  # fmt: skip
+PER_LINE = 12
+SQUARE_LEVELS = 2**16 - 1  # of a stored square, beside numbers of 8 bits
+
+
+def quantised(steps: Floats, bits: int) -> tuple[Floats, Floats]:
+    """Steps (T, F) as they are stored, and the unit of each feature, (F,)."""
+    whole = STORED[bits][1]
+    if not whole:
+        rounded = steps if bits == 64 else steps.astype(np.float32).astype(np.float64)
+        return rounded, np.ones(steps.shape[1])
+    largest = np.abs(steps).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0) / whole
+    unit = unit.astype(np.float32).astype(np.float64)
+    return np.clip(np.rint(steps / unit), -whole, whole), unit
+
+
+class Tables:
+    """Constant arrays, and how many bytes they take."""
+
+    def __init__(self, suffix: str) -> None:
+        self.suffix = suffix
+        self.lines: list[str] = []
+        self.n_bytes = 0
+
+    def number(self, value: float) -> str:
+        if not np.isfinite(value):
+            raise InputError(f"the model holds {value}, which no table can")
+        if self.suffix:
+            value = float(np.clip(value, -3e38, 3e38))
+            text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+        else:
+            text = np.format_float_scientific(value, unique=True, trim="0")
+        return f"{text}{self.suffix}"
+
+    def real(self, name: str, values: NDArray[Any]) -> None:
+        kind = "float" if self.suffix else "double"
+        self._add(name, kind, map(self.number, values.tolist()))
+        self.n_bytes += len(values) * (4 if self.suffix else 8)
+
+    def whole(self, name: str, values: Ints, kind: str) -> None:
+        self._add(name, kind, map(str, values.tolist()))
+        self.n_bytes += len(values) * BYTES[kind]
+
+    def stored(self, name: str, values: Floats, kind: str) -> None:
+        """Numbers of references, which are whole where their type is."""
+        if kind in BYTES:
+            self.whole(name, values.astype(np.int64).ravel(), kind)
+        else:
+            self.real(name, values.ravel())
+
+    def _add(self, name: str, kind: str, values: Iterable[str]) -> None:
+        items = list(values) or ["0"]  # C knows no empty array
+        rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, len(items), PER_LINE)]
+        self.lines.append(
+            f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"
+        )

@@ -1,0 +1,231 @@
+"""The tables of C without floating point, and how far its rounding can change a distance.
+
+A channel comes as a whole number in a power of two of its own, is scaled to 1/65536 of a deviation,
+and every feature is computed in the unit in which the references' steps are stored, with a few more
+digits (``X_BITS``). The metric between such units is a matrix of 32-bit numbers; all sums have 64
+bits, and shifts are chosen here so that none can overflow, whatever the stream does. Logarithms and
+powers are computed digit by digit.
+
+A feature that is off by ``δ`` moves a distance by at most ``sqrt(δ·|M|δ)``, by the triangle
+inequality; rounding of products changes its square by at most ``e``, and so a distance D by at most
+``min(sqrt(e), e / D)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..checks import Floats, Ints
+from ..errors import InputError
+from .plain_model import PlainExpert, PlainModel
+from .tables import STORED, Tables
+
+SCALED_BITS = 16  # of a scaled channel, after the point
+VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
+X_BITS = {8: 10, 16: 4}  # of a feature in its stored unit
+COARSEST = 2.0**10  # a unit of the input, in those of a scaled channel: 1/64 of a deviation
+LARGEST_BITS = 23  # of such a feature, all in all
+TYPES = """#include <stdint.h>
+
+/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it is
+ * missing. Probabilities and distances are told in 65536ths; a distance of a model with one expert
+ * in typical distances. */
+typedef int32_t mlat_real;
+typedef int64_t mlat_square;
+
+#define MLAT_NO_VALUE (-2147483647 - 1)
+extern const signed char mlat_input_bits[MLAT_CHANNELS];
+"""
+
+
+class WholeNumbers:
+    """Whole numbers of 32 bits, sums of 64.
+
+    Attributes
+    ----------
+    input_bits : array of shape (d,)
+        A value v is given as ``round(v * 2**input_bits)``.
+    bounds : list of (float, float)
+        Of each expert ``sqrt(δ·|M|δ)`` and ``e``.
+    rounding : float
+        The largest change of a typical distance, in typical distances.
+    """
+
+    source = "in_wholes.c"
+    missing = "MLAT_NO_VALUE"
+    types = TYPES
+    bytes_of_real, bytes_of_square = 4, 8
+
+    def __init__(self, model: PlainModel, bits: int, largest: int) -> None:
+        if bits not in X_BITS:
+            raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")
+        scale, mean = model.channel_scale, model.channel_mean
+        if not mean.any() and len(scale) > 1 and (scale == scale[0]).all():
+            raise InputError(
+                "whole numbers need channels that were scaled: fit the model with scale=True"
+            )
+        self.square_type = "unsigned short" if bits == 8 else "int32_t"
+        self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
+        # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
+        wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
+        most = 30 - np.frexp(mean)[1]
+        self.input_bits = np.clip(np.minimum(wanted, most), -120, 120)
+        # Squares of differences of the last steps have to fit in 64 bits.
+        reach_bits = int(np.ceil(np.log2(max(2, model.lift.size))))
+        self._extreme = 2 ** min(29, (62 - reach_bits) // 2 - 1)
+        self._size_bits = int(np.ceil(np.log2(max(2, largest))))
+        self._feature_errors: Floats = np.zeros(0)
+        self.bounds: list[tuple[float, float]] = []
+        self._typical: list[float] = []
+
+    @property
+    def rounding(self) -> float:
+        return max(
+            (moved + min(np.sqrt(square), square / typical)) / typical
+            for (moved, square), typical in zip(self.bounds, self._typical, strict=True)
+        )
+
+    def add_channels(self, tables: Tables, model: PlainModel) -> None:
+        ratio = 2.0**SCALED_BITS / np.ldexp(model.channel_scale, self.input_bits)
+        factor, shift = _mantissas(ratio, 30)
+        if (ratio > COARSEST).any():
+            name = model.channels[int(np.argmax(ratio))]
+            raise InputError(
+                f"channel {name!r} varies too little beside its level for whole numbers of 32 "
+                "bits; subtract its level, and fit the model again"
+            )
+        tables.lines.append(
+            f"const signed char mlat_input_bits[] = {{{', '.join(map(str, self.input_bits))}}};"
+        )
+        tables.n_bytes += len(ratio)
+        mean = np.rint(np.ldexp(model.channel_mean, self.input_bits)).astype(np.int64)
+        tables.whole("mlat_channel_mean", mean, "int32_t")
+        tables.whole("mlat_channel_factor", factor, "int32_t")
+        tables.whole("mlat_channel_shift", shift, "unsigned char")
+        # Half a unit of the input, of the mean and of the result, and the factor's own rounding
+        # for values up to 64 deviations.
+        self._channel_errors = 2.0**-SCALED_BITS * (ratio + 0.5) + 64 * 2.0**-29
+
+    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None:
+        lift = model.lift
+        is_log = lift.floors > 0
+        change = np.where(is_log, np.log(2.0), 1.0)
+        ratio = 2.0 ** (self._x_bits - LOG_BITS) * change / (model.feature_scale * unit)
+        factor, shift = _mantissas(ratio, 24)
+        mean = np.rint(model.feature_mean / change * 2.0**LOG_BITS)
+        if (shift < 0).any() or (np.abs(mean) >= 2.0**31).any():
+            raise InputError("a feature is too large or too small for whole numbers of 32 bits")
+        floors = np.rint(lift.floors * 2.0**VALUE_BITS).astype(np.int64)
+        tables.whole("mlat_feature_floor", floors, "int32_t")
+        tables.whole("mlat_feature_mean", mean.astype(np.int64), "int32_t")
+        tables.whole("mlat_feature_factor", factor, "int32_t")
+        tables.whole("mlat_feature_shift", np.minimum(shift, 63), "unsigned char")
+        # By what a feature takes of its channel: a difference takes two values, a root is of a mean
+        # that is rounded itself.
+        own = self._channel_errors[lift.channels]
+        twice = np.isin(lift.sources, (3, 4))
+        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == 2)
+        error += 2.0 ** (1 - VALUE_BITS)
+        floor = np.where(is_log, lift.floors, 1.0)
+        error = np.where(is_log, (error + 2.0**-VALUE_BITS) / floor + 2.0 ** (1 - LOG_BITS), error)
+        error /= model.feature_scale
+        self._feature_errors = error + unit * (0.5**self._x_bits + 2 * self._stored * 2.0**-23)
+
+    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None:
+        tables.whole(name, np.rint(values * 2.0**30).astype(np.int64), "int32_t")
+
+    def add_expert(
+        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
+    ) -> Sequence[str]:
+        w, n = one.width, len(one.columns)
+        units = unit[one.columns]
+        if one.blocks is not None:
+            metric = one.blocks * units[:, None] * units
+            count = w - np.arange(len(metric))
+            rows = _row_sums(np.abs(metric), w)
+            spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
+            of_steps = self._feature_errors[one.columns]
+            moved = np.sqrt(of_steps @ spread @ of_steps)
+        else:
+            assert one.matrix is not None
+            all_units = np.tile(units, w)
+            metric = one.matrix * all_units[:, None] * all_units
+            rows = np.abs(metric).sum(axis=1)
+            of_steps = np.tile(self._feature_errors[one.columns], w)
+            moved = np.sqrt(of_steps @ np.abs(one.matrix) @ of_steps)
+        most = max(float(np.abs(metric).max()), np.finfo(float).tiny)
+        largest_row = max(float(rows.max()), most)
+        # Metric times a window fits in 62 bits.
+        metric_bits = min(30 - _exponent(most), 61 - LARGEST_BITS - _exponent(largest_row))
+        stored = np.rint(metric * 2.0**metric_bits).astype(np.int64)
+        # And a window times that, after a shift, too.
+        u_bits = min(30, 61 - LARGEST_BITS - self._size_bits)
+        shift = max(0, metric_bits + _exponent(largest_row) + LARGEST_BITS - u_bits)
+        shift += (metric_bits + self._x_bits - shift) % 2  # whose root is a whole shift
+        square_bits = metric_bits + self._x_bits - shift
+        kept_bits = 16 if self.square_type == "unsigned short" else 31
+        squares_shift = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
+        kept = np.rint(squares * 2.0 ** (square_bits - squares_shift)).astype(np.int64)
+        if square_bits + _exponent(float(squares.max(initial=0.0))) > 61:
+            raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
+        tables.whole(f"metric_{number}", stored.ravel(), "int32_t")
+        kept = np.clip(kept, 0, 2**kept_bits - 1)
+        tables.whole(f"squares_{number}", kept, self.square_type)
+        ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
+        factor, factor_shift = _mantissas(np.array([ratio]), 30)
+        # Of each number of Mx: its own rounding, and that of the metric.
+        in_range = 2 * self._stored
+        of_u = 0.5 * 2.0**-square_bits + 0.5 * in_range * w * n * 2.0**-metric_bits
+        error = 4 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
+        # The last: what is cut off of sums over knots, twice, and of the window's own square.
+        self.bounds.append((float(moved), float(error + 3 * 2.0**-square_bits)))
+        self._typical.append(one.typical)
+        return (
+            str(round(one.weight * 2**LOG_BITS)),
+            str(int(factor[0])),
+            str(shift),
+            str(squares_shift),
+            str(int(factor_shift[0])),
+        )
+
+    def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
+        threshold = 0
+        if np.isfinite(limit) and len(model.experts) > 1:
+            threshold = round(np.log2(limit) * 2**LOG_BITS)
+        elif np.isfinite(limit):
+            threshold = min(round(limit / model.experts[0].typical * 2**LOG_BITS), 2**40)
+        return {
+            "SOFT": str(round(model.soft * 2**LOG_BITS)),
+            "BETA": f"(int64_t){round(model.beta * 2**16)}",
+            "EXTREME": str(self._extreme),
+            "LARGEST_X": str(2**LARGEST_BITS - 1),
+            "X_BITS": str(self._x_bits),
+            "HUGE": "((int64_t)1 << 62)",
+            "NEVER": "(-((int64_t)1 << 62))",
+            "FURTHEST": "((int64_t)1 << 40)",
+            "TEMPERING": f"(int64_t){round(model.tempering * 2**LOG_BITS)}",
+            "HAS_THRESHOLD": str(int(np.isfinite(limit))),
+            "THRESHOLD": f"(int64_t){threshold}",
+        }
+
+
+def _mantissas(ratio: Floats, bits: int) -> tuple[Ints, Ints]:
+    """Whole numbers of so many bits and shifts to the right that make each ratio."""
+    fraction, exponent = np.frexp(ratio)
+    factor = np.rint(np.ldexp(fraction, bits)).astype(np.int64)
+    return np.minimum(factor, 2**bits - 1), (bits - exponent).astype(np.int64)
+
+
+def _exponent(value: float) -> int:
+    """The least power of two that is larger."""
+    return int(np.frexp(value)[1])
+
+
+def _row_sums(blocks: Floats, width: int) -> Floats:
+    """An upper bound of the row sums of a block-Toeplitz matrix of such lags."""
+    total = blocks[0].sum(axis=1)
+    for block in blocks[1:]:
+        total = total + block.sum(axis=1) + block.sum(axis=0)
+    return np.asarray(total)

@@ -1,0 +1,106 @@
+"""The exported WebAssembly, run by Node and by a browser: it says what ``predict`` says."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from export_models import FRESH, TRAIN
+from mlat import InputError, Stream, StreamClassifier
+from mlat.export import PlainModel, write_c
+from mlat.export.browser import browser_files
+
+RUN = """
+import { readFileSync } from "node:fs";
+import { load } from "./mlat.js";
+const rows = JSON.parse(readFileSync("rows.json", "utf-8"));
+const model = await load(readFileSync("mlat.wasm"));
+const [one, two] = [model.stream(), model.stream()];
+const told = rows.map((row) => {
+  const step = row.map((v) => (v === null ? NaN : v));
+  two.push([0, 0, 0]); // a second stream does not mix with the first
+  return one.push(step);
+});
+let refused = "";
+try { one.push([1]); } catch (error) { refused = error.message; }
+const taught = [one.teach(1), one.teach(99)];
+one.reset();
+const after = one.push([0, 0, 0]).why;
+const { states, channels } = model;
+console.log(JSON.stringify({ told, states, channels, refused, taught, after }));
+"""
+
+
+def exported(folder, clf):
+    for name, data in browser_files(write_c(PlainModel.of(clf), bits=64, spare=2)).items():
+        (folder / name).write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def clf():
+    names = np.where(TRAIN.states == "still", 'a "b"</script>\u00fc', TRAIN.states)
+    return StreamClassifier().fit(Stream(TRAIN.values, names))
+
+
+@pytest.fixture(scope="module")
+def folder(clf, tmp_path_factory):
+    pytest.importorskip("ziglang")
+    folder = tmp_path_factory.mktemp("wasm")
+    exported(folder, clf)
+    return folder
+
+
+def test_node_tells_what_predict_tells(clf, folder):
+    if not shutil.which("node"):
+        pytest.skip("no node")
+    values = FRESH.values.copy()
+    values[70, 1] = np.nan
+    rows = [[None if np.isnan(v) else v for v in row] for row in values.tolist()]
+    (folder / "rows.json").write_text(json.dumps(rows))
+    (folder / "run.mjs").write_text(RUN)
+    done = subprocess.run(["node", "run.mjs"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["states"] == clf.classes_.tolist()
+    assert found["channels"] == list(clf.channels_)
+    stream = Stream(values)
+    assert [step["name"] for step in found["told"]] == clf.predict(stream).tolist()
+    proba = clf.predict_proba(stream)
+    known = ~np.isnan(proba).any(axis=1)
+    told = np.array([step["probabilities"] for step in found["told"]])
+    np.testing.assert_allclose(told[known], proba[known], atol=1e-6)
+    assert [step["why"] for step in found["told"]][70] == "missing"
+    assert found["refused"] == "a step has 3 values, not 1"
+    assert found["taught"] == [True, False]
+    assert found["after"] == "gap"
+
+
+def test_a_browser_runs_it(clf, folder):
+    if not shutil.which("chromium"):
+        pytest.skip("no Chromium")
+    code = (folder / "mlat.js").read_text().replace("export async", "async")
+    wasm = list((folder / "mlat.wasm").read_bytes())
+    rows = json.dumps(FRESH.values[:60].tolist())
+    (folder / "page.html").write_text(
+        f"""<pre id="said"></pre><script>{code}
+        load(new Uint8Array({wasm}).buffer).then((model) => {{
+          const stream = model.stream();
+          const states = {rows}.map((row) => stream.push(row).state);
+          document.getElementById("said").textContent = JSON.stringify(states);
+        }});</script>"""
+    )
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+         "--dump-dom", (folder / "page.html").as_uri()],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    states = json.loads(done.stdout.split('<pre id="said">')[1].split("</pre>")[0])
+    names = np.array([*clf.classes_.tolist(), clf.unknown_])
+    assert names[states].tolist() == clf.predict(FRESH.values[:60]).tolist()
+
+
+def test_whole_numbers_are_refused(clf):
+    with pytest.raises(InputError, match="a browser has floating point"):
+        browser_files(write_c(PlainModel.of(clf), bits=8, fixed=True))
