@@ -6,8 +6,8 @@ what they are with all references; where steps are what costs, for each step tha
 block beside another shares steps with it. (To choose by the decisions themselves was worse on new
 streams: it fits the windows that choose.)
 
-Training windows stand for new ones: each is compared with references of another time only. Half of them choose the blocks, the other half says how many
-decisions stay the same.
+Training windows stand for new ones: each is compared with references of another time only. Half of
+them choose the blocks, the other half says how many decisions stay the same.
 """
 
 from __future__ import annotations
