@@ -72,10 +72,10 @@ def _text(
         "",
         f"Written by `mlat reproduce --table enrol` (mlat {__version__}): {len(results)} "
         f"recordings of {len(people)} people. Each person is left out once. From the others a "
-        f"model is learned by the defaults, with windows of {experiment.width} steps, from the first "
-        f"{LEARNED_SECONDS} s of each state of each of them. Of the person left out the first "
-        f"{', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s of each state are given, but at "
-        "most 35 % of them: where recordings are short it is less, as the column *given* says. The "
+        f"model is learned by the defaults, with windows of {experiment.width} steps, from the "
+        f"first {LEARNED_SECONDS} s of each state of each of them. Of the person left out the "
+        f"first {', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s of each state are given, but "
+        "at most 35 % of them: where recordings are short it is less, as the column *given* says. The "
         "rest is the test stream, with every switch. Figures are balanced accuracy in per cent, "
         "the mean over recordings.",
         "",
