@@ -74,10 +74,10 @@ def _text(
         f"recordings of {len(people)} people. Each person is left out once. From the others a "
         f"model is learned by the defaults, with windows of {experiment.width} steps, from the "
         f"first {LEARNED_SECONDS} s of each state of each of them. Of the person left out the "
-        f"first {', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s of each state are given, but "
-        "at most 35 % of them: where recordings are short it is less, as the column *given* says. The "
-        "rest is the test stream, with every switch. Figures are balanced accuracy in per cent, "
-        "the mean over recordings.",
+        f"first {', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s of each state are given, "
+        "but at most 35 % of them: where recordings are short it is less, as the column *given* "
+        "says. The rest is the test stream, with every switch. Figures are balanced accuracy in "
+        "per cent, the mean over recordings.",
         "",
         f"*{ENROLLED}*: `clf.enrol(stream)`, the others' features, scaling, metrics and weights "
         f"with the new references. *{ANEW}*: a committee from the given seconds alone. "
@@ -115,7 +115,7 @@ def _table(scores: Scores) -> list[str]:
             given = f"{float(np.mean(found['given'])):.1f} s"
             n = str(len(found[ENROLLED]))
             rows.append([set_title(name), f"{seconds} s", given, n, *cells])
-    for seconds in map(str, SECONDS):
+    for seconds in next(iter(scores.values())):
         means = {
             system: float(np.mean([np.mean(by[seconds][system]) for by in scores.values()]))
             for system in SYSTEMS
@@ -138,7 +138,7 @@ def _differences(scores: Scores) -> list[str]:
             ahead, behind = int((gain > 0.05).sum()), int((gain < -0.05).sum())
             row.append(f"{signed(float(gain.mean()))} (ahead for {ahead}, behind for {behind})")
         rows.append(row)
-    return table(["", *(f"{s} s" for s in SECONDS)], rows)
+    return table(["", *(f"{s} s" for s in next(iter(scores.values())))], rows)
 
 
 def _what_was_tried() -> list[str]:
