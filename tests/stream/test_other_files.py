@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.io
 
 import mlat
 from mlat import InputError, Stream, StreamClassifier, read_stream
+from mlat.errors import MissingPackageError
 from mlat.synthetic import rotating_states
 
 MATLABS = Path(scipy.io.__file__).parent / "matlab" / "tests" / "data"
@@ -257,7 +259,34 @@ def test_files_that_matlab_wrote():
         found = read_stream(MATLABS / f"testdouble_{version}.mat")
         assert found.channels == ("testdouble",)
         np.testing.assert_allclose(found.values[:, 0], np.arange(9) * np.pi / 4)
-    with pytest.raises(InputError, match=r"version 7\.3.*save it with -v7"):
+
+
+@pytest.mark.skipif(not MATLABS.exists(), reason="this SciPy is without its tests")
+def test_a_file_of_version_73_that_matlab_wrote():
+    pytest.importorskip("h5py")
+    found = read_stream(MATLABS / "testhdf5_7.4_GLNX86.mat")
+    assert found.channels == ("testdouble",)
+    np.testing.assert_allclose(found.values[:, 0], np.arange(9) * np.pi / 4)
+
+
+def test_files_of_version_73(tmp_path, stream):
+    hdf5storage = pytest.importorskip("hdf5storage")
+    states = np.array(stream.states, dtype=object)
+    content = {"X": stream.values, "state": states, "rate": 50, "nested": {"a": 1}}
+    hdf5storage.savemat(str(tmp_path / "walk.mat"), content, format="7.3")
+    found = read_stream(tmp_path / "walk.mat", label="state")
+    same(found.with_channels(["ax", "ay"]), stream)
+    assert any("rate" in note and "nested" in note for note in found.notes)
+    damaged = (tmp_path / "walk.mat").read_bytes()[:3000]
+    (tmp_path / "cut.mat").write_bytes(damaged)
+    with pytest.raises(InputError, match=r"cut\.mat cannot be read as a MATLAB file"):
+        read_stream(tmp_path / "cut.mat", label="state")
+
+
+@pytest.mark.skipif(not MATLABS.exists(), reason="this SciPy is without its tests")
+def test_without_h5py_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingPackageError, match=r"version 7\.3.*mlat\[mat73\]"):
         read_stream(MATLABS / "testhdf5_7.4_GLNX86.mat")
 
 
@@ -319,6 +348,19 @@ def test_fif_and_edf_files(tmp_path, raw, stream):
     (tmp_path / "text.edf").write_text("ax,ay\n")
     with pytest.raises(InputError, match=r"text\.edf cannot be read by MNE"):
         read_stream(tmp_path / "text.edf")
+
+
+def test_bdf_files_that_mne_writes(tmp_path, raw, stream):
+    pytest.importorskip("edfio")
+    import mne
+
+    volts = raw.copy().apply_function(lambda values: values * 1e-6, picks="all")
+    volts.set_channel_types(dict.fromkeys(volts.ch_names, "eeg"), verbose="error")
+    mne.export.export_raw(tmp_path / "walk.bdf", volts, physical_range=(-200, 200), verbose="error")
+    found = read_stream(tmp_path / "walk.bdf", label="annotation")
+    assert found.channels == stream.channels
+    np.testing.assert_array_equal(found.states[: len(stream)], stream.states)
+    np.testing.assert_allclose(1e6 * found.values[: len(stream)], stream.values, atol=400 / 2**23)
 
 
 # ------------------------------------------------------------------ XDF

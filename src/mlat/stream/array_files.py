@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DiskError, InputError
+from ..errors import DiskError, InputError, require_package
 
 _PICKLED = "it holds Python objects, which are not read; save arrays of numbers and texts"
 
@@ -104,28 +104,63 @@ def _load(path: Path) -> Any:
 def read_mat(path: Path) -> ColumnsTable:
     """The variables of a ``.mat`` file: vectors are columns, T x d matrices are d columns.
 
-    Cells of texts are texts. Files of MATLAB's version 7.3 are another format, and not read.
+    Cells of texts are texts. Files of MATLAB's version 7.3 are HDF5, which needs h5py.
 
     Raises
     ------
     InputError
-        If it is no such file, or of version 7.3.
+        If it is no such file.
+    MissingPackageError
+        If it is of version 7.3, and h5py is not installed.
     """
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
     try:
         stored = loadmat(path, chars_as_strings=True)
-    except NotImplementedError:
-        raise InputError(
-            f"{path} is a MATLAB file of version 7.3, which is not read; save it with -v7"
-        ) from None
+    except NotImplementedError:  # what SciPy says of version 7.3
+        return _table(path, _of_hdf5(path))
     except OSError as error:
         raise DiskError(f"{path} cannot be read: {error}") from None
     except (MatReadError, ValueError, TypeError, zlib.error, EOFError) as error:
         raise InputError(f"{path} cannot be read as a MATLAB file ({error})") from None
     arrays = {name: value for name, value in stored.items() if not name.startswith("__")}
     return _table(path, {n: _vector(a) for n, a in arrays.items() if isinstance(a, np.ndarray)})
+
+
+def _of_hdf5(path: Path) -> dict[str, NDArray[Any]]:
+    """The variables of a MATLAB file of version 7.3; structures and the like are empty arrays."""
+    h5py = require_package("h5py", "mat73", f"{path} is a MATLAB file of version 7.3; reading it")
+    try:
+        with h5py.File(path, "r") as file:
+            return {n: _of_dataset(file, file[n]) for n in file if not n.startswith("#")}
+    except OSError as error:
+        raise InputError(f"{path} cannot be read as a MATLAB file ({error})") from None
+
+
+def _of_dataset(file: Any, found: Any) -> NDArray[Any]:
+    kind = bytes(found.attrs.get("MATLAB_class", b"")).decode()
+    if not hasattr(found, "dtype") or found.attrs.get("MATLAB_empty", 0):
+        return np.empty(0)
+    stored = found[()].T  # as MATLAB has it: columns come first in HDF5
+    if kind == "char":
+        return _vector(_texts(stored))
+    if kind == "cell":
+        entries = [file[reference] for reference in stored.ravel()]
+        if any(bytes(entry.attrs.get("MATLAB_class", b"")) != b"char" for entry in entries):
+            return np.empty(0)
+        texts = [
+            "" if entry.attrs.get("MATLAB_empty", 0) else str(_texts(entry[()].T)[0])
+            for entry in entries
+        ]
+        return _vector(np.array(texts).reshape(stored.shape))
+    return _vector(stored.astype(bool) if kind == "logical" else stored)
+
+
+def _texts(letters: NDArray[Any]) -> NDArray[Any]:
+    """A text for each row of letters (n, m), which are UTF-16 codes."""
+    rows = np.atleast_2d(letters).astype("<u2")
+    return np.array([row.tobytes().decode("utf-16-le", "replace") for row in rows])
 
 
 def _vector(array: NDArray[Any]) -> NDArray[Any]:

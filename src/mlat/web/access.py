@@ -231,7 +231,11 @@ def _replay(body: bytes) -> Receive:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"].endswith("http.response.start"):  # of a refused WebSocket, too
-            message["headers"] = [*message.get("headers", ()), *HEADERS]
+            own = message.get("headers", ())
+            if message["type"].startswith("websocket"):
+                # uvicorn gives it; before 0.53 it was there twice then, which clients refuse.
+                own = [header for header in own if header[0].lower() != b"content-length"]
+            message["headers"] = [*own, *HEADERS]
         await send(message)
 
     return sending
