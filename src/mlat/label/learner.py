@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Ints
+from ..checks import Bools, Ints
 from ..disk import atomic_write, disk_errors
 from ..errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
+from .asking import Asking
 from .learner_process import work
 from .proposals import (
     Cells,
@@ -56,6 +57,7 @@ class LearnerProcess:
     def __init__(self) -> None:
         self._process: Any = None
         self._pipe: Any = None
+        self._closed = False
 
     def do(self, name: str, *arguments: Any, say: Callable[[str, float], None]) -> Any:
         """Have a job done.
@@ -68,6 +70,8 @@ class LearnerProcess:
             If the process died.
         """
         try:
+            if self._closed:
+                raise WorkerError("mlat label has ended; the labels are safe")
             if self._process is None or not self._process.is_alive():
                 self._start()
             self._pipe.send((name, arguments))
@@ -92,11 +96,10 @@ class LearnerProcess:
         theirs.close()
 
     def close(self) -> None:
-        if self._process is not None:
-            self._pipe.close()
-            self._process.terminate()
-            self._process.join()
-            self._process = None
+        self._closed, process = True, self._process
+        if process is not None:
+            process.terminate()  # the thread that waits for its answer then gets the end of it
+            process.join()
 
 
 class Learner:
@@ -139,6 +142,9 @@ class Learner:
         self._cells: Cells | None = None
         self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
         self._recent: dict[int, list[list[Proposal]]] = {}  # by version
+        self._asking: Asking | None = None
+        self._asking_lock = threading.Lock()
+        self._skipped: Bools | None = None  # steps that were asked for
         self._opinion: Opinion | None = None
         self._learned: Opinion | None = None
         self._learned_from: Spans | None = None  # None: from a model or journal given
@@ -201,21 +207,33 @@ class Learner:
         return self._trained is not None and self._trained[0] == self.session.pieces()
 
     def next_span(self) -> dict[str, Any]:
-        """Where a label would help most, and why: the least sure proposal without a label."""
-        with self._lock:
-            found = [
-                (one.sure, r, one)
-                for r, some in enumerate(self._proposed)
-                for one in some
-                if self.session.lists[r].empty(one.start, one.end)
-                and one.end - one.start >= self.width
-            ]
-        if not found:
-            raise InputError("every step is labelled, or there are no proposals yet")
-        sure, r, one = min(found)
-        start, end = max(self.session.lists[r].empty(one.start, one.end), key=lambda s: s[1] - s[0])
-        why = f"The proposals are least sure here: {one.state}, {100 * sure:.0f} %."
-        return {"recording": r, "start": start, "end": end, "why": why}
+        """Where a label would help most, and why; what was asked for before is skipped.
+
+        Raises
+        ------
+        InputError
+            If nothing is left to ask for.
+        """
+        streams = [one.stream for one in self.session.recordings]
+        with self._asking_lock:
+            if self._asking is None:
+                self._asking = Asking(streams[0] if len(streams) == 1 else Stream.join(streams))
+                self._skipped = np.zeros(self._asking.n_steps, dtype=bool)
+            assert self._skipped is not None
+            first = np.cumsum([0, *(len(stream) for stream in streams)])
+            codes = np.full(self._asking.n_steps, -1)
+            states = sorted({piece.state for some in self.session.pieces() for piece in some})
+            code_of = {state: code for code, state in enumerate(states)}
+            for begin, some in zip(first.tolist(), self.session.pieces(), strict=False):
+                for piece in some:
+                    codes[begin + piece.start : begin + piece.end] = code_of[piece.state]
+            found = self._asking.ask(codes, (codes >= 0) | self._skipped, np.array(states))
+            if found is None:
+                raise InputError("nothing is left to ask for: every span was labelled or skipped")
+            self._skipped[found.start : found.end] = True
+        r = int(np.searchsorted(first, found.start, side="right")) - 1
+        start, end = found.start - int(first[r]), found.end - int(first[r])
+        return {"recording": r, "start": start, "end": end, "why": found.why}
 
     # --- models
 
@@ -241,7 +259,9 @@ class Learner:
                 finished.set()
 
         self._ask(job)
-        finished.wait()
+        while not finished.wait(0.2):
+            if self._ended:
+                raise WorkerError("mlat label has ended; the labels are safe")
         if isinstance(done[0], MlatError):
             raise done[0]
         path = next_free(path)

@@ -25,6 +25,7 @@ from .span_list import Piece
 
 MOST_CELLS = 16_384
 MOST_REFERENCES = 512  # cells that stand for all labelled spans
+MOST_SMOOTHED = 25  # cells of the shortest run that is proposed, at most
 BLOCK = 2048  # cells compared at once
 
 Singles = NDArray[np.float32]
@@ -66,9 +67,12 @@ class Cells:
         self.first: Ints = np.cumsum([0, *(-(-n // self.size) for n in self.lengths)])
         every = max(1, sum(self.lengths) // 200_000)
         sample = np.concatenate([stream.values[::every] for stream in streams])
-        mean, spread = np.nanmean(sample, axis=0), np.nanstd(sample, axis=0)
+        known = ~np.isnan(sample)
+        counts = np.maximum(known.sum(axis=0), 1)  # a channel may miss all its values
+        mean = np.where(known, sample, 0).sum(axis=0, dtype=np.float64) / counts
+        away = np.where(known, sample - mean, 0)
+        spread = np.sqrt((away**2).sum(axis=0) / counts)
         spread[~(spread > 0)] = 1.0
-        mean[np.isnan(mean)] = 0.0
         made = [self._summaries(stream.values, mean, spread) for stream in streams]
         self.summaries: Singles = np.concatenate(made)
         scale = self.summaries.std(axis=0)
@@ -173,9 +177,6 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Piece]]) -> Opinion:
         D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
         _decide(D, code, own, usual, chosen_codes[part], sure[part], nearest[part])
-    for a, b in zip(cells.first[:-1], cells.first[1:], strict=True):
-        k = max(1, cells.width // cells.size // 2)
-        chosen_codes[a:b] = without_short_runs(chosen_codes[a:b], k)
     return Opinion(states, chosen_codes, np.maximum(sure, 0.01), nearest)
 
 
@@ -274,9 +275,12 @@ def merged(quick: Opinion, learned: Opinion | None, seen: Sequence[bool] | None)
 def proposals(cells: Cells, opinion: Opinion, recording: int) -> list[Proposal]:
     """The runs of cells of one state, as spans of steps."""
     low, high = int(cells.first[recording]), int(cells.first[recording + 1])
-    codes, sure = opinion.codes[low:high], opinion.sure[low:high]
-    if not len(codes):
+    if low == high:
         return []
+    # Runs shorter than a window are seldom states.
+    shortest = min(MOST_SMOOTHED, max(1, cells.width // cells.size))
+    codes = without_short_runs(opinion.codes[low:high], shortest)
+    sure = opinion.sure[low:high]
     begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)
     ends = np.append(begins[1:], len(codes))
     means = np.add.reduceat(sure, begins) / (ends - begins)

@@ -218,7 +218,6 @@ def test_it_proposes_the_rest_and_hand_labels_stay(served, visit, tmp_path):
     page.keyboard.type("walk")
     press(page, "Enter")
     until(page, "mlatLabel.page.spans[0].length === 1")
-    assert page.locator("#next").is_disabled()
     drag(page, RUN + 60, RUN + 240)
     name(page, "run")
     until(page, "mlatLabel.page.proposals[0].length > 1")
@@ -409,7 +408,8 @@ def test_kill_and_start_again(visit, tmp_path):
         table = [tuple(span[:3]) for span in read_spans(tmp_path / "walk.labels.csv")]
         assert table == after
         assert (tmp_path / "walk.csv").read_bytes() == original
-        page.complaints.clear()
+        page.context.close()
+        page.complaints.clear()  # a browser says itself that nobody was there
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     finally:

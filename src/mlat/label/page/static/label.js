@@ -253,7 +253,7 @@ function showProposals() {
   $("take-all").disabled = !rest.length;
   $("take-all").textContent = rest.length ? `Take all ${rest.length}` : "Take all";
   $("take").disabled = !proposalHere();
-  $("next").disabled = !any;
+  $("next").disabled = !page.ready;
   $("proposals-about").textContent = any
     ? rest.length ? `${view().duration(steps)} are surer than ${Math.round(100 * sure)} %` : ""
     : "appear when two states are labelled";
@@ -539,12 +539,13 @@ function step(by) {
 async function next() {
   $("why").textContent = "Looking…";
   const told = await ask("next", { recording: page.number, step: Math.round(page.cursor) });
-  $("why").textContent = told.error ? "" : told.why;
+  const why = told.error ? "" : `This is ${told.why}: label it, and more is known.`;
+  $("why").textContent = why;
   if (told.error) return;
   if (told.recording !== page.number) open(told.recording);
   moveCursor(told.start, { follow: false });
   select(told.start, told.end, { show: true });
-  say(told.why);
+  say(why);
   looked();
 }
 

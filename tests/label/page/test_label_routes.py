@@ -1,0 +1,121 @@
+"""What the server of the labelling page answers, to pages and to strangers."""
+
+import asyncio
+import json
+
+import httpx
+import numpy as np
+import pytest
+from websockets.asyncio.client import connect
+
+from label_server import Labelling, states_stream, unlabelled
+from mlat.label.label_table import read_spans
+from mlat.web.page_files import page_files
+
+
+@pytest.fixture
+def served(tmp_path):
+    (tmp_path / "film.mp4").write_bytes(bytes(range(256)) * 10)
+    with Labelling(tmp_path, [unlabelled(states_stream(1))], media=tmp_path / "film.mp4") as made:
+        yield made
+
+
+def talk(served, *messages):
+    """Send messages one after the other; the answers, and the hello."""
+
+    async def talking():
+        async with connect(f"ws://127.0.0.1:{served.port}/news", proxy=None) as ws:
+            hello, answers = json.loads(await ws.recv()), []
+            for message in messages:
+                await ws.send(message if isinstance(message, str) else json.dumps(message))
+                while True:
+                    told = json.loads(await asyncio.wait_for(ws.recv(), 30))
+                    if told["kind"] == "answer":
+                        answers.append(told)
+                        break
+            return hello, answers
+
+    return asyncio.run(talking())
+
+
+def test_the_signal_comes_in_pieces(served):
+    hello, _ = talk(served)
+    one = hello["recordings"][0]
+    values = served.recordings[0].stream.values
+    with httpx.Client(base_url=served.url) as client:
+        got = client.get(f"/signal/{one['digest']}/0/0")
+        assert "immutable" in got.headers["cache-control"]
+        found = np.frombuffer(got.content, np.float32).reshape(-1, len(one["channels"]))
+        back = found * np.array(one["half"]) + np.array(one["middle"])
+        np.testing.assert_allclose(back, values[: len(back)], atol=1e-4)
+        for path in (
+            f"/signal/{one['digest']}/0/99",
+            f"/signal/{one['digest']}/99/0",
+            "/signal/0123/0/0",
+            "/spans/7",
+            "/proposals/7",
+            "/page/../server.py",
+            "/page/%2e%2e%2fserver.py",
+            "/walk.labels.csv",
+        ):
+            assert client.get(path).status_code == 404, path
+
+
+def test_a_film_is_served_in_ranges(served):
+    with httpx.Client(base_url=served.url) as client:
+        part = client.get("/media", headers={"Range": "bytes=256-259"})
+        assert part.status_code == 206
+        assert part.content == bytes([0, 1, 2, 3])
+        assert part.headers["content-type"] == "video/mp4"
+
+
+def test_other_sites_and_hosts_are_refused(served):
+    with httpx.Client(base_url=served.url) as client:
+        assert client.get("/", headers={"Host": "evil.example"}).status_code == 403
+        assert client.get("/spans/0", headers={"Origin": "http://evil.example"}).status_code == 403
+        assert "default-src 'self'" in client.get("/").headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "no JSON",
+        "[]",
+        "{}",
+        {"id": 1, "do": "no such thing"},
+        {"id": 1, "do": "label", "recording": 0, "start": 0},
+        {"id": 1, "do": "label", "recording": 9, "start": 0, "end": 5, "state": "a"},
+        {"id": 1, "do": "label", "recording": "0", "start": 0, "end": 5, "state": "a"},
+        {"id": 1, "do": "label", "recording": 0, "start": 0, "end": 5, "state": ["a"]},
+        {"id": 1, "do": "take", "recording": 0, "pieces": [[1]]},
+        {"id": 1, "do": "take all", "sure": "NaN", "version": 0},
+        {"id": 1, "do": "split", "recording": 0, "at": 10**30},
+        {"id": 1, "do": "undo"},
+    ],
+)
+def test_what_is_no_edit_changes_nothing_and_is_told(served, message):
+    good = {"id": 2, "do": "label", "recording": 0, "start": 0, "end": 5, "state": "a"}
+    _, (bad, done) = talk(served, message, good)
+    assert bad["error"]
+    assert done["version"] == 1
+    assert [tuple(span[:3]) for span in read_spans(served.session.table)] == [(0, 5, "a")]
+
+
+def test_the_labelled_stream_can_be_learned_from(served, tmp_path):
+    import mlat
+
+    _, answers = talk(
+        served,
+        {"id": 1, "do": "label", "recording": 0, "start": 10, "end": 50, "state": "a"},
+        {"id": 2, "do": "export"},
+    )
+    stream = mlat.read_stream(answers[1]["file"], label="state")
+    assert (np.array(stream.states[10:50]) == "a").all()
+    assert stream.labelled.sum() == 40
+
+
+def test_no_file_of_the_page_names_another_address():
+    for name, file in page_files("mlat.label.page").items():
+        text = file.content.decode().replace("http://www.w3.org/2000/svg", "")
+        text = text.replace("https://github.com/leeoniya/uPlot", "")
+        assert "://" not in text.replace("//${location.host}", ""), name

@@ -1,0 +1,88 @@
+"""A live session's journal as a recording: its steps, and its predictions as proposals."""
+
+import time
+
+import numpy as np
+
+import mlat
+from label_server import STATES, Labelling, states_stream
+from mlat.label.journal_recording import is_journal, read_journal
+from mlat.label.learner import next_free, set_aside
+from mlat.label.span_list import Piece
+from mlat.live import Steps
+from mlat.live.journal.journal import Identity, Journal
+from mlat.live.journal.records import Batch
+from mlat.live.sources.source import Arrival
+
+
+def journal(folder, clf, stream, size=37):
+    """What ``mlat live`` writes of a stream."""
+    session = clf.live()
+    with Journal(folder, Identity.of(session), segment_size=20_000) as kept:
+        for first in range(0, len(stream), size):
+            part = slice(first, first + size)
+            steps = Steps(stream.values[part], time=stream.time[part])
+            kept.append(Batch([Arrival(steps, str(first))], session.push(steps)))
+
+
+def test_the_circle(tmp_path):
+    """A journal is opened, its predictions are proposals; learned again, the old model stays."""
+    clf = mlat.StreamClassifier(25, metric="euclidean").fit(states_stream(1, seed=3))
+    clf.save(tmp_path / "walk.mlat")
+    stream = states_stream(2)
+    journal(tmp_path / "journal", clf, stream)
+    assert is_journal(tmp_path / "journal")
+    assert not is_journal(tmp_path)
+    recording = read_journal(tmp_path / "journal")
+    np.testing.assert_array_equal(recording.stream.values, stream.values)
+    np.testing.assert_array_equal(recording.stream.time, stream.time)
+    predicted = clf.predict(stream)
+    assert recording.predicted.states.tolist() == predicted.tolist()
+    assert recording.rate == 50
+    model = tmp_path / "walk.mlat"
+    kept = model.read_bytes()
+    with Labelling(tmp_path, [recording], model=model) as served:
+        learner = served.server.learner
+        until(lambda: learner.proposed(0)[1])
+        found = learner.proposed(0)[1]
+        right = sum((stream.states[p.start : p.end] == p.state).sum() for p in found)
+        assert right > 0.7 * len(stream)
+        for k in range(6):
+            served.session.label(0, 300 * k + 20, 300 * k + 280, STATES[k % 3])
+        learner.compare()
+        until(lambda: learner.comparison)
+        both = learner.comparison
+        assert "error" not in both, both
+        assert both["old"]["steps"] == both["new"]["steps"] > 100
+        assert both["new"]["balanced"] > 0.7
+        assert set(both["new"]["recall"]) == set(STATES)
+        new = learner.save(model)
+        assert new.name == "walk-2.mlat"
+        again = mlat.load(new)
+        assert len(again.windows_) > len(clf.windows_)  # its references are among them
+    assert model.read_bytes() == kept
+
+
+def until(condition, seconds=90):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_test_spans_leave_every_state_something_to_learn_from():
+    spans = [[Piece(10 * k, 10 * k + 5, "ab"[k % 2]) for k in range(7)], [Piece(0, 3, "c")]]
+    tests, rest = set_aside(spans)
+    assert {p.state for some in tests for p in some} == {"a", "b"}
+    assert {p.state for some in rest for p in some} == {"a", "b", "c"}
+    assert sorted(p for some in (*tests, *rest) for p in some) == sorted(
+        p for some in spans for p in some
+    )
+
+
+def test_a_file_that_is_there_is_kept(tmp_path):
+    path = tmp_path / "walk.mlat"
+    assert next_free(path) == path
+    path.touch()
+    (tmp_path / "walk-2.mlat").touch()
+    assert next_free(path).name == "walk-3.mlat"
