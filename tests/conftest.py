@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 # Times belong in benchmarks: a busy machine must not fail a property.
-settings.register_profile("mlat", deadline=None)
-settings.load_profile("mlat")
+settings.register_profile("mlat", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "mlat"))
 
 
 @pytest.fixture(scope="session")
