@@ -352,6 +352,7 @@ def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool)
         first += len(values)
     stream = steps[np.flatnonzero(kept)].with_values(np.concatenate(parts)).with_channels(names)
     stream.usual_step, stream.n_left_out = steps.usual_step, len(steps) - len(stream)
+    pa.default_memory_pool().release_unused()  # which learning needs
     return stream
 
 
