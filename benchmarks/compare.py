@@ -24,7 +24,8 @@ w = {name: make_windows(size) for name, size in SIZES.items()}
 def probe():
     for windows in w.values():
         for make in (MLAT, LMNN):
-            make(max_iter=6, tol=0.0).fit(windows.X, windows.y, start=windows.start, run=windows.run)
+            more = {"start": windows.start, "run": windows.run}
+            make(max_iter=6, tol=0.0).fit(windows.X, windows.y, **more)
 """
 LIVE = """
 from mlat.lab.bench.live import model, recording
