@@ -41,4 +41,5 @@ def test_process_of_a_benchmark_interrupted(tmp_path):
 def test_what_help_promises_is_known():
     assert "--spark" in run("bench", "--help")[0]
     assert "--spark" in run("bench", "scale", "--help")[0]
+    assert "--shards" in run("bench", "scale", "--dask", "--help")[0]
     assert "--keys" in run("bench", "scale", "--spark", "--help")[0]

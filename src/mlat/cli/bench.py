@@ -69,11 +69,13 @@ def river(context: typer.Context) -> None:
 
 @app.command("scale", context_settings=_FORWARD)
 def scale(context: typer.Context) -> None:
-    """Learning on a Dask cluster; with --spark, many live streams on Spark."""
-    on_spark = "--spark" in context.args
-    if on_spark:
-        context.args.remove("--spark")
-    _run("scale_spark" if on_spark else "scale", context)
+    """Many windows; with --dask a cluster of workers, with --spark many live streams on Spark."""
+    module = "many"
+    for option, other in (("--dask", "scale"), ("--spark", "scale_spark")):
+        if option in context.args:
+            context.args.remove(option)
+            module = other
+    _run(module, context)
 
 
 def benchmark_command(name: str) -> typer.Typer:

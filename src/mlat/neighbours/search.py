@@ -59,8 +59,21 @@ class NearestNeighbors:
         scale: float | None = None,
     ) -> None:
         self.mean = references.mean(axis=0) if mean is None else mean
-        self.points: Floats = np.ascontiguousarray(references - self.mean, dtype=np.float64)
-        self.scale = power_above(np.abs(self.points).max(initial=0.0)) if scale is None else scale
+        self._hold(np.ascontiguousarray(references - self.mean, dtype=np.float64), rows, scale)
+
+    @classmethod
+    def of_sorted(cls, references: Floats, rows: Ints) -> NearestNeighbors:
+        """Of references in the order of ``rows``, with half of the memory on the way."""
+        search = cls.__new__(cls)
+        search.mean = references.mean(axis=0)
+        points = references[rows].astype(np.float64, copy=False)
+        points -= search.mean
+        search._hold(points, rows, None)
+        return search
+
+    def _hold(self, points: Floats, rows: Ints | None, scale: float | None) -> None:
+        largest = max(points.max(initial=0.0), -points.min(initial=0.0))
+        self.points, self.scale = points, power_above(largest) if scale is None else scale
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows
@@ -130,7 +143,7 @@ class ClassDistances:
         # State by state, so that the inner loops run over contiguous memory.
         rows = np.argsort(codes, kind="stable").astype(np.int64)
         self._edges = np.searchsorted(codes[rows], np.arange(n_classes + 1)).astype(np.int64)
-        self.nearest = NearestNeighbors(references[rows], references.mean(axis=0), rows)
+        self.nearest = NearestNeighbors.of_sorted(references, rows)
 
     def __len__(self) -> int:
         return len(self.nearest)

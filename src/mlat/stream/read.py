@@ -262,7 +262,7 @@ def _read(
         # Only a table that is asked for time explains why a column is none.
         lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
         wanted = {**roles, **(by_name if channels is None else lenient)}
-        columns = table.read([] if in_parts else names, wanted)
+        columns = _read_narrow(table, wanted) if in_parts else table.read(names, wanted)
         # In parts the values come last, when it is known which of them are kept.
         n_steps = len(next(iter(columns.values())))
         values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
@@ -315,6 +315,17 @@ def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floa
     return stack_columns([as_numpy(columns[name]) for name in names], names, remedy=remedy)
 
 
+def _read_narrow(table: Any, roles: Mapping[Any, str]) -> dict[Any, Any]:
+    """The columns with roles, without the memory that reading a whole file at once takes."""
+    inferred = [name for name, role in roles.items() if role in ("time", "row")]
+    types = {name: table.type_of(name) for name in inferred}
+    parts = list(table.pieces([], roles, BATCH, types))
+    return {
+        name: pa.chunked_array([chunk for part in parts for chunk in part[name].chunks])
+        for name in roles
+    }
+
+
 def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool) -> Stream:
     """The labelled steps of a stream without values, and those just before, with their values.
 
@@ -341,6 +352,7 @@ def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool)
         first += len(values)
     stream = steps[np.flatnonzero(kept)].with_values(np.concatenate(parts)).with_channels(names)
     stream.usual_step, stream.n_left_out = steps.usual_step, len(steps) - len(stream)
+    pa.default_memory_pool().release_unused()  # which learning needs
     return stream
 
 

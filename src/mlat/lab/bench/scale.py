@@ -236,16 +236,8 @@ def main(
         str | None, typer.Option(help="Measure on the workers of this Dask scheduler instead.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
-    spark: Annotated[
-        bool,
-        typer.Option(
-            "--spark", help="Many live streams on Spark instead; its options: --spark --help."
-        ),
-    ] = False,
 ) -> None:
     """Learning beyond one machine: seconds, bytes and memory on 1 and 2 workers."""
-    if spark:  # the command takes it out, and starts the other benchmark
-        raise InputError("for streams on Spark call mlat.lab.bench.scale_spark.main")
     console = bench_console()
     distributed = import_distributed()
     size = Size(5, n // 5, channels, width)
