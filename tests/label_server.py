@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from mlat import Stream
+from mlat.label.page.server import serve
 from mlat.label.recording import Recording
-from mlat.label.server import serve
 from mlat.label.session import LabelSession
 
 RUN = 300

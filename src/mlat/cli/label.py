@@ -184,7 +184,7 @@ class _Program:
 
     async def run(self) -> int:
         """Serve until a signal comes; return the exit status."""
-        from ..label.server import serve
+        from ..label.page.server import serve
 
         server = await serve(
             self.session,

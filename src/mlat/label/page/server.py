@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..web.server import Server, check_packages, start
-from .learner import Learner
-from .session import LabelSession
+from ...web.server import Server, check_packages, start
+from ..learner import Learner
+from ..session import LabelSession
 
 
 class LabelServer:
@@ -65,7 +65,7 @@ async def serve(
     InputError, ServiceError, MissingPackageError
     """
     check_packages()
-    from .page.routes import LabelRoutes
+    from .routes import LabelRoutes
 
     routes = LabelRoutes(session, model_out=model_out, media=media, offset=offset)
     learner = Learner(session, width, routes.changed, model)
