@@ -2,6 +2,7 @@
 
     python benchmarks/label_page.py                       # ten million steps of 12 channels
     python benchmarks/label_page.py --steps 1000000
+    python benchmarks/label_page.py --pictures docs/images
 
 A recording is made, opened by ``mlat label`` and panned in headless Chromium, at several zooms.
 Frame times are those between two pictures of the browser. The time that the page's thread computes
@@ -26,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from page_server import chromium
+from page_server import body_stream, chromium
 
 PAN = """async ([length, frames]) => {
   const { page, looked } = mlatLabel;
@@ -69,10 +70,10 @@ def recording(folder: Path, n_steps: int, n_channels: int = 12) -> Path:
 
 
 @contextmanager
-def served(path: Path) -> Iterator[str]:
+def served(path: Path, rate: int | None = 50) -> Iterator[str]:
     """``mlat label`` of a file; the address of its page."""
     command = [sys.executable, "-c", "from mlat.cli import main; main()", "label", str(path)]
-    command += ["--rate", "50", "--no-browser"]
+    command += ["--no-browser", *([] if rate is None else ["--rate", str(rate)])]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -152,12 +153,61 @@ def measure_effect(browser, path: Path, repeats: int) -> None:
         page.close()
 
 
+def take_pictures(browser, folder: Path, out: Path) -> None:
+    """The way from an unlabelled recording to a model, in four stills."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stream = body_stream(12, run_length=1500)
+    path = folder / "morning.parquet"
+    columns = dict(zip(stream.channels, stream.values.T, strict=True))
+    pq.write_table(pa.table({"time": np.arange(len(stream)) / 100, **columns}), path)
+    with served(path, rate=None) as url:
+        page = browser.new_page(viewport={"width": 1120, "height": 700})
+        page.goto(url)
+        wait(page, "globalThis.mlatLabel?.page.ready && mlatLabel.chart.whole")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out / "label-1.png")
+        box = page.locator("#signal .u-over").bounding_box()
+
+        def label(k: int, state: str) -> None:
+            at = [box["x"] + (1500 * k + s) / len(stream) * box["width"] for s in (300, 1100)]
+            page.mouse.move(at[0], box["y"] + 90)
+            page.mouse.down()
+            page.mouse.move(at[1], box["y"] + 90, steps=4)
+            page.mouse.up()
+            page.locator("#name").fill(state)
+
+        for k, state in enumerate(["walking", "running", "cycling", "standing"]):
+            label(k, state)
+            if k == 0:
+                page.screenshot(path=out / "label-2.png")
+            page.keyboard.press("Enter")
+            wait(page, f"mlatLabel.page.spans[0].length === {k + 1}")
+            if k == 1:
+                wait(page, "mlatLabel.page.proposals[0].length > 0")
+                page.wait_for_timeout(300)
+                page.screenshot(path=out / "label-3.png")
+        wait(page, "mlatLabel.page.current && document.querySelector('#learning').hidden")
+        page.locator("#save").click()
+        wait(page, "document.querySelector('#model-said').textContent.startsWith('Saved')")
+        page.evaluate("document.querySelector('#model-said').textContent = 'Saved: morning.mlat'")
+        page.wait_for_timeout(300)
+        page.screenshot(path=out / "label-4.png")
+        page.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=10_000_000)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--pictures", type=Path, help="a folder to draw pictures into")
     given = parser.parse_args()
+    if given.pictures:
+        with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+            take_pictures(browser, Path(folder), given.pictures)
+        return
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         measure_effect(browser, recording(Path(folder), 100_000), given.repeats)
         measure_panning(browser, recording(Path(folder), given.steps), given.steps, given.frames)

@@ -80,7 +80,7 @@ def test_the_learned_opinion_counts_where_its_classifier_has_seen_the_nearest_sp
 
 def test_short_runs_join_the_longer_neighbour():
     codes = np.array([0, 0, 0, 1, 0, 2, 2, 2, 2, 1, 1])
-    assert without_short_runs(codes, 3).tolist() == [0] * 5 + [2] * 6
+    assert without_short_runs(codes, 3).tolist() == [0] * 4 + [2] * 7
     assert without_short_runs(codes, 1).tolist() == codes.tolist()
 
 

@@ -364,7 +364,8 @@ class Learner:
         if self.model is not None:
             self._guarded(self._take_model)
         while not self._ended:
-            self._wanted.wait()
+            if not self._jobs:  # one may have come while edits were waited for
+                self._wanted.wait()
             if self._ended:
                 return
             self._wanted.clear()

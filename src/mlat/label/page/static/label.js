@@ -81,6 +81,7 @@ async function hello(message) {
   await Promise.all([readSpans(), readProposals(message.proposals)]);
   page.ready = true;
   showStates();
+  showProposals();
 }
 
 function addStates(states) {

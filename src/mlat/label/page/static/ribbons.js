@@ -45,7 +45,8 @@ export function drawRibbon(canvas, spans, view, colour, inks, sure = false) {
       context.fillRect(to - 1, 0, 1, height);
     }
     if (to - from > 26) {
-      const text = fitted(context, sure ? `${state} ${Math.round(100 * span[3])} %` : state, to - from - 10);
+      const whole = sure ? `${state} ${Math.round(100 * span[3])} %` : state;
+      const text = context.measureText(whole).width <= to - from - 10 ? whole : fitted(context, state, to - from - 10);
       if (text) {
         const wide = context.measureText(text).width + 8;
         context.fillStyle = inks.surface;

@@ -1,0 +1,54 @@
+"""``mlat label``: what it refuses, before anything is served or written."""
+
+import csv
+
+import pytest
+
+from cli_runs import refused
+from label_server import states_stream
+
+
+@pytest.fixture
+def walk(in_folder):
+    stream = states_stream(1)
+    with (in_folder / "walk.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(stream.channels)
+        rows.writerows(stream.values.tolist())
+    return in_folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["none.csv"], "none.csv"),
+        (["walk.csv", "-o", "labels.txt"], "labels.txt"),
+        (["walk.csv", "-o", "walk.csv"], "is what is read"),
+        (["walk.csv", "-o", "no/folder/x.csv"], "no folder"),
+        (["walk.csv", "--model", "none.mlat"], "none.mlat is no file"),
+        (["walk.csv", "--media", "none.mp4"], "none.mp4 is no file"),
+        (["walk.csv", "--rate", "0"], "steps a second"),
+        (["walk.csv", "walk.csv"], "two recordings are called walk.csv"),
+        (["walk.csv", "--serve", "0.0.0.0:0"], "needs a token"),
+        (["walk.csv", "--serve", "nonsense"], "give a host and a port"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(walk, arguments, says):
+    before = {file.name for file in walk.iterdir()}
+    assert says in refused("label", *arguments)
+    left = {file.name for file in walk.iterdir()} - before
+    assert left <= {"walk.labels.csv.log"}  # the head alone, where only the address was wrong
+
+
+def test_a_table_that_is_wrong_is_refused_with_its_line(walk):
+    (walk / "walk.labels.csv").write_text("start,end,state\n0,9,a\n5,12,b\n")
+    assert "line 3" in refused("label", "walk.csv", "--no-browser")
+    assert (walk / "walk.labels.csv").read_text().count("\n") == 3
+
+
+def test_a_recording_that_changed_is_refused(walk):
+    refused("label", "walk.csv", "--serve", "0.0.0.0:0")  # makes the log
+    lines = (walk / "walk.csv").read_text().splitlines()
+    lines[5] = ",".join(["9"] * 4)
+    (walk / "walk.csv").write_text("\n".join(lines) + "\n")
+    assert "has changed since it was labelled" in refused("label", "walk.csv", "--no-browser")
