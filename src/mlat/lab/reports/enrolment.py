@@ -88,7 +88,11 @@ def _text(
         f"## {ENROLLED.capitalize()} minus {ANEW}",
         "",
         *_differences(scores),
+        _verdict(scores),
+        "",
     ]
+    if not others:
+        lines += ["All are recordings of development people, whom choices were made on.", ""]
     if others and len(others) < len(results):
         lines += [
             "## Without the recordings that choices were made on",
@@ -127,6 +131,21 @@ def _table(scores: Scores) -> list[str]:
         ]
         rows.append(["mean of sets", f"{seconds} s", "", "", *cells])
     return table(["", "seconds", "given", "recordings", *SYSTEMS], rows, left=2)
+
+
+def _verdict(scores: Scores) -> str:
+    seconds = list(next(iter(scores.values())))
+
+    def mean(system: str, amount: str) -> float:
+        return float(np.mean([np.mean(by[amount][system]) for by in scores.values()]))
+
+    by_anew = [signed(mean(ENROLLED, one) - mean(ANEW, one)) for one in seconds]
+    by_euclidean = [signed(mean(ENROLLED, one) - mean(EUCLIDEAN, one)) for one in seconds]
+    return (
+        f"In the mean over sets enrolling differs from learning anew by {', '.join(by_anew)} "
+        f"points, with {', '.join(seconds)} s a state, and from the Euclidean distance by "
+        f"{', '.join(by_euclidean)}. Enrolling learns nothing, and so is done at once."
+    )
 
 
 def _differences(scores: Scores) -> list[str]:
