@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint versions clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mlat demo
@@ -18,6 +18,11 @@ lint: $(VENV)/.tools
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --extend-exclude '*.md'  # pages align their comments by hand
 	$(BIN)/mypy
+
+# Which versions of other packages resolve together, and that the newest work (docs/versions.md).
+versions:
+	benchmarks/versions.sh
+	benchmarks/versions.sh $(PYTHON)
 
 clean:
 	rm -rf $(VENV) demo build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
