@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs versions clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mlat demo
@@ -22,6 +22,11 @@ lint: $(VENV)/.tools
 docs: $(VENV)/.docs  # the site, in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Which versions of other packages resolve together, and that the newest work (docs/versions.md).
+versions:
+	benchmarks/versions.sh
+	benchmarks/versions.sh $(PYTHON)
 
 clean:
 	rm -rf $(VENV) demo build dist docs/_build docs/api docs/gallery .pytest_cache .hypothesis .mypy_cache .ruff_cache
