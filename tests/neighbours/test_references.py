@@ -8,6 +8,7 @@ import pytest
 import mlat
 from mlat import StreamClassifier
 from mlat.neighbours.references import steps_inside
+from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
 
@@ -71,3 +72,15 @@ def test_steps_inside_windows(step):
             for start in starts:
                 expected[start : start + 8] = True
         np.testing.assert_array_equal(steps_inside(windows, between=between), expected)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", mlat.MLAT(max_iter=2)])
+def test_a_search_that_is_built_block_by_block_is_that_of_all_at_once(metric, monkeypatch):
+    monkeypatch.setattr("mlat.neighbours.references.BLOCK", 37)
+    clf = mlat.StreamClassifier(6, metric=metric).fit(rotating_states(n_channels=3, noise=0.4))
+    references = clf.references_
+    at_once = ClassDistances(references.embedded(), references.codes, len(references.classes))
+    vars(references).pop("by_class", None)
+    for name in ("points", "mean", "rows", "scale"):
+        found = getattr(references.by_class.nearest, name)
+        np.testing.assert_array_equal(found, getattr(at_once.nearest, name))

@@ -43,10 +43,6 @@ FIRST = 2_000  # windows of the first cover
 ROUGHLY = 10.0  # times the tolerance, until a cover is known to be large enough
 LARGEST = 24_000  # windows of a cover; where they are not enough, the bound says so
 FAR_OFF = 0.1  # a bound above this needs far more windows: four times as many, not twice
-# Above this, windows tell too little of each other for any cover that is smaller than all of them,
-# if the bound falls as the inverse of its size.
-HOPELESS = 0.2
-OF_ALL = 3.0  # times the tolerance where all windows are learned from, at a far larger cost
 WITHIN = 0.01  # of the whole objective
 LEAST_OF_STATE = 50  # windows of every state in a cover, where it has as many
 GOLDEN = (5**0.5 - 1) / 2  # covers begin their spacing at places far from each other
@@ -378,8 +374,9 @@ def learn_growing(
         loss, L_before, busy_before = whole.loss(cover), L, busy
         is_all = len(cover) == whole.n
         seen: MarginProblem = problem if is_all else CoverProblem(whole, loss, initial_loss)
-        # A cover is left as soon as it is seen to be too small, before it is learned by heart.
-        for roughly in (OF_ALL,) if is_all else (ROUGHLY, 1.0):
+        # A cover is left as soon as it is seen to be too small, before it is learned by heart. All
+        # windows are learned from in one go: a solver that starts again forgets the curvature.
+        for roughly in (1.0,) if is_all else (ROUGHLY, 1.0):
             solution = solve(seen, solution, roughly)
             n = len(history)
             history += [{**r, "iteration": n + r["iteration"]} for r in solution.history]
@@ -400,8 +397,6 @@ def learn_growing(
             break
         before = after
         size = min((4 if bound > FAR_OFF else 2) * size, LARGEST)
-        if bound > HOPELESS and len(cover) * bound / WITHIN > whole.n:
-            size = min(whole.n, LARGEST)
     assert solution is not None
     ended = replace(solution, loss=after, history=history, n_iter=len(history))
     return Grown(ended, initial_loss, whole.scale, len(cover), bound)

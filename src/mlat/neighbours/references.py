@@ -92,7 +92,9 @@ class References:
     @cached_property
     def by_class(self) -> ClassDistances:
         """The search for the nearest reference of each state, built at first use."""
-        return ClassDistances(self.embedded(), self.codes, len(self.classes))
+        return ClassDistances.of_blocks(
+            self.embedded_blocks(), self.n_dimensions, self.codes, len(self.classes)
+        )
 
     @property
     def nearest(self) -> NearestNeighbors:

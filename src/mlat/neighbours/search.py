@@ -7,6 +7,7 @@ point has the same distances, bit by bit, whichever points it is queried togethe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -62,12 +63,11 @@ class NearestNeighbors:
         self._hold(np.ascontiguousarray(references - self.mean, dtype=np.float64), rows, scale)
 
     @classmethod
-    def of_sorted(cls, references: Floats, rows: Ints) -> NearestNeighbors:
-        """Of references in the order of ``rows``, with half of the memory on the way."""
+    def of_own(cls, points: Floats, mean: Floats, rows: Ints) -> NearestNeighbors:
+        """Of references in the order of ``rows``, whose memory is taken over."""
         search = cls.__new__(cls)
-        search.mean = references.mean(axis=0)
-        points = references[rows].astype(np.float64, copy=False)
-        points -= search.mean
+        search.mean = mean
+        points -= mean
         search._hold(points, rows, None)
         return search
 
@@ -139,11 +139,32 @@ class ClassDistances:
             raise InputError(
                 f"codes must be 0 to {n_classes - 1}, not {codes.min()} to {codes.max()}"
             )
+        rows = _by_state(codes)
+        points = references[rows].astype(np.float64, copy=False)
+        self._hold(points, references.mean(axis=0), codes, rows, n_classes)
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: Iterable[tuple[slice, Floats]], n_dimensions: int, codes: Ints, n_classes: int
+    ) -> ClassDistances:
+        """The same from some references at a time, in their order: they are in memory once."""
+        search = cls.__new__(cls)
+        rows = _by_state(codes)
+        place = np.empty_like(rows)
+        place[rows] = np.arange(len(rows))
+        points, total = np.empty((len(rows), n_dimensions)), None
+        for block, Z in blocks:
+            points[place[block]] = Z
+            # One after the other, as the mean of all at once sums them: to the last bit.
+            total = np.add.reduce(Z if total is None else np.concatenate([total[None], Z]), axis=0)
+        assert total is not None
+        search._hold(points, total / len(rows), codes, rows, n_classes)
+        return search
+
+    def _hold(self, points: Floats, mean: Floats, codes: Ints, rows: Ints, n_classes: int) -> None:
         self.n_classes = n_classes
-        # State by state, so that the inner loops run over contiguous memory.
-        rows = np.argsort(codes, kind="stable").astype(np.int64)
         self._edges = np.searchsorted(codes[rows], np.arange(n_classes + 1)).astype(np.int64)
-        self.nearest = NearestNeighbors.of_sorted(references, rows)
+        self.nearest = NearestNeighbors.of_own(points, mean, rows)
 
     def __len__(self) -> int:
         return len(self.nearest)
@@ -234,6 +255,11 @@ class ClassDistances:
                 best,
                 where,
             )
+
+
+def _by_state(codes: Ints) -> Ints:
+    """Rows state by state, so that the inner loops run over contiguous memory."""
+    return np.argsort(codes, kind="stable").astype(np.int64)
 
 
 @jit()

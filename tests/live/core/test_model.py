@@ -8,6 +8,7 @@ from live_models import ENERGY, EXACT, SETTINGS, STREAM, fitted, sizes
 from live_oracles import assert_as_batch, comparable, probabilities, push_all, states
 from mlat import InputError, StreamClassifier
 from mlat.live import LiveModel, Steps
+from mlat.synthetic import rotating_states
 from model_rewriting import put_inside, rewrite, rewrite_as_version_2
 from state_streams import clusters, energy_states
 
@@ -119,3 +120,13 @@ def test_an_unknown_rate_is_that_of_predict(far):
     live = clf.live(search="exact", far=far)
     assert_as_batch(clf, live.push(values), values)
     assert live.counters["far"] > 5
+
+
+def test_very_many_references_are_searched_by_clusters(monkeypatch):
+    stream = rotating_states(n_channels=3, random_state=0)
+    clf = mlat.StreamClassifier(20, metric="euclidean").fit(stream)
+    assert clf.live().model.search == "incremental"
+    monkeypatch.setattr("mlat.live.core.model.MANY_REFERENCES", len(clf.references_))
+    live = clf.live()
+    assert live.model.search == "exact"
+    assert clf.live(search="incremental").model.search == "incremental"
