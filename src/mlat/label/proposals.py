@@ -177,7 +177,7 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Piece]]) -> Opinion:
         D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
         _decide(D, code, own, usual, chosen_codes[part], sure[part], nearest[part])
-    return Opinion(states, chosen_codes, np.maximum(sure, 0.01), nearest)
+    return Opinion(states, chosen_codes, np.maximum(sure, np.float32(1 / len(states))), nearest)
 
 
 @jit()

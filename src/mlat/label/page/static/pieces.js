@@ -21,11 +21,11 @@ export class Pieces {
     return Math.ceil(this.recording.steps / this.recording.blocks[level] / PIECE);
   }
 
-  /** The finest level that has no more than some blocks for these steps. */
-  level(steps, most) {
+  /** The coarsest level whose blocks are no wider than a column of so many steps. */
+  level(steps) {
     const { blocks } = this.recording;
     let level = 0;
-    while (level < this.coarsest && steps / blocks[level] > most) level++;
+    while (level < this.coarsest && blocks[level + 1] <= steps) level++;
     return level;
   }
 
@@ -86,7 +86,7 @@ export class Pieces {
     const d = this.recording.channels.length;
     low.fill(NaN);
     high.fill(NaN);
-    const level = this.level(end - begin, 4 * n);
+    const level = this.level((end - begin) / n);
     this.want(level, begin, end);
     let whole = true;
     const each = (end - begin) / n;
