@@ -346,7 +346,7 @@ def draw(rows: Sequence[Row]) -> Figure:
         ax.set_ylabel("same states, %")
         ax.set_title(model, fontsize=9, loc="left")
         bare(ax)
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].legend(loc="upper left", frameon=False, fontsize=7)
     return figure
 
 
