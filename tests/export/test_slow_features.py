@@ -60,7 +60,7 @@ def test_in_whole_numbers_too(clf, tmp_path):
     real = Compiled(clf, tmp_path / "real", bits=16, every=4, flags=STRICT).push(FRESH.values)
     assert (whole[0] == real[0]).mean() >= 0.99
     typical = 1.0 if clf.committee_ else clf.confidence_.calibration.typical
-    np.testing.assert_allclose(whole[2] * typical, real[2], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(whole[2] * typical, real[2], rtol=5e-3, atol=5e-3)
 
 
 def test_a_model_without_slow_features_is_as_it_was():

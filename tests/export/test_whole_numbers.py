@@ -37,7 +37,8 @@ def as_stored(clf, bits):
 
 def bounds(model, bits):
     """How far each expert's distances may be off: sqrt(δ·|M|δ) and e."""
-    arithmetic = WholeNumbers(model, bits, max(e.width * len(e.columns) for e in model.experts))
+    largest = max(e.width * len(e.columns) for e in model.experts)
+    arithmetic = WholeNumbers(model, bits, largest, short_squares=bits == 8)
     stored, unit = quantised(model.steps, bits)
     tables = Tables("f")
     arithmetic.add_channels(tables, model)
@@ -162,7 +163,7 @@ def test_wild_values_do_not_overflow(tmp_path):
     clf = StreamClassifier().fit(TRAIN)
     compiled = Compiled(clf, tmp_path, bits=16, fixed=True, filtered=True, spare=1)
     rng = np.random.default_rng(0)
-    bits = WholeNumbers(PlainModel.of(clf), 16, 48).input_bits
+    bits = WholeNumbers(PlainModel.of(clf), 16, 48, short_squares=False).input_bits
     whole = rng.integers(-(2**31), 2**31, (300, 3))
     whole[100:200] = rng.choice([-(2**31) + 1, 2**31 - 1, 0], (100, 3))
     whole[200:] = 2.0 ** rng.uniform(0, 31, (100, 3)) * rng.choice([-1, 1], (100, 3))

@@ -157,7 +157,13 @@ def write_c(
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
     }  # fmt: skip
-    arithmetic: Arithmetic = WholeNumbers(model, bits, largest) if fixed else RealNumbers(bits)
+    # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
+    short = bits == 8 or (bits == 16 and every > 1)
+    arithmetic: Arithmetic = (
+        WholeNumbers(model, bits, largest, short_squares=short)
+        if fixed
+        else RealNumbers(bits, short_squares=short)
+    )
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
     arithmetic.add_channels(tables, model)

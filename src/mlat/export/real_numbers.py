@@ -8,7 +8,7 @@ import numpy as np
 
 from ..checks import Floats
 from .plain_model import PlainExpert, PlainModel
-from .tables import EXTREME, SQUARE_LEVELS, Tables
+from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
 class RealNumbers:
@@ -18,11 +18,11 @@ class RealNumbers:
     missing = "NaN"
     rounding = 0.0
 
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, *, short_squares: bool) -> None:
         self._bits = bits
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
-        self.square_type = "unsigned short" if bits == 8 else real
+        self.square_type = SHORT if short_squares else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None:
@@ -45,7 +45,7 @@ class RealNumbers:
         assert metric is not None
         tables.real(f"metric_{number}", metric.ravel())
         unit = 1.0
-        if self._bits == 8:  # beside whose rounding that of the squares is small
+        if self.square_type == SHORT:
             unit = max(float(squares.max(initial=0.0)), 1e-30) / SQUARE_LEVELS
             kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
             tables.whole(f"squares_{number}", kept, self.square_type)

@@ -18,7 +18,8 @@ BYTES = {
     "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4, "int32_t": 4,
 }  # fmt: skip
 PER_LINE = 12
-SQUARE_LEVELS = 2**16 - 1  # of a stored square, beside numbers of 8 bits
+SHORT = "unsigned short"
+SQUARE_LEVELS = 2**16 - 1  # of a stored square of that type
 
 
 def quantised(steps: Floats, bits: int) -> tuple[Floats, Floats]:

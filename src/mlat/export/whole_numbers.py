@@ -20,7 +20,7 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..errors import InputError
 from .plain_model import PlainExpert, PlainModel
-from .tables import STORED, Tables
+from .tables import SHORT, STORED, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
@@ -58,7 +58,7 @@ class WholeNumbers:
     types = TYPES
     bytes_of_real, bytes_of_square = 4, 8
 
-    def __init__(self, model: PlainModel, bits: int, largest: int) -> None:
+    def __init__(self, model: PlainModel, bits: int, largest: int, *, short_squares: bool) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")
         scale, mean = model.channel_scale, model.channel_mean
@@ -66,7 +66,7 @@ class WholeNumbers:
             raise InputError(
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
-        self.square_type = "unsigned short" if bits == 8 else "int32_t"
+        self.square_type = SHORT if short_squares else "int32_t"
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
         # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
         wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
@@ -165,7 +165,7 @@ class WholeNumbers:
         shift = max(0, metric_bits + _exponent(largest_row) + LARGEST_BITS - u_bits)
         shift += (metric_bits + self._x_bits - shift) % 2  # whose root is a whole shift
         square_bits = metric_bits + self._x_bits - shift
-        kept_bits = 16 if self.square_type == "unsigned short" else 31
+        kept_bits = 16 if self.square_type == SHORT else 31
         squares_shift = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
         kept = np.rint(squares * 2.0 ** (square_bits - squares_shift)).astype(np.int64)
         if square_bits + _exponent(float(squares.max(initial=0.0))) > 61:

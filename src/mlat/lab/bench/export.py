@@ -82,7 +82,7 @@ class Choice(NamedTuple):
 
 CHOICES = (
     *(Choice(fraction, bits) for fraction in (1.0, 0.5, 0.25, 0.1) for bits in (32, 16, 8)),
-    *(Choice(fraction, 8, every) for fraction in (1.0, 0.5, 0.25) for every in (2, 4)),
+    *(Choice(fraction, bits, 4) for fraction in (1.0, 0.5, 0.25) for bits in (16, 8)),
     *(Choice(1.0, bits, 1, fixed=True) for bits in (16, 8)),
 )
 
@@ -268,7 +268,7 @@ def beside_emlearn(
     wanted, known = codes_of(clf, fresh)
     truth = np.searchsorted(clf.classes_, fresh.states)
     rivals = []
-    for every, bits in ((1, 16), (4, 8)):
+    for every, bits in ((1, 16), (4, 16)):
         code = write_c(PlainModel.of(clf), bits=bits, every=every, fixed=True)
         told = run_c(code, values)
         rivals.append(
@@ -346,7 +346,7 @@ def draw(rows: Sequence[Row]) -> Figure:
         ax.set_ylabel("same states, %")
         ax.set_title(model, fontsize=9, loc="left")
         bare(ax)
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[0].legend(loc="upper left", frameon=False, fontsize=7)
     return figure
 
 
