@@ -23,7 +23,7 @@ docs: $(VENV)/.docs  # the site, in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-# Which versions of other packages resolve together, and that the newest work (docs/versions.md).
+# Which versions of other packages resolve together, and that the newest work (docs/develop/versions.md).
 versions:
 	benchmarks/versions.sh
 	benchmarks/versions.sh $(PYTHON)

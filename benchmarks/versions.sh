@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# With which versions of other packages mlat works; see the page docs/versions.md.
+# With which versions of other packages mlat works; see the page docs/develop/versions.md.
 #   versions.sh            every extra and every peer at once resolve, for each version of Python
 #   versions.sh PYTHON     the newest versions of what that Python installs pass the tests in
 #                          tests/any_versions.txt
