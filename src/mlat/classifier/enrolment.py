@@ -3,8 +3,8 @@
 Kept are the scaling and the maps of the channels, what each expert sees, the whitening, the
 metrics, the weights and typical distances of a committee, the calibration, and how states follow
 each other. Taken anew are the references, and the threshold of the unknown state, which depends on
-how dense they are. docs/how-to/enrol.md has what was tried, leaving one development person out: scaling or
-whitening by the few new steps.
+how dense they are. docs/how-to/enrol.md has what was tried, leaving one development person out:
+scaling or whitening by the few new steps.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ moves. Every window has
 
 A span is worth the mean of ``doubt · sqrt(novelty · density)`` over its windows; the doubt counts
 as soon as two states are labelled. So the first spans are of what is frequent, the next of what is
-like none of them, and later ones lie between two states. docs/evidence/asking.md has what was compared with
-it.
+like none of them, and later ones lie between two states. docs/evidence/asking.md has what was
+compared with it.
 """
 
 from __future__ import annotations
