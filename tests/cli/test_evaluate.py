@@ -65,7 +65,7 @@ def test_evaluate_with_confidence_into_a_folder_of_choice(folder, in_folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["walk.mlat", "again.csv"], "Missing option '--label'"),
+        (["walk.mlat", "again.csv"], "name their column (--label COL)"),
         (["walk.mlat", "again.csv", "--label", "sensor 1"], "is the label"),
         (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv"], "cannot be a folder"),
         (["walk.mlat", "again.csv", "--label", "state", "-o", "again.csv/a"], "cannot be a folder"),

@@ -36,7 +36,7 @@ def test_without_arguments_it_shows_help(arguments):
     [
         (["walk"], "No such command 'walk'; see mlat --help"),
         (["--quick"], "--quick"),
-        (["fit", "walk.csv", "-o", "x.mlat"], "Missing option '--label'; see mlat fit --help"),
+        (["fit", "walk.csv"], "Missing option '-o' / '--out'; see mlat fit --help"),
         (["fit", "walk.csv", "--label", "state"], "Missing option"),
         (["fit", "walk.csv", "--label", "state", "-o", "x.mlat", "--width", "0"], "'--width'"),
         (["fit", "walk.csv", "--label", "state", "-o", "x.mlat", "--solver", "sgd"], "'sgd'"),

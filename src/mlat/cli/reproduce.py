@@ -86,15 +86,15 @@ def reproduce(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            help="scma, arem, emg, vicon; for --table streams scma and the sets of streams, for "
-            "synthetic the kinds; several with commas. Default all."
+            help="scma, arem, emg, vicon; for --table streams, enrol and asking scma and the sets "
+            "of streams, for synthetic the kinds; several with commas. Default all."
         ),
     ] = None,
     people: Annotated[
         list[str] | None,
         typer.Option(
-            help="Such as sub1 or emg:sub1; several with commas; for --table streams also: "
-            "development. Default everyone."
+            help="Such as sub1 or emg:sub1; several with commas; for --table streams, enrol and "
+            "asking also: development. Default everyone, for asking development."
         ),
     ] = None,
     runs: Annotated[
@@ -199,6 +199,9 @@ def reproduce(
         whole = _whole_streams(names, _names(people), data, quick=False)
         tables.reproduce_enrol(whole[STREAM], run)
         return
+    if table is TableChoice.ASKING:
+        tables.reproduce_asking(_to_ask(_names(sets), _names(people), data, quick), run)
+        return
     if table is TableChoice.SYNTHETIC:
         tables.reproduce_suite(_names(sets), run, seeds=runs)
         return
@@ -219,6 +222,34 @@ def reproduce(
         tables.reproduce_related(of_sets, run, protocols, runs=runs, runs_all=runs_all)
     else:
         tables.reproduce_paper(of_sets, run, table.tables, protocols, runs=runs)
+
+
+def _to_ask(
+    sets: list[str] | None, people: list[str] | None, data: Path | None, quick: bool
+) -> dict[str, People]:
+    """Development people of the sets of whole streams, and of two of the paper's sets."""
+    from ..lab.experiments.people import WHOLE as WHOLE_SETS
+    from ..lab.experiments.people import uci_people
+    from ..lab.experiments.stream_protocol import STREAM
+    from ..lab.experiments.systems import DEVELOPMENT
+
+    if quick and sets is None and people is None:
+        sets, people = ["phone_watch"], ["phone_watch:s01", "phone_watch:s05"]
+    recordings = [name for name in ("emg", "vicon") if sets is None or name in sets]
+    whole = None if sets is None else [name for name in sets if name not in recordings]
+    found: dict[str, People] = {}
+    if whole is None:
+        whole = _sets_there(data, tuple(WHOLE_SETS), people)
+    if whole:
+        found = _whole_streams(whole, people or [DEVELOPMENT_FILES], data, quick=False)[STREAM]
+    for name in recordings if people is None else ():
+        try:
+            found |= uci_people([name], [f"{name}:{who}" for who in DEVELOPMENT[name]], data)
+        except InputError as error:
+            if sets is not None:
+                raise
+            typer.echo(f"without {name}: {error}", err=True)
+    return found
 
 
 def _sets_there(data: Path | None, wanted: tuple[str, ...], people: list[str] | None) -> list[str]:

@@ -18,6 +18,7 @@ import typer
 from ..errors import InputError, MlatError, require_package
 from ..lab.experiments.aeon_peer import aeon_versions
 from ..lab.experiments.aeon_worker import METHODS
+from ..lab.experiments.asking import asking_experiment
 from ..lab.experiments.enrolment import enrol_experiment
 from ..lab.experiments.experiment import Experiment, gather, plan
 from ..lab.experiments.journal import Job, Journal, Result, read_results
@@ -287,6 +288,16 @@ def reproduce_enrol(people: Mapping[str, People], run: Run) -> None:
     from ..lab.reports.enrolment import enrol_report
 
     run.write(enrol_report(results, experiment, streams_development(STREAM)))
+
+
+def reproduce_asking(people: Mapping[str, People], run: Run) -> None:
+    """Labelling with a perfect annotator: our spans, random ones, uniform ones, the unsurest."""
+    experiment = asking_experiment(people)
+    run.check_page()
+    results = run.compute(experiment, plan(experiment, [STREAM], 1, [2]))
+    from ..lab.reports.asking import asking_report
+
+    run.write(asking_report(results, experiment))
 
 
 def _nothing_to_report(run: Run) -> InputError:
