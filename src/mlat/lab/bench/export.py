@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.neighbors import KNeighborsClassifier
@@ -342,11 +343,15 @@ def draw(rows: Sequence[Row]) -> Figure:
             ax.plot(flash, same, "s" if fixed else "o-", color=colour, label=label, markersize=4)
         ax.axhline(100 * LEAST_SAME, color="#d0d0d0", linewidth=0.8)
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_xlabel("tables, kB")
         ax.set_ylabel("same states, %")
         ax.set_title(model, fontsize=9, loc="left")
         bare(ax)
-    axes[0].legend(loc="upper left", frameon=False, fontsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=7)
     return figure
 
 
