@@ -186,6 +186,7 @@ def test_the_keyboard_alone_is_enough(served, visit):
     press(page, "Alt+ArrowRight", "Delete")
     shows(page)
     press(page, "z", "z", "z", "z")
+    until(page, "mlatLabel.page.version === 9")  # five edits, four of them undone
     shows(page, span)
     assert on_disk(served) == [span]
     press(page, "?")
