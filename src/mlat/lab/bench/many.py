@@ -162,7 +162,8 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
         for r in learned
     ]
     headings = ("windows", "way", "CPU s", "loss", "to plain", "used", "bound")
-    console.print(table(f"Learning from many windows, {size}", headings, cells, left=2))
+    if cells:
+        console.print(table(f"Learning from many windows, {size}", headings, cells, left=2))
     steps = {r.n_references: r.step for r in searched if r.search == "mlat"}
     cells = [
         (
@@ -177,7 +178,8 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
         for r in searched
     ]
     headings = ("references", "search", "build s", "step ms", "x mlat", "looked at", "same nearest")
-    console.print(table(f"A live step among many references, {size}", headings, cells, left=2))
+    if cells:
+        console.print(table(f"A live step among many references, {size}", headings, cells, left=2))
 
 
 def main(
