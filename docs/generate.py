@@ -6,6 +6,7 @@ They are written where Sphinx looks for them, and git ignores them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import os
@@ -20,6 +21,7 @@ from typer.main import get_command
 
 from mlat.cli import app
 from mlat.cli.bench import benchmark_command
+from mlat.errors import MissingPackageError
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -188,7 +190,9 @@ def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, each in command.commands.items():
         if path == "mlat bench":  # which hands all that follows on to the benchmark
-            each = get_command(benchmark_command(name))
+            # Without the package that it compares with, its options are not known.
+            with contextlib.suppress(MissingPackageError):
+                each = get_command(benchmark_command(name))
         yield from _leaves(f"{path} {name}", each)
 
 
