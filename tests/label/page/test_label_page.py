@@ -90,10 +90,14 @@ def shows(page, *spans):
         page.wait_for_timeout(20)
 
 
-def on_disk(served):
+def table_of(served):
     with served.session.lock:  # until the edit is done; the log has it before a page shows it
         pass
-    return [tuple(span[:3]) for span in read_spans(served.session.table)]
+    return read_spans(served.session.table)
+
+
+def on_disk(served):
+    return [tuple(span[:3]) for span in table_of(served)]
 
 
 def drag(page, start, end):
@@ -308,7 +312,7 @@ def test_several_recordings_in_turn(labelling, visit, tmp_path):
     page.keyboard.type("walk")
     press(page, "Enter")
     until(page, "mlatLabel.page.spans[1].length === 1")
-    assert [(s.recording, s.state) for s in read_spans(served.session.table)] == [("b.csv", "walk")]
+    assert [(s.recording, s.state) for s in table_of(served)] == [("b.csv", "walk")]
 
 
 def test_ten_thousand_states_of_a_file_open(labelling, visit, tmp_path):
