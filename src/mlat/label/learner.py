@@ -58,6 +58,7 @@ class LearnerProcess:
         self._process: Any = None
         self._pipe: Any = None
         self._closed = False
+        self._lock = threading.Lock()  # a process is either not there or wholly started
 
     def do(self, name: str, *arguments: Any, say: Callable[[str, float], None]) -> Any:
         """Have a job done.
@@ -70,10 +71,11 @@ class LearnerProcess:
             If the process died.
         """
         try:
-            if self._closed:
-                raise WorkerError("mlat label has ended; the labels are safe")
-            if self._process is None or not self._process.is_alive():
-                self._start()
+            with self._lock:
+                if self._closed:
+                    raise WorkerError("mlat label has ended; the labels are safe")
+                if self._process is None or not self._process.is_alive():
+                    self._start()
             self._pipe.send((name, arguments))
             while True:
                 kind, result = self._pipe.recv()
@@ -96,7 +98,8 @@ class LearnerProcess:
         theirs.close()
 
     def close(self) -> None:
-        self._closed, process = True, self._process
+        with self._lock:
+            self._closed, process = True, self._process
         if process is not None:
             process.terminate()  # the thread that waits for its answer then gets the end of it
             process.join()

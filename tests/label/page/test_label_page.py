@@ -64,7 +64,8 @@ def visit(browser):
     yield opened
     for context in contexts:
         context.close()
-    assert not complaints
+    # The server may have ended before its page: then the browser says that nobody was there.
+    assert not [words for words in complaints if "ERR_CONNECTION_REFUSED" not in words]
 
 
 def until(page, true, seconds=60):
@@ -84,7 +85,7 @@ def shown(page):
 
 def shows(page, *spans):
     wanted = [list(span) for span in spans]
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while [list(span) for span in shown(page)] != wanted:
         assert time.monotonic() < end, (shown(page), wanted)
         page.wait_for_timeout(20)

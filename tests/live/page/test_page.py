@@ -67,12 +67,13 @@ def visit(browser):
     yield opened
     for context in contexts:
         context.close()
-    assert not complaints
+    # The server may have ended before its page: then the browser says that nobody was there.
+    assert not [words for words in complaints if "ERR_CONNECTION_REFUSED" not in words]
 
 
 def until(page, true):
     """Wait for an expression to hold; asked from outside, for the page's policy forbids `eval`."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not page.evaluate(true):
         assert time.monotonic() < end, f"never came true: {true}"
         page.wait_for_timeout(20)
