@@ -34,6 +34,13 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_predict_on_a_device(models):
+    pytest.importorskip("torch")
+    files = (models / "walk.mlat", models / "again.csv")
+    assert run("predict", *files, "--device", "cpu")[0] == run("predict", *files)[0]
+    assert "'nonsense'" in refused("predict", *files, "--device", "nonsense")
+
+
 def test_predict_filtered(models):
     clf = mlat.load(models / "walk.mlat")
     told = {}

@@ -36,14 +36,26 @@ def problem(windows):
     return Problem(windows.X, codes, targets, windows.start, windows.run, 0.4)
 
 
-@pytest.fixture(
-    params=[(4096, 16384, 0.005, 99), (16, 50, 0.005, 99), (16, 50, 1.0, 99), (99, 99, 1.0, 10**6)],
-    ids=["one tile", "many tiles", "many tiles, few pairs", "pairs at once"],
-)
+WAYS = {
+    "one tile": (4096, 16384, 10**6, 0.0, 0.0, False),
+    "many tiles": (16, 50, 99, 0.0, 0.0, False),
+    "many tiles, pairs in products": (16, 50, 99, 0.0, 1.0, False),
+    "many tiles, pairs one by one": (16, 50, 99, 1.0, 1.0, False),
+    "pairs at once": (99, 99, 10**6, 1.0, 1.0, False),
+    "split": (16, 50, 99, 0.0, 0.3, True),
+    "split, pairs one by one": (16, 50, 99, 1.0, 1.0, True),
+}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
 def on_torch(request, problem, monkeypatch):
-    for name, value in zip(("ROWS", "COLUMNS", "DENSE", "PAIRS"), request.param, strict=True):
+    names = ("ROWS", "COLUMNS", "PAIRS", "FEW", "MOST")
+    *values, split = request.param
+    for name, value in zip(names, values, strict=True):
         monkeypatch.setattr(torch_problem, name, value)
-    return TorchProblem(problem, "cpu")
+    on_torch = TorchProblem(problem, "cpu")
+    on_torch.split = split
+    return on_torch
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -92,3 +104,13 @@ def test_what_is_learned(windows, metric):
 def test_a_device_that_is_not_there(windows):
     with pytest.raises(InputError, match="PyTorch cannot use the device 'nonsense' here"):
         MLAT().fit(windows.X, windows.y, device="nonsense")
+
+
+def test_the_parts_of_a_number_are_all_of_it():
+    import torch
+
+    numbers = torch.tensor([1 / 3, -1e-30, 7.0, 1e30, 0.0])
+    kept, rest = torch_problem._split(numbers)
+    assert torch.equal(kept + rest, numbers)
+    # What the matrix units keep: a sign, 8 binary digits of the exponent, 10 more of the number.
+    assert not (kept.view(torch.int32) & (2**13 - 1)).any()

@@ -95,6 +95,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_references : int or float, optional
         Keep at most so many references; or, from 0 to 1, as few as leave this share of decisions
         as they are with all of them. Default all. See ``thinned_``.
+    device : str, optional
+        A device of PyTorch, such as ``"cuda"``, on which one metric is learned and windows are
+        compared with references; default the processor. Predictions are the same. The experts of
+        a committee learn on the processor, from fewer windows. It is not part of a model file.
 
     Attributes
     ----------
@@ -165,6 +169,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown_rate: float = 0.0,
         budget: float = 60.0,
         max_references: float | None = None,
+        device: str | None = None,
     ) -> None:
         self.width = width
         self.metric = metric
@@ -177,6 +182,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unknown_rate = unknown_rate
         self.budget = budget
         self.max_references = max_references
+        self.device = device
 
     def fit(
         self,
@@ -228,6 +234,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unknown_rate=self.unknown_rate,
             budget=self.budget,
             max_references=self.max_references,
+            device=self.device,
         )
         committee = held_out = None
         if setup.designs:
@@ -472,9 +479,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = self.as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
         if self.committee_ is None:
-            return self.references_.neighbours(stream, k)
+            return self.references_.neighbours(stream, k, device=self.device)
         features = self.features_(stream)
-        found = [expert.neighbours(stream, k, features) for expert in self.experts_]
+        found = [expert.neighbours(stream, k, features, self.device) for expert in self.experts_]
         return np.stack([one[0] for one in found]), np.stack([one[1] for one in found])
 
     def class_distances(self, stream: Stream | ArrayLike) -> Floats:
@@ -490,7 +497,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The distance of each expert to its nearest reference of each state, (T, S) each."""
         stream = self.as_stream(stream)
         features = self.features_(stream)
-        return [expert.class_distances(stream, features) for expert in self.experts_]
+        return [e.class_distances(stream, features, self.device) for e in self.experts_]
 
     def predict(
         self,

@@ -146,12 +146,13 @@ class PiecePredictor:
         classifier = self._classifier
         if classifier.n_neighbors_ > 1:
             k, references = classifier.n_neighbors_, classifier.references_
-            distances, rows = references.neighbours(stream, k, features)
+            distances, rows = references.neighbours(stream, k, features, classifier.device)
             return classifier.confidence_.of_votes(
                 distances[before:], rows[before:], references.codes
             )
         nearest = [
-            expert.class_distances(stream, features)[before:] for expert in classifier.experts_
+            expert.class_distances(stream, features, classifier.device)[before:]
+            for expert in classifier.experts_
         ]
         committee = classifier.committee_
         return classifier.confidence_.of_nearest(

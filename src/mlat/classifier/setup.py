@@ -12,8 +12,9 @@ from sklearn.base import clone
 from ..checks import is_real, is_whole
 from ..errors import InputError
 from ..features.lifts import Lift
-from ..metric.estimators import LMNN, MLAT
+from ..metric.estimators import LMNN, MLAT, MarginMetric
 from ..metric.matrix import fit_windows
+from ..metric.torch_device import open_device
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .committee import Design, default_experts, default_reach
@@ -38,6 +39,8 @@ class Setup:
         The experts of a committee; then lift, whitening and metric are theirs.
     reach : int
         How far the features of a committee look back.
+    device : str, optional
+        Of PyTorch, to learn the metric on.
     """
 
     width: int
@@ -47,13 +50,17 @@ class Setup:
     metric: Any = None
     designs: tuple[Design, ...] = ()
     reach: int = 1
+    device: str | None = None
 
     def fit_metric(self, windows: Windows) -> Any:
         """Learn the metric from labelled windows of features; None is the Euclidean distance."""
         if self.metric is None:
             return None
         metric = clone(self.metric)
-        return fit_windows(metric, windows.X, windows.y, start=windows.start, run=windows.run)
+        more = {"start": windows.start, "run": windows.run}
+        if self.device is not None and isinstance(metric, MarginMetric):
+            return metric.fit(windows.X, windows.y, **more, device=self.device)
+        return fit_windows(metric, windows.X, windows.y, **more)
 
 
 def set_up(
@@ -70,6 +77,7 @@ def set_up(
     unknown_rate: float,
     budget: float,
     max_references: float | None = None,
+    device: str | None = None,
 ) -> Setup:
     """Check the parameters of a classifier, and lay out its experts.
 
@@ -91,6 +99,8 @@ def set_up(
         raise InputError(f"budget must be a number of seconds, at least 0, not {budget!r}")
     if max_references is not None:
         _check_most(max_references, n_neighbors)
+    if device is not None:
+        open_device(device, "a classifier on a device")
     is_name = isinstance(metric, str)
     if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
         raise InputError(
@@ -117,7 +127,8 @@ def set_up(
     if is_name:
         metric = None if metric == "euclidean" else NAMED[metric]()
     lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
-    return Setup(width, lift, bool(whiten), 1 if n_neighbors is None else int(n_neighbors), metric)
+    k = 1 if n_neighbors is None else int(n_neighbors)
+    return Setup(width, lift, bool(whiten), k, metric, device=device)
 
 
 def _check_most(most: float, n_neighbors: int | None) -> None:

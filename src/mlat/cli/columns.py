@@ -60,6 +60,13 @@ Filtered = Annotated[
         "--filtered", help="Filter the states over time: steadier, and later at a switch."
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Work on this device of PyTorch, such as cuda; default the processor.",
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..explain.confusions import ConfusionCounter
 from .as_json import AsJson, print_json, score_of
 from .columns import (
     Columns,
+    Device,
     Filtered,
     Label,
     LabelTable,
@@ -49,6 +50,7 @@ def evaluate(
         bool, typer.Option("--confidence", help="Draw how sure it is, too.")
     ] = False,
     filtered: Filtered = False,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline.
@@ -59,7 +61,7 @@ def evaluate(
     if pictures:
         check_can_be_folder(folder)
     check_labelled(label, labels)
-    classifier = load(model)
+    classifier = load(model).set_params(device=device)
     counter = ConfusionCounter(classifier.classes_)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):

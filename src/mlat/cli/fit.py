@@ -24,6 +24,7 @@ from ..stream.stream import Stream
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import (
     Columns,
+    Device,
     Label,
     LabelTable,
     StreamFiles,
@@ -170,6 +171,7 @@ def fit(
             "all but this fraction of similar windows.",
         ),
     ] = 0.0,
+    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn to classify the states of a labelled stream, and write a model."""
@@ -188,7 +190,9 @@ def fit(
     )
     if max_references is not None and max_references.is_integer():
         max_references = int(max_references)
-    classifier = options.classifier(width=width, step=step, max_references=max_references)
+    classifier = options.classifier(
+        width=width, step=step, max_references=max_references, device=device
+    )
     check_labelled(label, labels)
     check_can_write(out, *stream, *([] if labels is None else [labels]))
     # Of steps without a state only the last before a run are needed; spans name any of them.

@@ -22,7 +22,7 @@ from ..explain.confusions import ConfusionCounter
 from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces
 from ..stream.write import StatesFile
-from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
+from .columns import Columns, Device, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import check_can_write
 from .screen import console, print_score, working
 
@@ -53,6 +53,7 @@ def predict(
             help="Add how probable each state is, as a column.",
         ),
     ] = False,
+    device: Device = None,
 ) -> None:
     """Predict the state of every step, from the window that ends there.
 
@@ -63,7 +64,7 @@ def predict(
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream)
-    classifier = load(model)
+    classifier = load(model).set_params(device=device)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
             pieces = stack.enter_context(columns.pieces_for_model(classifier, model, stream, label))

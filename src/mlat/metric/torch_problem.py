@@ -6,7 +6,10 @@ violate which margins of i or of l. With W their number for each pair, the sum o
 ``Σ v_ij m_ij - Σ W_il D_il``, where v_ij counts the violations of margin j of window i, and the
 gradient in M is ``Xᵀ Λ X`` with Λ the Laplacian of all pair weights: a product more for each side.
 
-Products are in single precision. Memory is bounded by the tiles, whatever the number of windows.
+Products have the accuracy of single precision. On a GPU they are made on its matrix units, which
+keep 11 binary digits of a factor: a number is split into a part that they keep and the rest, which
+gives 22, and the parts are columns of one product (:func:`_split`). W are small whole numbers and
+need no split. Memory is bounded by the tiles, whatever the number of windows.
 """
 
 from __future__ import annotations
@@ -17,14 +20,18 @@ from typing import Any
 import numpy as np
 
 from ..checks import Floats
-from ..errors import InputError, require_package
+from ..errors import InputError
 from . import toeplitz
 from .loss import pairs_of_different_states
 from .problem import Loss, MarginProblem, Problem
+from .torch_device import open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
-DENSE = 0.005  # with more than this fraction of pairs near enough, a tile is summed by products
-PAIRS = 2**18  # at a time, otherwise
+# By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
+# are entered into W for products, though nearly all of it is zero, and most fill all of W.
+FEW, MOST = 0.002, 0.03
+PAIRS = 2**22  # at a time
+LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
 
 
 class TorchProblem(MarginProblem):
@@ -39,15 +46,9 @@ class TorchProblem(MarginProblem):
     """
 
     def __init__(self, problem: Problem, device: str) -> None:
-        require_package("torch", "deep", "a fit on a device")
+        self.device = open_device(device, "a fit on a device")
         import torch
 
-        try:
-            self.device = torch.device(device)
-            torch.empty(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"PyTorch cannot use the device {device!r} here: {reason}") from None
         if problem.part is not None:
             raise InputError("a part of a problem cannot be on a device")
         self.problem, self.shrinkage = problem, problem.shrinkage
@@ -57,7 +58,14 @@ class TorchProblem(MarginProblem):
         states = problem.codes[order]
         targets = problem.targets[order]
         self._X = self._tensor(problem.flat[order])
-        self._targets = self._tensor(np.where(targets >= 0, place[targets], -1), torch.int64)
+        self._there = self._tensor(targets >= 0, torch.bool)
+        # Of each place the windows that have a target there, and these targets.
+        self._targets = [
+            (self._tensor(rows, torch.int64), self._tensor(place[column[rows]], torch.int64))
+            for column in targets.T
+            for rows in [np.flatnonzero(column >= 0)]
+        ]
+        self.split = self.device.type == "cuda"
         rectangles = pairs_of_different_states(np.zeros(len(order), np.int64), states, [(0, 0)])
         self._tiles = [
             (i, min(i + ROWS, b), j, min(j + COLUMNS, d))
@@ -94,17 +102,9 @@ class TorchProblem(MarginProblem):
         return loss
 
     def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
-        w, d = self.width, self.n_channels
-
         def loss(H: Floats) -> tuple[float, Floats]:
-            value, gradient = self.of_matrix(toeplitz.to_matrix(toeplitz.autocorrelation(H, w)))
-            grid = gradient.reshape(w, d, w, d)
-            blocks = np.zeros((w, d, d))
-            for lag in range(w):
-                for t in range(w - lag):
-                    blocks[lag] += grid[t + lag, :, t]
-            blocks[1:] *= 2  # each block stands above the diagonal, too
-            return value, toeplitz.autocorrelation_gradient(H, blocks)
+            value, gradient = self.of_blocks(toeplitz.autocorrelation(H, self.width))
+            return value, toeplitz.autocorrelation_gradient(H, gradient)
 
         return loss
 
@@ -112,74 +112,103 @@ class TorchProblem(MarginProblem):
         """``E(M)`` and ``dE/dM`` for a symmetric M (w*d, w*d)."""
         import torch
 
-        with torch.no_grad():
+        with torch.no_grad(), products("high" if self.split else "highest"):
             value, gradient = self._sum(self._tensor(M))
         return value, gradient.double().cpu().numpy()
+
+    def of_blocks(self, blocks: Floats) -> tuple[float, Floats]:
+        """The same for a block Toeplitz M and its blocks (w, d, d)."""
+        import torch
+
+        w, d = self.width, self.n_channels
+        with torch.no_grad(), products("high" if self.split else "highest"):
+            A = self._tensor(blocks)
+            both = torch.cat([A.flip(0)[:-1].transpose(1, 2), A])
+            steps = torch.arange(w, device=self.device)
+            M = both[steps[:, None] - steps + w - 1].permute(0, 2, 1, 3).reshape(w * d, w * d)
+            value, gradient = self._sum(M)
+            grid = gradient.double().view(w, d, w, d)
+            sums = [grid.diagonal(-lag, 0, 2).sum(dim=-1) for lag in range(w)]
+            in_blocks: Floats = torch.stack(sums).cpu().numpy()
+        in_blocks[1:] *= 2  # each block stands above the diagonal, too
+        return value, in_blocks
 
     def _sum(self, M: Any) -> tuple[float, Any]:
         import torch
 
-        X, targets = self._X, self._targets
+        X, there = self._X, self._there
         n, c = len(X), self.problem.push_weight
-        there = targets >= 0
-        U = X @ M
+        U = self._product(X, M)
         q = (U * X).sum(dim=1, keepdim=True)
         ones = torch.ones_like(q)
         # One product gives q_i + q_l - 2 U_i·x_l, and one W X with the sums of W beside it.
-        left, right = torch.cat([-2 * U, q, ones], dim=1), torch.cat([X, ones, q], dim=1).T
+        left, right = torch.cat([-2 * U, q, ones], dim=1), torch.cat([X, ones, q], dim=1)
         beside = torch.cat([X, ones], dim=1)
-        k = targets.shape[1]
-        to_targets = torch.full(targets.shape, -torch.inf, device=self.device, dtype=X.dtype)
-        for j in range(k):
-            rows = there[:, j].nonzero()[:, 0]
-            apart = X[rows] - X[targets[rows, j]]
-            to_targets[rows, j] = ((apart @ M) * apart).sum(dim=1).clamp(min=0)
+        wide = beside
+        if self.split:
+            left, right = _beside_each_other(left, right)
+            wide = torch.cat(_split(beside), dim=1)
+        right = right.T
+        to_targets = torch.full(there.shape, -torch.inf, device=self.device, dtype=X.dtype)
+        for m, (rows, targets) in enumerate(self._targets):
+            apart = X[rows] - X[targets]
+            moved = self._product(apart, M)
+            to_targets[rows, m] = (moved * apart).sum(dim=1).clamp(min=0)
         margin = 1 + to_targets
-        violations = torch.zeros(targets.shape, device=self.device, dtype=torch.float64)
-        sums = torch.zeros_like(beside)  # W X of both sides, and the sums of W
+        violations = torch.zeros(there.shape, device=self.device, dtype=torch.int32)
+        sums = torch.zeros_like(wide)  # W X of both sides, and the sums of W
         farthest = margin.max(dim=1).values
+        one_by_one = torch.zeros_like(beside)
         for i, i_end, j, j_end in self._tiles:
             rows, columns = slice(i, i_end), slice(j, j_end)
             D = left[rows] @ right[:, columns]
             near = (farthest[rows, None] > D) | (farthest[columns] > D)
-            a, b = near.nonzero(as_tuple=True)
-            if len(a) > DENSE * near.numel():
-                W = torch.zeros(D.shape, device=self.device, dtype=torch.int8)
-                for m in range(k):
-                    of_rows = margin[rows, m, None] > D
-                    of_columns = margin[columns, m] > D
-                    violations[rows, m] += of_rows.sum(dim=1)
-                    violations[columns, m] += of_columns.sum(dim=0)
-                    W += of_rows
-                    W += of_columns
-                weights = W.to(X.dtype)
-                sums[rows] += weights @ beside[columns]
-                sums[columns] += weights.T @ beside[rows]
-                continue
-            for begin in range(0, len(a), PAIRS):  # few pairs: one by one
-                p, o = i + a[begin : begin + PAIRS], j + b[begin : begin + PAIRS]
-                distance = D[p - i, o - j, None]
-                of_p, of_o = margin[p] > distance, margin[o] > distance
-                violations.index_add_(0, p, of_p.double())
-                violations.index_add_(0, o, of_o.double())
-                weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(X.dtype)[:, None]
-                sums.index_add_(0, p, weight * beside[o])
-                sums.index_add_(0, o, weight * beside[p])
+            fraction = int(near.count_nonzero()) / near.numel()
+            if fraction > MOST:
+                W = _violated(margin[rows], D, violations[rows])
+                W += _violated(margin[columns], D.T, violations[columns]).T
+            else:
+                W = torch.zeros_like(D) if fraction > FEW else None
+                a, b = near.nonzero(as_tuple=True)
+                for begin in range(0, len(a), PAIRS):
+                    p, o = a[begin : begin + PAIRS], b[begin : begin + PAIRS]
+                    distance = D[p, o, None]
+                    of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
+                    violations[rows] += _counts(p, of_p, i_end - i)
+                    violations[columns].index_add_(0, o, of_o.int())
+                    weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(X.dtype)
+                    if W is not None:
+                        W[p, o] = weight
+                        continue
+                    one_by_one.index_add_(0, p + i, weight[:, None] * beside[o + j])
+                    one_by_one.index_add_(0, o + j, weight[:, None] * beside[p + i])
+            if W is not None:
+                sums[rows] += W @ wide[columns]
+                sums[columns] += W.T @ wide[rows]
+        for begin in range(0, wide.shape[1], beside.shape[1]):  # the parts of a split number
+            one_by_one += sums[:, begin : begin + beside.shape[1]]
+        sums = one_by_one
         force = sums[:, -1:] * X - sums[:, :-1]
         pushed = (force * U).double().sum()  # Σ W_il D_il
         # The margins hold a distance to a target each: pull and push weigh it together.
         hinges = torch.where(there, violations * margin.double(), 0.0).sum()
         pulled = torch.where(there, to_targets.double(), 0.0).sum()
         value = (1 - c) / n * pulled + c / n * (hinges - pushed)
-        weight = torch.where(there, (1 - c) / n + c / n * violations, 0.0).to(X.dtype)
+        weight = torch.where(there, (1 - c) / n + c / n * violations.double(), 0.0).to(X.dtype)
         force *= -c / n
-        for m in range(k):
-            rows = there[:, m].nonzero()[:, 0]
-            pull = weight[rows, m, None] * (X[rows] - X[targets[rows, m]])
+        for m, (rows, targets) in enumerate(self._targets):
+            pull = weight[rows, m, None] * (X[rows] - X[targets])
             force.index_add_(0, rows, pull)
-            force.index_add_(0, targets[rows, m], -pull)
-        gradient = X.T @ force
+            force.index_add_(0, targets, -pull)
+        gradient = self._product(X.T, force)
         return float(value), (gradient + gradient.T) / 2
+
+    def _product(self, a: Any, b: Any) -> Any:
+        """``a @ b`` in the accuracy of single precision."""
+        if not self.split:
+            return a @ b
+        a, b = _beside_each_other(a, b.T)
+        return a @ b.T
 
     def _tensor(self, values: Any, kind: Any = None) -> Any:
         import torch
@@ -187,3 +216,42 @@ class TorchProblem(MarginProblem):
         return torch.as_tensor(
             np.ascontiguousarray(values), dtype=kind or torch.float32, device=self.device
         )
+
+
+def _violated(margin: Any, D: Any, violations: Any) -> Any:
+    """How many margins (n, k) of its row each distance (n, m) violates; counted by margin, too."""
+    import torch
+
+    W = torch.zeros_like(D, dtype=torch.int8)
+    for m in range(margin.shape[1]):
+        of_rows = margin[:, m, None] > D
+        violations[:, m] += of_rows.sum(dim=1, dtype=torch.int32)
+        W += of_rows
+    return W.to(D.dtype)
+
+
+def _counts(rows: Any, violated: Any, n: int) -> Any:
+    """How often each of n rows violates each margin; rows ascend, so that no sum is shared."""
+    import torch
+
+    sums = violated.T.int().contiguous().cumsum(dim=1, dtype=torch.int32)
+    sums = torch.nn.functional.pad(sums, (1, 0))
+    edges = torch.searchsorted(rows, torch.arange(n + 1, device=rows.device))
+    return (sums[:, edges[1:]] - sums[:, edges[:-1]]).T
+
+
+def _split(a: Any) -> tuple[Any, Any]:
+    """Two numbers with the sum a, the first of which the matrix units keep whole."""
+    import torch
+
+    kept = (a.contiguous().view(torch.int32) & (-1 << LOST)).view(torch.float32)
+    return kept, a - kept
+
+
+def _beside_each_other(a: Any, b: Any) -> tuple[Any, Any]:
+    """Columns for which ``a bᵀ`` is the same, but for the product of the two rests."""
+    import torch
+
+    (a_kept, a_rest), (b_kept, b_rest) = _split(a), _split(b)
+    left = torch.cat([a_kept, a_kept, a_rest], dim=1)
+    return left, torch.cat([b_kept, b_rest, b_kept], dim=1)

@@ -126,23 +126,26 @@ class References:
             yield block, self.embed(windows[start[block]])
 
     def neighbours(
-        self, stream: Stream, k: int, features: Floats | None = None
+        self, stream: Stream, k: int, features: Floats | None = None, device: str | None = None
     ) -> tuple[Floats, Ints]:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
         for ends, Z in self._embed_stream(stream, features):
-            distances[ends], rows[ends] = self.nearest.query(Z, k)
+            distances[ends], rows[ends] = self.nearest.query(Z, k, device)
         return distances, rows
 
-    def class_distances(self, stream: Stream, features: Floats | None = None) -> Floats:
+    def class_distances(
+        self, stream: Stream, features: Floats | None = None, device: str | None = None
+    ) -> Floats:
         """The distance to the nearest of each state, shape (T, S); NaN without a window.
 
-        ``features`` (T, d') are those of the stream, where they are known already.
+        ``features`` (T, d') are those of the stream, where they are known already; ``device`` is
+        one of PyTorch, which makes the products.
         """
         nearest = np.full((len(stream), len(self.classes)), np.nan)
         for ends, Z in self._embed_stream(stream, features):
-            nearest[ends] = self.by_class.query(Z)
+            nearest[ends] = self.by_class.query(Z, device=device)
         return nearest
 
     def _embed_stream(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from ..errors import InputError
 from ..fixed_order import power_above
 from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
 from .clusters import TimeClusters
+from .device_search import DeviceSearch
 
 # Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
 QUERIES = 256
 REFERENCES = 16384
 # From so many references on, most of them are passed over by clusters of neighbours in time.
 MANY_REFERENCES = 20_000
+ON_DEVICE = 4096  # queries given to a device at a time
 
 
 class NearestNeighbors:
@@ -77,19 +80,25 @@ class NearestNeighbors:
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows
+        self._on_device: tuple[Any, DeviceSearch] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def query(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
+    def query(
+        self, points: Floats, n_neighbors: int = 1, device: str | None = None
+    ) -> tuple[Floats, Ints]:
         """Distances and rows of the nearest references, both (m, k), nearest first.
 
-        Equally near references come in the order of their rows.
+        Equally near references come in the order of their rows. ``device`` is one of PyTorch,
+        which makes the products; the result is the same.
         """
-        squared, rows = self.query_squared(points, n_neighbors)
+        squared, rows = self.query_squared(points, n_neighbors, device)
         return self.scale * np.sqrt(squared), rows
 
-    def query_squared(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
+    def query_squared(
+        self, points: Floats, n_neighbors: int = 1, device: str | None = None
+    ) -> tuple[Floats, Ints]:
         """The same with squared distances, which differ where distances round to the same.
 
         They are in units of ``scale**2``, which itself may be beyond all numbers.
@@ -98,13 +107,25 @@ class NearestNeighbors:
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
             )
-        squared = np.empty((len(points), n_neighbors))
-        rows = np.empty((len(points), n_neighbors), np.int64)
-        for begin in range(0, len(points), BLOCK):
-            some = slice(begin, begin + BLOCK)
+        squared = np.full((len(points), n_neighbors), np.inf)
+        rows = np.full((len(points), n_neighbors), -1, np.int64)
+        for begin in range(0, len(points), BLOCK if device is None else ON_DEVICE):
+            some = slice(begin, begin + (BLOCK if device is None else ON_DEVICE))
             x = np.ascontiguousarray((points[some] - self.mean) / self.scale)
+            if device is not None and np.abs(x).max(initial=0.0) < FAR:
+                search = self.on_device(device, np.array([0, len(self)]))
+                search.query(x, n_neighbors, squared[some], rows[some])
+                continue
             self.candidates.compare(x, x, rows[some], squared[some])
         return squared, rows
+
+    def on_device(self, device: str, edges: Ints) -> DeviceSearch:
+        """The references on a device of PyTorch, in segments; kept until another is wanted."""
+        wanted = (device, *edges.tolist())
+        if self._on_device is None or self._on_device[0] != wanted:
+            search = DeviceSearch(self.points, self.rows, edges, device)
+            self._on_device = (wanted, search)
+        return self._on_device[1]
 
 
 class ClassDistances:
@@ -169,7 +190,7 @@ class ClassDistances:
     def __len__(self) -> int:
         return len(self.nearest)
 
-    def query(self, Z: Floats, *, exclude: Ints | None = None) -> Floats:
+    def query(self, Z: Floats, *, exclude: Ints | None = None, device: str | None = None) -> Floats:
         """The distances of points (m, r), shape (m, n_classes).
 
         Infinite where a state has no reference left, NaN for a point with a NaN.
@@ -180,10 +201,15 @@ class ClassDistances:
         exclude : array of shape (m, 2), optional
             For each point the rows ``[first, last)`` of references to hold out, as
             :func:`mlat.classifier.held_out.rows_nearby` gives them for the references themselves.
+        device : str, optional
+            A device of PyTorch that makes the products; the result is the same. Not where
+            references are held out.
         """
-        return self.query_rows(Z, exclude=exclude)[0]
+        return self.query_rows(Z, exclude=exclude, device=device)[0]
 
-    def query_rows(self, Z: Floats, *, exclude: Ints | None = None) -> tuple[Floats, Ints]:
+    def query_rows(
+        self, Z: Floats, *, exclude: Ints | None = None, device: str | None = None
+    ) -> tuple[Floats, Ints]:
         """The same, and the rows of these references, shape (m, n_classes).
 
         Of equally near references the first; -1 where a distance is NaN or infinite.
@@ -193,15 +219,21 @@ class ClassDistances:
             raise InputError(
                 f"windows must have shape (m, {self.nearest.points.shape[1]}), not {Z.shape}"
             )
-        clustered = exclude is None and self.clusters is not None
+        device = device if exclude is None else None
+        clustered = exclude is None and device is None and self.clusters is not None
         if exclude is None:
             exclude = np.zeros((len(Z), 2), np.int64)
         elif exclude.shape != (len(Z), 2):
             raise InputError(f"exclude must have shape ({len(Z)}, 2), not {exclude.shape}")
         best = np.full((len(Z), self.n_classes), np.inf)
         where = np.full(best.shape, -1, np.int64)
-        for begin in range(0, len(Z), QUERIES):
-            block = slice(begin, begin + QUERIES)
+        at_once = QUERIES if device is None else ON_DEVICE
+        for begin in range(0, len(Z), at_once):
+            block = slice(begin, begin + at_once)
+            if device is not None and self._query_device(
+                Z[block], device, best[block], where[block]
+            ):
+                continue
             if clustered and self._query_clusters(Z[block], best[block], where[block]):
                 continue
             held_out = np.ascontiguousarray(exclude[block])
@@ -224,6 +256,14 @@ class ClassDistances:
             return False
         assert self.clusters is not None
         self.clusters.query(x, best, where)
+        return True
+
+    def _query_device(self, Z: Floats, device: str, best: Floats, where: Ints) -> bool:
+        """As :meth:`_query_clusters`, on a device of PyTorch."""
+        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
+        if not np.abs(x).max(initial=0.0) < FAR:
+            return False
+        self.nearest.on_device(device, self._edges).query(x, 1, best, where)
         return True
 
     def _query_block(self, Z: Floats, exclude: Ints, best: Floats, where: Ints) -> None:

@@ -1,4 +1,4 @@
-"""The loss of many windows on a device of PyTorch: seconds, memory, and a whole fit."""
+"""A device of PyTorch: the loss of many windows, a whole fit, and a search among references."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...errors import require_package
 from ...metric.filter import default_taps, initial_taps, solve_filter
 from ...metric.problem import Problem
 from ...metric.torch_problem import TorchProblem
+from ...neighbours.search import ClassDistances
 from ...stream.windows import Windows, sliding_windows
 from .live import recording
 from .output import bench_console, table, write_json
@@ -85,7 +86,38 @@ def measure(n: int, width: int, channels: int, device: str) -> Row:
     return Row(len(codes), width, found, min(taken[1:]), fitted, solution.n_iter, n_bytes)
 
 
-def show(rows: list[Row], device: str, channels: int, console: Console) -> None:
+@dataclass(frozen=True)
+class Search:
+    """Windows compared with references: seconds on the device and on the processor."""
+
+    n_references: int
+    n_windows: int
+    width: int
+    on_device: float
+    on_processor: float
+    same: bool
+
+
+def measure_search(n: int, m: int, width: int, channels: int, device: str) -> Search:
+    """The nearest reference of every state, for windows of another stream."""
+    references = sliding_windows(recording(-(-n // 5) + width - 1, channels), width)
+    asked = sliding_windows(recording(-(-m // 5) + width - 1, channels, seed=1), width)
+    codes = np.unique(references.y, return_inverse=True)[1]
+    search = ClassDistances(references.X.reshape(len(codes), -1), codes, int(codes.max()) + 1)
+    points = asked.X.reshape(len(asked), -1)
+    taken, found = [], []
+    for where in (device, None):
+        search.query_rows(points[:100], device=where)  # prepares both
+        began = time.perf_counter()
+        found.append(search.query_rows(points, device=where))
+        taken.append(time.perf_counter() - began)
+    same = all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    return Search(len(codes), len(asked), width, taken[0], taken[1], same)
+
+
+def show(
+    rows: list[Row], searches: list[Search], device: str, channels: int, console: Console
+) -> None:
     """Print the table."""
     headings = ["windows", "steps", "targets", "one loss", "whole fit", "iterations", "memory"]
     cells = [
@@ -98,6 +130,17 @@ def show(rows: list[Row], device: str, channels: int, console: Console) -> None:
     ]
     title = f"Learning on {device}, {channels} channels, all pairs of windows"
     console.print(table(title, headings, cells, left=0))
+    headings = ["references", "windows", "steps", device, "processor", "same to the last bit"]
+    cells = [
+        [
+            *(f"{one.n_references:,}", f"{one.n_windows:,}", str(one.width)),
+            *(f"{one.on_device:.2f} s", f"{one.on_processor:.2f} s", "yes" if one.same else "NO"),
+        ]
+        for one in searches
+    ]
+    if cells:
+        title = f"The nearest reference of every state, {channels} channels"
+        console.print(table(title, headings, cells, left=0))
 
 
 def main(
@@ -105,9 +148,10 @@ def main(
     windows: Annotated[list[int] | None, typer.Option(help="How many; several times.")] = None,
     widths: Annotated[list[int] | None, typer.Option(help="Steps; several times.")] = None,
     channels: Annotated[int, typer.Option(help="Of each step.")] = 27,
+    asked: Annotated[int, typer.Option(help="Windows to predict; 0 leaves that out.")] = 20_000,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
-    """Device: one loss and gradient over all pairs of windows, and a whole fit."""
+    """Device: one loss over all pairs of windows, a whole fit, and a search among them."""
     require_package("torch", "deep", "a fit on a device")
     console = bench_console()
     rows = [
@@ -115,5 +159,11 @@ def main(
         for n in windows or [3500, 100_000]
         for width in widths or [10, 50]
     ]
-    show(rows, device, channels, console)
-    write_json(out, {"device": device, "channels": channels, "rows": [asdict(r) for r in rows]})
+    searches = [
+        measure_search(n, asked, width, channels, device)
+        for n in (windows or [3500, 100_000] if asked else [])
+        for width in widths or [10, 50]
+    ]
+    show(rows, searches, device, channels, console)
+    figures = {"rows": [asdict(r) for r in rows], "searches": [asdict(s) for s in searches]}
+    write_json(out, {"device": device, "channels": channels, **figures})
