@@ -61,7 +61,7 @@ def test_each_expert_has_the_features_that_speak_most(step):
     found = explain(committee(), test, step)
     figure = plot_committee(found, max_features=3)
     for one in found.opinions:
-        ax = axes_titled(figure, f"{one.name}: says {one.state}")
+        ax = axes_titled(figure, f"{one.name}:\nsays {one.state}")
         order = np.argsort(-np.abs(one.margin.by_feature), kind="stable")[:3]
         widths = [bar.get_width() for bar in ax.patches]
         assert np.allclose(widths, one.margin.by_feature[order])

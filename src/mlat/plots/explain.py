@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def draw_explanation(
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(len(order), 2)
     own, other = opinion.own, opinion.other
-    sides = ((own, _own_title(found)), (other, f"nearest {other.state}"))
+    sides = ((own, _own_title(found)), (other, f"nearest {shorten(str(other.state))}"))
     colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
     windows = _Windows(found, stream, seen.references.windows, clf.channels_)
     _draw_windows(figure, above, order, sides, windows, colours)
@@ -111,7 +112,7 @@ def draw_explanation(
     _draw_features(figure.add_subplot(below[0]), opinion, pair)
     _draw_lags(figure.add_subplot(below[1]), pair)
     title = f"{found.headline}; {seen.name}" if seen.name else found.headline
-    figure.suptitle(title, fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(fill(title, 85), fontsize=12, fontweight="bold", color=INK)
     hidden = clf.n_channels_ - len(order)
     if hidden:
         figure.supxlabel(
@@ -125,7 +126,7 @@ def draw_explanation(
 
 def _own_title(found: Explanation) -> str:
     is_predicted = found.own.state == found.predicted
-    return f"nearest {found.own.state}" + (" (predicted)" if is_predicted else "")
+    return f"nearest {shorten(str(found.own.state))}" + (" (predicted)" if is_predicted else "")
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,8 @@ def _draw_windows(
             draw_boundaries(ax, [switch - 0.5 for switch in switches if switch > steps[0]])
             _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
             if row == 0:
-                ax.set_title(f"{text}: {_distances_text(towards.distances)}", fontsize=9, color=INK)
+                title = f"{text}: {_distances_text(towards.distances)}"
+                ax.set_title(fill(title, 62), fontsize=9, color=INK)
             if column == 0:
                 left.append(ax)
     figure.align_ylabels(left)
@@ -231,17 +233,20 @@ def _draw_lags(ax: Axes, pair: list[tuple[Towards, Any]]) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     frame_bars(ax, "which lags carry it", horizontal=False)
     ax.set_xlabel("lag (steps between two moments)", fontsize=8)
-    # Above the axes, where there is no bar.
+    # Above the axes, where there is no bar, and beneath the title.
+    ax.set_title(ax.get_title(loc="left"), loc="left", fontsize=9, color=INK, pad=32)
     ax.legend(
         frameon=False,
         fontsize=8,
         labelcolor=INK,
         handlelength=1,
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
         borderaxespad=0,
     )
 
 
 def _total_text(towards: Towards) -> str:
-    return f"to the nearest {towards.state}, {format_number(towards.parts.total)} in all"
+    return (
+        f"to the nearest {shorten(str(towards.state))}, {format_number(towards.parts.total)} in all"
+    )
