@@ -171,6 +171,15 @@ def test_the_page_from_paper_to_code_names_what_is_there():
         assert re.search(rf"Equations?[^|]*\b{number}\b", text), f"Equation {number}"
 
 
+def test_the_picture_of_the_rooms_has_every_room():
+    page = (DOCS.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = re.search(r"^```\n(errors .*?)```", page, re.DOTALL | re.MULTILINE)[1].split()
+    drawn = (DOCS / "images" / "architecture.svg").read_text(encoding="utf-8")
+    words = set(re.findall(r"[\w/]+", " ".join(re.findall(r">([^<>]+)</text>", drawn)).lower()))
+    assert len(rooms) > 20
+    assert not set(rooms) - words
+
+
 def test_the_reference_has_every_public_name_and_no_private_one(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     generate = importlib.import_module("generate")
