@@ -73,7 +73,6 @@ def faults(figure):
 
     original = Text.draw
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # the layout moves things at the first time
     with patch.object(Text, "draw", draw):
         canvas.draw()
     whole = figure.bbox

@@ -89,6 +89,8 @@ samples = b"".join(
     b"XDF:"
     + chunk(1, b'<?xml version="1.0"?><info><version>1.0</version></info>')
     + chunk(2, number + header.encode())
+    # How far the device's clock was ahead, at the beginning and at the end: it is the same one.
+    + b"".join(chunk(4, number + struct.pack("<2d", at, 0.0)) for at in (times[0], times[-1]))
     + chunk(3, number + b"\x04" + struct.pack("<I", len(rows)) + samples)
     + chunk(6, number + b'<?xml version="1.0"?><info></info>')
 )

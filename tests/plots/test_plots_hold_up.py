@@ -26,7 +26,6 @@ from plot_checks import faults
 CASES = {
     "long names": (7, 3, "walking and talking with someone {}", "chest {}"),
     "many states": (20, 4, "Frontkicking {}", "left_hamstring {}"),
-    "many channels": (3, 24, "state {}", "acceleration of the left upper arm, axis {}"),
     "few": (2, 1, "{}", "x{}"),
     "long everything": (
         12,
@@ -92,9 +91,9 @@ def test_nothing_of_a_committee_is_cut(case):
 
 
 def test_the_checks_see_what_is_wrong():
-    ax = plot_timeline(["a", "b"], ["a", "a"]).axes[0]
-    ax.text(1.9, 0.5, "a long name that is cut at the edge of the figure", clip_on=False)
-    assert any("outside" in fault for fault in faults(ax.figure))
+    figure = plot_timeline(["a", "b"], ["a", "a"])
+    figure.text(0.9, 0.5, "a long name that is cut at the edge of the figure")
+    assert any("outside" in fault for fault in faults(figure))
     ax = plot_timeline(["a", "b"], ["a", "a"]).axes[0]
     ax.set_title("over the legend", loc="left", pad=2)
     assert any("over" in fault for fault in faults(ax.figure))
@@ -147,5 +146,5 @@ def test_states_differ_for_all_sights(sight):
     seen = lab(np.clip(linear @ np.transpose(SIGHT[sight]), 0, 1))
     for i, j in combinations(range(40), 2):
         if state_pattern(i) == state_pattern(j) == "":
-            assert np.linalg.norm(seen[i] - seen[j]) > 10, (i, j)
+            assert np.linalg.norm(seen[i] - seen[j]) > 15, (i, j)
     assert len({state_pattern(i) for i in range(0, 40, 8)}) == 5

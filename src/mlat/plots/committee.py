@@ -153,7 +153,7 @@ def _draw_features(
     places = np.arange(len(shown))
     states = [one.own.state if margin[i] >= 0 else one.other.state for i in shown]
     ax.barh(places, margin[shown], height=0.7, color=[colours[state] for state in states])
-    ax.set_yticks(places, [shorten(one.features[i], 22) for i in shown], fontsize=7)
+    ax.set_yticks(places, [shorten(one.features[i], 30) for i in shown], fontsize=7)
     ax.set_ylim(max(len(shown), 3) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     title = f"{shorten(one.name, letters)}:\nsays {shorten(str(one.state), letters - 5)}"

@@ -208,7 +208,7 @@ def _draw_features(ax: Axes, found: Opinion, pair: list[tuple[Towards, Any]]) ->
     places = np.arange(len(shown))[::-1].astype(float)
     for (towards, colour), shift in zip(pair, (0.19, -0.19), strict=True):
         ax.barh(places + shift, towards.parts.by_feature[shown], height=0.36, color=colour)
-    ax.set_yticks(places, [shorten(found.features[i]) for i in shown], fontsize=8)
+    ax.set_yticks(places, [shorten(found.features[i], 34) for i in shown], fontsize=8)
     ax.tick_params(axis="y", length=0)
     frame_bars(ax, "which features carry the squared distance", horizontal=True)
     text = "part of the squared distance"

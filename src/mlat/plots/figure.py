@@ -25,8 +25,8 @@ from ..stream.stream import Stream
 DPI = 150
 INK = "#333333"  # lines and text that carry no state
 FAINT = "#d0d0d0"  # grids, edges and steps without a state
-# The palette of Okabe & Ito: distinct with every common colour blindness, and in print.
-_STATES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#7f7f7f")
+# The palette of Okabe & Ito, with wine for black: distinct with every common colour blindness.
+_STATES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#882255")
 BLUE, GREEN, ORANGE = _STATES[0], _STATES[2], _STATES[3]
 # Further states have the same colours darker or lighter, and a pattern as the second cue.
 _PATTERNS = ("", "//", "..", "\\\\", "||", "xx")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..stream.stream import Stream
 from .blocks import plot_lags
-from .figure import BLUE, FAINT, INK, bare, state_colours
+from .figure import BLUE, FAINT, INK, bare, shorten, state_colours
 from .stream import plot_stream
 
 _BAR = "#b8c4cc"
@@ -78,8 +78,8 @@ def _draw_single_steps(ax: Axes, stream: Stream) -> None:
     other = min(1, stream.n_channels - 1)
     x, y = stream.values[known, 0], stream.values[known, other]
     ax.scatter(x, y, s=7, c=colours[stream.codes[known]], alpha=0.7, linewidths=0)
-    ax.set_xlabel(stream.channels[0])
-    ax.set_ylabel(stream.channels[other])
+    ax.set_xlabel(shorten(stream.channels[0]))
+    ax.set_ylabel(shorten(stream.channels[other]))
     ax.set_xticks([])
     ax.set_yticks([])
     bare(ax)
