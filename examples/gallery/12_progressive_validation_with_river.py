@@ -35,7 +35,8 @@ LOOKS = {
 
 # %%
 # A label that comes at once makes it easy: states last, so the last label is nearly always right.
-# Where it comes a whole run of 60 steps later, it is the label of another state.
+# Where it comes a whole run of 60 steps later, it is the label of another state; and nobody can
+# know a state before its first label, which takes 240 steps here.
 
 figure = Figure(figsize=(10, 3.4), layout="constrained")
 panels = figure.subplots(1, 2, sharey=True)
@@ -48,7 +49,9 @@ for ax, delay in zip(panels, (1, 60), strict=True):
         colour, line = LOOKS[name]
         ax.plot(*zip(*points, strict=True), color=colour, linestyle=line, label=name)
         print(f"labels {delay} steps late, {name}: {points[-1][1]:.0%}")
-    ax.set(xlabel="step", ylim=(0, 1.02), title=f"labels come {delay} step{'s'[: delay > 1]} late")
+    ax.set(
+        xlabel="step", ylim=(-0.02, 1.02), title=f"labels come {delay} step{'s'[: delay > 1]} late"
+    )
     ax.spines[["top", "right"]].set_visible(False)
 panels[0].set_ylabel("accuracy so far")
 panels[1].legend(frameon=False)

@@ -31,7 +31,7 @@ N_STREAMS, N_STEPS = 200, 60
 train = rotating_states(n_channels=4, noise=0.3, random_state=0)
 clf = mlat.StreamClassifier(width=16, metric="euclidean").fit(train)
 recording = rotating_states(n_channels=4, noise=0.3, random_state=1)
-begins = np.random.default_rng(0).integers(0, len(recording) - N_STEPS, N_STREAMS)
+begins = np.sort(np.random.default_rng(0).integers(0, len(recording) - N_STEPS, N_STREAMS))
 steps = begins[:, None] + np.arange(N_STEPS)
 truth = recording.states[steps]
 
@@ -69,8 +69,9 @@ spark.stop()
 print(f"{len(told)} predictions for {told['wearer'].nunique()} streams, in batches of {batches}")
 
 # %%
-# A row of the picture for each stream. The state is unknown until its first window is full, and
-# nothing is to be seen of the border between the batches.
+# A row of the picture for each stream, sorted by where it begins, so that a switch of states is a
+# slanted edge. The state is unknown until the first window is full, and nothing is to be seen of
+# the border between the batches.
 
 told["row"] = told["wearer"].str.removeprefix("wearer ").astype(int)
 states = told.sort_values(["row", "seq"])["state"].to_numpy().reshape(N_STREAMS, N_STEPS)
