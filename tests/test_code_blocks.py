@@ -124,7 +124,8 @@ def folder(tmp_path_factory):
     """The files that pages speak of, small, and a model that is learned in no time."""
     folder = tmp_path_factory.mktemp("pages")
     shape = {"n_channels": 3, "noise": 0.3, "run_length": 30}
-    labelled, bare = ["walk", "again", "other", "train", "test"], ["today", "monday", "tuesday"]
+    labelled = ["walk", "again", "other", "train", "test", "eve"]
+    bare = ["today", "monday", "tuesday"]
     for seed, name in enumerate([*labelled, *bare]):
         stream = rotating_states(**shape, random_state=seed)
         if name in labelled:
