@@ -21,7 +21,7 @@ import pytest
 
 import mlat
 from cli_runs import run, write_csv
-from doc_examples import DOCS
+from doc_examples import DOCS, written_by_hand
 from mlat.synthetic import rotating_states
 
 ROOT = DOCS.parent
@@ -44,16 +44,7 @@ NOT_RUN = {
 }
 
 
-def is_site(page):
-    text = page.read_text(encoding="utf-8")
-    return not text.startswith("<!-- Written by docs/generate.py")
-
-
-PAGES = [
-    page
-    for page in sorted([ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
-    if "_build" not in page.parts and is_site(page)
-]
+PAGES = written_by_hand(ROOT / "CONTRIBUTING.md")
 
 
 def name_of(page):

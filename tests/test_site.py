@@ -18,7 +18,7 @@ import pytest
 from typer.main import get_command
 
 import mlat
-from doc_examples import DOCS
+from doc_examples import DOCS, written_by_hand
 from mlat.cli import app
 from mlat.cli.bench import benchmark_command
 from mlat.errors import MissingPackageError
@@ -115,11 +115,7 @@ def test_every_example_runs(example, tmp_path):
 
 PROMPT = re.compile(r"^(?:\$ )?(mlat [^#\n\\]*(?:\\\n[^#\n\\]*)*)", re.MULTILINE)
 FENCES = re.compile(r"^```(?:sh|console|text)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
-PAGES = [
-    page
-    for page in sorted([DOCS.parent / "README.md", *DOCS.rglob("*.md")])
-    if not page.read_text(encoding="utf-8").startswith("<!-- Written by docs/generate.py")
-]
+PAGES = written_by_hand(DOCS.parent / "README.md")
 
 
 def commands_of(page):
