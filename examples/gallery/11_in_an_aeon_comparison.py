@@ -37,7 +37,8 @@ right = {name: clf.fit(X, y).predict(test) == truth for name, clf in systems.ite
 # %%
 # A column for each test series, sorted by class; a gap where it was taken for another. A stride
 # begins anywhere in a series: step by step, two walks look different, while DTW may shift them and
-# MLAT goes by the lag between two moments, wherever these are.
+# MLAT goes by the lag between two moments, wherever these are. Which of these two is ahead differs
+# from set to set: `five of them <../how-to/ecosystem.html#panels>`_.
 
 order = np.argsort(truth, kind="stable")
 figure = Figure(figsize=(9, 2.6), layout="constrained")

@@ -97,7 +97,9 @@ def draw_ribbon(
         mine = codes == code
         spans = list(zip(start[mine].tolist(), length[mine].tolist(), strict=True))
         colour: Any = FAINT if code < 0 else colours[code]
-        look = {} if code < 0 else {"hatch": state_pattern(code), "edgecolor": ink_on(colour)}
+        look: dict[str, Any] = (
+            {} if code < 0 else {"hatch": state_pattern(code), "edgecolor": ink_on(colour)}
+        )
         ax.broken_barh(spans, (bottom, height), facecolors=[colour], linewidth=0, **look)
         if code < 0:
             continue
