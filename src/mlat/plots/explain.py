@@ -173,7 +173,9 @@ def _draw_windows(
             _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
             if row == 0:
                 title = f"{text}: {_distances_text(towards.distances)}"
-                ax.set_title(fill(title, 62), fontsize=9, color=INK)
+                if len(title) > 68:  # it would run into the one beside it
+                    title = title.replace(": ", ":\n")
+                ax.set_title(title, fontsize=9, color=INK)
             if column == 0:
                 left.append(ax)
     figure.align_ylabels(left)
