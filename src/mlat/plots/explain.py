@@ -27,11 +27,14 @@ from .figure import (
     draw_boundaries,
     format_number,
     frame_bars,
+    names_width,
     shorten,
     state_colours,
+    text_width,
     used_lags,
 )
 
+WIDTH = 10.0  # inches of the figure
 MAX_CHANNELS = 5  # drawn as lines
 MAX_FEATURES = 10  # drawn as bars
 MAX_BARS = 40  # lags that are drawn as bars; more are drawn as a line
@@ -99,7 +102,7 @@ def draw_explanation(
     n_bars = min(len(opinion.features), MAX_FEATURES)
     heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
     layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
-    figure = Figure(figsize=(10, sum(heights) + 1.5), layout=layout)
+    figure = Figure(figsize=(WIDTH, sum(heights) + 1.5), layout=layout)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(len(order), 2)
     own, other = opinion.own, opinion.other
@@ -150,6 +153,8 @@ def _draw_windows(
     references, end = windows.references, windows.found.step + 1
     steps = np.arange(end - references.width, end)
     query = windows.stream.values[end - references.width : end]
+    names = [shorten(windows.channels[channel]) for channel in order]
+    room = (WIDTH - 0.8 - names_width(names, 8)) / 2  # inches of a column
     left = []
     for row, channel in enumerate(order):
         first: Axes | None = None
@@ -173,7 +178,7 @@ def _draw_windows(
             _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
             if row == 0:
                 title = f"{text}: {_distances_text(towards.distances)}"
-                if len(title) > 68:  # it would run into the one beside it
+                if text_width(title, 9) > 72 * room:  # it would run into the one beside it
                     title = title.replace(": ", ":\n")
                 ax.set_title(title, fontsize=9, color=INK)
             if column == 0:
