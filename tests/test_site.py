@@ -49,7 +49,8 @@ def test_every_block_of_a_page_runs(page, tmp_path):
             if "--serve" in words:
                 _serves(command, tmp_path)
             else:
-                _run(command, tmp_path)
+                # A newcomer's first model is worth something.
+                assert "warning" not in _run(command, tmp_path).stderr
     assert (tmp_path / "states.csv").read_text(encoding="utf-8").count("\n") > 100
 
 
@@ -64,6 +65,7 @@ def _run(command, folder):
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
+    return result
 
 
 def _serves(command, folder):
