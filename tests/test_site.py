@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -23,6 +24,7 @@ from mlat.cli import app
 from mlat.cli.bench import benchmark_command
 from mlat.errors import MissingPackageError
 
+SOURCE = str(DOCS.parent / "src")
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INSTALL = re.compile(r"^pip install ", re.MULTILINE)
 
@@ -55,14 +57,13 @@ def test_every_block_of_a_page_runs(page, tmp_path):
 
 
 def _run(command, folder):
-    source = str(DOCS.parent / "src")  # also for an environment that mlat is not installed in
+    # Also for an environment that mlat is not installed in. With another numba in one place, each
+    # would discard the other's compiled code.
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([SOURCE, os.environ.get("PYTHONPATH", "")])}
+    if command[0] != sys.executable:
+        env["NUMBA_CACHE_DIR"] = str(Path(command[0]).parents[1] / "numba")
     result = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": source},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stderr
     return result
