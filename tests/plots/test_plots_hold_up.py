@@ -84,7 +84,7 @@ def test_nothing_is_cut_squeezed_or_covered(case):
     assert not wrong, "\n".join(f"{name}: {one}" for name, each in wrong.items() for one in each)
 
 
-@pytest.mark.parametrize("case", ["long names", "few"])
+@pytest.mark.parametrize("case", ["long names", "few", "long everything"])
 def test_nothing_of_a_committee_is_cut(case):
     figure = explain_prediction(model(case, "committee"), stream_of(case, seed=1), 20)
     assert not faults(figure)

@@ -147,18 +147,20 @@ def _draw_states(ax: Axes, found: Explanation, order: list[int]) -> None:
 def _draw_features(
     ax: Axes, one: Opinion, colours: dict[object, Floats], max_features: int, width: float
 ) -> None:
-    letters = max(int(width / 0.085), 17)  # of a title
     margin = one.margin.by_feature
     shown = np.argsort(-np.abs(margin), kind="stable")[:max_features]
     places = np.arange(len(shown))
     states = [one.own.state if margin[i] >= 0 else one.other.state for i in shown]
     ax.barh(places, margin[shown], height=0.7, color=[colours[state] for state in states])
-    ax.set_yticks(places, [shorten(one.features[i], 30) for i in shown], fontsize=7)
+    names = [shorten(one.features[i], 30) for i in shown]
+    ax.set_yticks(places, names, fontsize=7)
+    # A title is as wide as the bars, beside which the names are.
+    letters = max(int((width - names_width(names, 7) - 0.3) / 0.08), 17)
     ax.set_ylim(max(len(shown), 3) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     title = f"{shorten(one.name, letters)}:\nsays {shorten(str(one.state), letters - 5)}"
     frame_bars(ax, title, horizontal=True)
     ax.tick_params(labelsize=7)
     hidden = len(margin) - len(shown)
-    text = f"how much farther {shorten(str(one.other.state), letters - 12)} is\n(squared distance"
+    text = f"how much farther {shorten(str(one.other.state), letters - 5)} is\n(squared distance"
     ax.set_xlabel(f"{text}; {hidden} features not shown)" if hidden else f"{text})", fontsize=7)
