@@ -5,7 +5,9 @@ Nothing is fetched: the site works from a folder, without a network.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
@@ -71,11 +73,13 @@ EXAMPLES = ROOT / "examples" / "gallery"
 def runnable() -> list[Path]:
     """The examples whose packages are installed; the others are shown without their pictures."""
     imported = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
-    return [
-        example
-        for example in sorted(EXAMPLES.glob("*.py"))
-        if all(find_spec(name) for name in imported.findall(example.read_text(encoding="utf-8")))
-    ]
+    found = []
+    for example in sorted(EXAMPLES.glob("*.py")):
+        names = imported.findall(example.read_text(encoding="utf-8"))
+        java = "pyspark" not in names or "JAVA_HOME" in os.environ or shutil.which("java")
+        if java and all(map(find_spec, names)):
+            found.append(example)
+    return found
 
 
 sphinx_gallery_conf = {

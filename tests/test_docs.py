@@ -11,7 +11,7 @@ from doc_examples import DOCS, run_examples
 
 PAGES = [
     *["guide/toeplitz.md", "guide/metrics.md", "guide/lifts.md", "guide/classifier.md"],
-    *["guide/auto.md", "guide/committee.md"],
+    "guide/committee.md",
     *[
         "guide/confidence.md",
         "guide/model-file.md",

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from doc_examples import written_by_hand
+
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    page
-    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-    if not page.read_text(encoding="utf-8").startswith("<!-- Written by docs/generate.py")
-]
+PAGES = written_by_hand(*ROOT.glob("*.md"))
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 

@@ -20,7 +20,7 @@ from mlat.synthetic import rotating_states
 
 folder = Path(tempfile.mkdtemp())
 for name, seed in (("walk.csv", 0), ("today.csv", 1)):
-    stream = rotating_states(noise=0.3, random_state=seed)
+    stream = rotating_states(noise=0.3, runs_per_state=4, random_state=seed)
     table = pd.DataFrame(stream.values, columns=stream.channels).assign(state=stream.states)
     table.to_csv(folder / name, index=False)
 print(pd.read_csv(folder / "walk.csv").head(3).round(2))

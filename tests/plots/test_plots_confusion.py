@@ -26,7 +26,7 @@ def test_confusions_are_drawn_by_share_and_count(clf, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("n_states", "n_texts", "n_names"), [(15, 15, 15), (30, 0, 30), (50, 0, 0)]
+    ("n_states", "n_texts", "n_names"), [(15, 15, 15), (30, 0, 30), (50, 0, 25)]
 )
 def test_confusions_of_many_states(n_states, n_texts, n_names, tmp_path):
     states = [f"state of a long name {i}" for i in range(n_states)]

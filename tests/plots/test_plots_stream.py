@@ -7,10 +7,7 @@ from matplotlib.colors import to_rgb
 import mlat
 from mlat.plots import plot_stream
 from mlat.plots.figure import FAINT, state_colours
-
-
-def ribbon(ax, i=0):
-    return ax.images[i].get_array()[0] / 255
+from plot_checks import spans
 
 
 def test_a_stream_has_a_line_per_channel_and_a_ribbon_per_prediction():
@@ -21,16 +18,17 @@ def test_a_stream_has_a_line_per_channel_and_a_ribbon_per_prediction():
     ax = figure.axes[0]
     assert len(ax.lines) == 3
     assert [t.get_text() for t in ax.get_yticklabels()] == ["x0", "x1", "x2", "state", "predicted"]
-    a, b = state_colours(2)
+    a, b = (tuple(colour) for colour in state_colours(2))
     none = to_rgb(FAINT)
-    assert np.allclose(ribbon(ax, 0), [a, a, none, b, b, b], atol=1 / 255)
-    assert np.allclose(ribbon(ax, 1), [none, b, b, b, a, a], atol=1 / 255)
+    drawn = [(x0, x1, colour) for _, x0, x1, colour in spans(ax)]
+    assert drawn[:3] == [(0, 2, a), (2, 3, none), (3, 6, b)]
+    assert drawn[3:] == [(0, 1, none), (1, 4, b), (4, 6, a)]
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
 
 
 def test_a_stream_without_states_has_no_ribbon():
     ax = plot_stream(mlat.Stream(np.zeros((5, 2)))).axes[0]
-    assert not ax.images
+    assert not ax.collections
     assert ax.get_legend() is None
 
 

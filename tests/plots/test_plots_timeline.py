@@ -7,17 +7,7 @@ from matplotlib.colors import to_rgb
 import mlat
 from mlat.plots import plot_timeline
 from mlat.plots.figure import FAINT, state_colours
-from plot_checks import draws, texts
-
-
-def spans(ax):
-    """The intervals of a ribbon as (bottom, first step, last step, colour), in order."""
-    found = []
-    for ribbon in ax.collections:
-        for path in ribbon.get_paths():
-            (x0, y0), (x1, _) = path.get_extents().get_points()
-            found.append((y0, x0, x1, tuple(ribbon.get_facecolor()[0][:3])))
-    return sorted(found, key=lambda span: (-span[0], span[1]))
+from plot_checks import draws, spans, texts
 
 
 def test_a_timeline_has_ribbons_of_runs_and_marks_mistakes(tmp_path):

@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 from ..checks import Floats
 from ..errors import InputError
 from ..explain.learned import blocks_of, lag_norms
-from .figure import BLUE, INK, axes_for, bare
+from .figure import BLUE, INK, MAX_LETTERS, axes_for, bare, names_width, shorten
 
-MAX_NAMES = 16  # channels whose names fit beside a heatmap
+MAX_NAMES = 64  # features whose names fit beside a heatmap; of more every second, third, … has one
 
 
 def plot_blocks(
@@ -42,17 +42,21 @@ def plot_blocks(
     if channels is not None and len(channels) != d:
         raise InputError(f"{len(channels)} names for {d} channels; give one name per channel")
     lags = np.unique(np.linspace(0, width - 1, min(width, max_blocks)).round().astype(int))
-    figure = Figure(figsize=(max(7.0, 1.2 + 1.9 * len(lags)), 5.2), layout="constrained")
-    grid = figure.add_gridspec(2, len(lags), height_ratios=[1.15, 1])
+    names = [shorten(name, MAX_LETTERS) for name in channels or ()]
+    # A row must be as high as its name; few rows are about square.
+    height = max(1.9, 0.125 * min(d, MAX_NAMES))
+    width = max(6.4, 1.2 + 1.9 * len(lags)) + names_width(names, 7)
+    figure = Figure(figsize=(width, height + 3.2), layout="constrained")
+    grid = figure.add_gridspec(2, len(lags), height_ratios=[height, 2.0])
     limit = float(np.abs(blocks[lags]).max()) or 1.0
     # Lag 0 is always the largest; on a linear scale all others would look white.
     scale = FuncNorm((_signed_root, _signed_square), vmin=-limit, vmax=limit)
     maps = []
     for column, lag in enumerate(lags):
         ax = figure.add_subplot(grid[0, column])
-        image = ax.imshow(blocks[lag], cmap="RdBu_r", norm=scale)
+        image = ax.imshow(blocks[lag], cmap="RdBu_r", norm=scale, aspect="auto")
         ax.set_title(f"lag {lag}", fontsize=10, color=INK)
-        _name_channels(ax, channels if column == 0 else None, d)
+        _name_rows(ax, names if column == 0 else [])
         maps.append(ax)
     bar = figure.colorbar(image, ax=maps, shrink=0.8, aspect=14, pad=0.01)
     ticks = [level * limit for level in (-1.0, -0.25, 0.0, 0.25, 1.0)]
@@ -64,7 +68,7 @@ def plot_blocks(
     for lag in lags:
         below.axvline(lag, color=INK, linewidth=0.5, alpha=0.25, zorder=0)
     figure.suptitle(
-        "The metric by lag: how much a difference now and one some steps earlier count together",
+        "The metric by lag:\nhow much a difference now and one some steps earlier count together",
         fontsize=11,
         color=INK,
     )
@@ -102,9 +106,13 @@ def _signed_square(x: Floats) -> Floats:
     return np.sign(x) * np.square(x)
 
 
-def _name_channels(ax: Axes, channels: Sequence[str] | None, d: int) -> None:
+def _name_rows(ax: Axes, names: list[str]) -> None:
+    every = -(-len(names) // MAX_NAMES) or 1
     ax.set_xticks([])
-    named = channels is not None and d <= MAX_NAMES
-    ax.set_yticks(range(d) if named else [], list(channels or []) if named else [])
-    ax.tick_params(length=0, labelsize=8)
+    ax.set_yticks(range(0, len(names), every), names[::every])
+    ax.tick_params(length=0, labelsize=7)
     bare(ax, "top", "right", "bottom", "left")
+    if names:
+        ax.set_xlabel("columns as rows", fontsize=7, color=INK)
+    if every > 1:
+        ax.set_ylabel(f"one of {every} features is named", fontsize=8, color=INK)

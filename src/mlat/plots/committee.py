@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,10 +13,20 @@ from matplotlib.patches import Rectangle
 
 from ..checks import Floats
 from ..explain.explanation import Explanation, Opinion
-from .figure import FAINT, INK, bare, format_number, frame_bars, shorten, state_colours
+from .figure import (
+    FAINT,
+    INK,
+    bare,
+    format_number,
+    frame_bars,
+    names_width,
+    shorten,
+    state_colours,
+)
 
 MAX_STATES = 8  # columns of the table of states
 MAX_FEATURES = 6  # bars of an expert
+WIDTH = 11.0  # inches of the figure
 TOGETHER = "all together"
 
 
@@ -35,8 +47,8 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
     """
     experts = found.opinions
     n_bars = max(min(len(one.features), max_features) for one in experts)
-    heights = [0.5 * len(experts) + 1.3, 0.26 * n_bars + 0.7]
-    figure = Figure(figsize=(11, sum(heights) + 1.2), layout="constrained")
+    heights = [0.5 * len(experts) + 1.6, 0.26 * n_bars + 0.7]
+    figure = Figure(figsize=(WIDTH, sum(heights) + 1.4), layout="constrained")
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(1, 2, width_ratios=[1.25, 1])
     order = _shown_states(found)
@@ -46,9 +58,9 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
     below = outer[1].subgridspec(1, len(experts))
     for column, one in enumerate(experts):
         ax = figure.add_subplot(below[column])
-        _draw_features(ax, one, _colours(found), max_features)
-    figure.suptitle(found.headline, fontsize=12, fontweight="bold", color=INK)
-    figure.supxlabel(found.in_words, fontsize=9, color=INK)
+        _draw_features(ax, one, _colours(found), max_features, WIDTH / len(experts))
+    figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
+    figure.supxlabel(fill(found.in_words, 150), fontsize=9, color=INK)
     return figure
 
 
@@ -87,7 +99,7 @@ def _draw_sums(ax: Axes, found: Explanation) -> None:
     ax.set_xlim(low - 0.12 * (high - low), high + 0.3 * (high - low))
     frame_bars(ax, "what each adds to the log-odds", horizontal=True)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel(f"← for {other}      for {own} →", fontsize=8)
+    ax.set_xlabel(f"← for {shorten(str(other))}      for {shorten(str(own))} →", fontsize=8)
 
 
 def _write(ax: Axes, x: float, row: int, text: str) -> None:
@@ -118,8 +130,11 @@ def _draw_states(ax: Axes, found: Explanation, order: list[int]) -> None:
             ax.add_patch(cell)
             text = "nearest" if is_nearest else f"× {format_number(times)}"
             ax.text(column, row, text, ha="center", va="center", fontsize=8, color=INK)
-    names = [shorten(str(found.states[code]), 12) for code in order]
-    ax.set_xticks(range(len(order)), names, fontsize=8)
+    names = [shorten(str(found.states[code]), 20) for code in order]
+    # Names wider than their column would run into each other.
+    is_long = names_width(names, 8) * len(order) > 3.5
+    slant: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(order)), names, fontsize=8, **(slant if is_long else {}))
     ax.set_xlim(-0.6, len(order) - 0.4)
     ax.tick_params(length=0, labelleft=False)
     ax.set_title("how far each state is to each", fontsize=9, color=INK, loc="left")
@@ -130,18 +145,22 @@ def _draw_states(ax: Axes, found: Explanation, order: list[int]) -> None:
 
 
 def _draw_features(
-    ax: Axes, one: Opinion, colours: dict[object, Floats], max_features: int
+    ax: Axes, one: Opinion, colours: dict[object, Floats], max_features: int, width: float
 ) -> None:
     margin = one.margin.by_feature
     shown = np.argsort(-np.abs(margin), kind="stable")[:max_features]
     places = np.arange(len(shown))
     states = [one.own.state if margin[i] >= 0 else one.other.state for i in shown]
     ax.barh(places, margin[shown], height=0.7, color=[colours[state] for state in states])
-    ax.set_yticks(places, [shorten(one.features[i], 22) for i in shown], fontsize=7)
+    names = [shorten(one.features[i], 30) for i in shown]
+    ax.set_yticks(places, names, fontsize=7)
+    # A title is as wide as the bars, beside which the names are.
+    letters = max(int((width - names_width(names, 7) - 0.3) / 0.08), 17)
     ax.set_ylim(max(len(shown), 3) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    frame_bars(ax, f"{shorten(one.name)}: says {one.state}", horizontal=True)
+    title = f"{shorten(one.name, letters)}:\nsays {shorten(str(one.state), letters - 5)}"
+    frame_bars(ax, title, horizontal=True)
     ax.tick_params(labelsize=7)
     hidden = len(margin) - len(shown)
-    text = f"how much farther {one.other.state} is\n(squared distance"
+    text = f"how much farther {shorten(str(one.other.state), letters - 5)} is\n(squared distance"
     ax.set_xlabel(f"{text}; {hidden} features not shown)" if hidden else f"{text})", fontsize=7)

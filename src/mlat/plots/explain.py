@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,14 @@ from .figure import (
     draw_boundaries,
     format_number,
     frame_bars,
+    names_width,
     shorten,
     state_colours,
+    text_width,
     used_lags,
 )
 
+WIDTH = 10.0  # inches of the figure
 MAX_CHANNELS = 5  # drawn as lines
 MAX_FEATURES = 10  # drawn as bars
 MAX_BARS = 40  # lags that are drawn as bars; more are drawn as a line
@@ -98,11 +102,11 @@ def draw_explanation(
     n_bars = min(len(opinion.features), MAX_FEATURES)
     heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
     layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
-    figure = Figure(figsize=(10, sum(heights) + 1.5), layout=layout)
+    figure = Figure(figsize=(WIDTH, sum(heights) + 1.5), layout=layout)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(len(order), 2)
     own, other = opinion.own, opinion.other
-    sides = ((own, _own_title(found)), (other, f"nearest {other.state}"))
+    sides = ((own, _own_title(found)), (other, f"nearest {shorten(str(other.state))}"))
     colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
     windows = _Windows(found, stream, seen.references.windows, clf.channels_)
     _draw_windows(figure, above, order, sides, windows, colours)
@@ -111,7 +115,7 @@ def draw_explanation(
     _draw_features(figure.add_subplot(below[0]), opinion, pair)
     _draw_lags(figure.add_subplot(below[1]), pair)
     title = f"{found.headline}; {seen.name}" if seen.name else found.headline
-    figure.suptitle(title, fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(fill(title, 85), fontsize=12, fontweight="bold", color=INK)
     hidden = clf.n_channels_ - len(order)
     if hidden:
         figure.supxlabel(
@@ -125,7 +129,7 @@ def draw_explanation(
 
 def _own_title(found: Explanation) -> str:
     is_predicted = found.own.state == found.predicted
-    return f"nearest {found.own.state}" + (" (predicted)" if is_predicted else "")
+    return f"nearest {shorten(str(found.own.state))}" + (" (predicted)" if is_predicted else "")
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,8 @@ def _draw_windows(
     references, end = windows.references, windows.found.step + 1
     steps = np.arange(end - references.width, end)
     query = windows.stream.values[end - references.width : end]
+    names = [shorten(windows.channels[channel]) for channel in order]
+    room = (WIDTH - 0.8 - names_width(names, 8)) / 2  # inches of a column
     left = []
     for row, channel in enumerate(order):
         first: Axes | None = None
@@ -171,7 +177,10 @@ def _draw_windows(
             draw_boundaries(ax, [switch - 0.5 for switch in switches if switch > steps[0]])
             _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
             if row == 0:
-                ax.set_title(f"{text}: {_distances_text(towards.distances)}", fontsize=9, color=INK)
+                title = f"{text}: {_distances_text(towards.distances)}"
+                if text_width(title, 9) > 72 * room:  # it would run into the one beside it
+                    title = title.replace(": ", ":\n")
+                ax.set_title(title, fontsize=9, color=INK)
             if column == 0:
                 left.append(ax)
     figure.align_ylabels(left)
@@ -206,7 +215,7 @@ def _draw_features(ax: Axes, found: Opinion, pair: list[tuple[Towards, Any]]) ->
     places = np.arange(len(shown))[::-1].astype(float)
     for (towards, colour), shift in zip(pair, (0.19, -0.19), strict=True):
         ax.barh(places + shift, towards.parts.by_feature[shown], height=0.36, color=colour)
-    ax.set_yticks(places, [shorten(found.features[i]) for i in shown], fontsize=8)
+    ax.set_yticks(places, [shorten(found.features[i], 34) for i in shown], fontsize=8)
     ax.tick_params(axis="y", length=0)
     frame_bars(ax, "which features carry the squared distance", horizontal=True)
     text = "part of the squared distance"
@@ -231,17 +240,20 @@ def _draw_lags(ax: Axes, pair: list[tuple[Towards, Any]]) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     frame_bars(ax, "which lags carry it", horizontal=False)
     ax.set_xlabel("lag (steps between two moments)", fontsize=8)
-    # Above the axes, where there is no bar.
+    # Above the axes, where there is no bar, and beneath the title.
+    ax.set_title(ax.get_title(loc="left"), loc="left", fontsize=9, color=INK, pad=32)
     ax.legend(
         frameon=False,
         fontsize=8,
         labelcolor=INK,
         handlelength=1,
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
         borderaxespad=0,
     )
 
 
 def _total_text(towards: Towards) -> str:
-    return f"to the nearest {towards.state}, {format_number(towards.parts.total)} in all"
+    return (
+        f"to the nearest {shorten(str(towards.state))}, {format_number(towards.parts.total)} in all"
+    )

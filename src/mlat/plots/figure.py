@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
+from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
 from ..checks import Floats, Ints
@@ -23,10 +25,15 @@ from ..stream.stream import Stream
 DPI = 150
 INK = "#333333"  # lines and text that carry no state
 FAINT = "#d0d0d0"  # grids, edges and steps without a state
-# The palette of Okabe & Ito: distinct with every common colour blindness, and in print.
-_STATES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#7f7f7f")
+# The palette of Okabe & Ito, with wine for black: distinct with every common colour blindness.
+_STATES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442", "#882255")
 BLUE, GREEN, ORANGE = _STATES[0], _STATES[2], _STATES[3]
-MAX_LEGEND = 20  # states; with more names a legend does not help
+# Further states have the same colours darker or lighter, and a pattern as the second cue.
+_PATTERNS = ("", "//", "..", "\\\\", "||", "xx")
+LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (Rec. 709)
+MAX_LEGEND = 40  # states; with more names a legend does not help
+MAX_LETTERS = 44  # of a name beside a row or in a legend
+LEGEND_SIZE = 9  # points
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
@@ -38,11 +45,50 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
     return ax.figure.figure, ax
 
 
+def axes_width(ax: Axes) -> float:
+    """How wide axes are before the layout, in inches: with short names about what they get."""
+    return float(ax.get_window_extent().width / ax.figure.figure.dpi)
+
+
 def state_colours(n_states: int) -> Floats:
     """A colour per state, shape (n_states, 3)."""
-    if n_states <= len(_STATES):
-        return np.array([to_rgb(colour) for colour in _STATES[:n_states]]).reshape(-1, 3)
-    return np.asarray(colormaps["turbo"](np.linspace(0.05, 0.95, n_states)))[:, :3]
+    base = np.array([to_rgb(colour) for colour in _STATES])
+    n_levels = max(-(-n_states // len(base)), 1)
+    levels = [base]
+    for level in range(1, n_levels):  # darker and lighter in turn
+        strength = ((level + 1) // 2) / (n_levels // 2)
+        mixed, share = (0.0, 0.55) if level % 2 else (1.0, 0.5)
+        levels.append(base + share * strength * (mixed - base))
+    return np.concatenate(levels)[:n_states]
+
+
+def state_pattern(code: int) -> str:
+    """The hatching of a state: none of the first eight, then one for every further eight."""
+    return _PATTERNS[code // len(_STATES) % len(_PATTERNS)]
+
+
+def state_line(code: int) -> str:
+    """The style of a state's line: solid for the first eight, then another for each further."""
+    return ("-", "--", ":", "-.")[code // len(_STATES) % 4]
+
+
+def ink_on(colour: Any) -> str:
+    """The colour of text that is readable on a colour."""
+    return INK if np.dot(to_rgb(colour), LUMINANCE) > 0.45 else "white"
+
+
+@lru_cache(maxsize=4096)
+def text_width(text: str, size: float) -> float:
+    """How wide a text is, in points."""
+    width, _, _ = text_to_path.get_text_width_height_descent(
+        text, FontProperties(size=size), ismath=False
+    )
+    return float(width)
+
+
+def names_width(names: Iterable[str], size: float) -> float:
+    """How wide the widest of some names is, in inches."""
+    return max((text_width(name, size) for name in names), default=0.0) / 72
 
 
 def states_in(ribbons: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -64,21 +110,78 @@ def states_in(ribbons: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.unique(np.concatenate(found)) if found else np.array([])
 
 
-def state_legend(ax: Axes, states: NDArray[Any]) -> None:
-    """The colour of each state, above the axes."""
+def legend_rows(states: Sequence[Any] | NDArray[Any], width: float) -> int:
+    """How many rows the legend of states has where it may be ``width`` inches wide."""
     if not 0 < len(states) <= MAX_LEGEND:
-        return
-    colours = state_colours(len(states))
-    patches = [Patch(color=c, label=str(s)) for c, s in zip(colours, states, strict=True)]
+        return 0
+    return -(-len(states) // _legend_columns([_legend_name(s) for s in states], width))
+
+
+def _legend_name(state: Any) -> str:
+    return shorten(str(state), MAX_LETTERS)
+
+
+def _legend_columns(names: list[str], width: float) -> int:
+    """As many columns as are not wider than ``width`` inches together."""
+    for n_columns in range(min(len(names), 10), 1, -1):
+        columns = np.array_split(np.array(names), n_columns)  # as a legend divides them
+        widest = [max(text_width(name, LEGEND_SIZE) for name in column) for column in columns]
+        # A square, what is between it and the name, and what is between two columns.
+        if 1.05 * sum(widest) + n_columns * 4.4 * LEGEND_SIZE <= 72 * width:
+            return n_columns
+    return 1
+
+
+def state_legend(ax: Axes, states: NDArray[Any], width: float) -> float:
+    """The colour and pattern of each state, above the axes, at most ``width`` inches wide.
+
+    Returns
+    -------
+    float
+        The height of the legend in points, 0 without one.
+    """
+    n_rows = legend_rows(states, width)
+    if not n_rows:
+        return 0.0
+    names = [_legend_name(state) for state in states]
+    patches = [
+        Patch(facecolor=c, edgecolor=ink_on(c), linewidth=0, hatch=state_pattern(i), label=name)
+        for i, (c, name) in enumerate(zip(state_colours(len(states)), names, strict=True))
+    ]
     ax.legend(
         handles=patches,
         loc="lower left",
         bbox_to_anchor=(0, 1),
-        ncols=min(len(states), 8),
+        ncols=_legend_columns(names, width),
         frameon=False,
-        handlelength=1,
+        fontsize=LEGEND_SIZE,
+        handlelength=1.4,
         borderaxespad=0.2,
     )
+    return legend_height(n_rows)
+
+
+def legend_height(n_rows: int) -> float:
+    """How high a legend of states with so many rows is, in points, with the space around it."""
+    return n_rows * 1.75 * LEGEND_SIZE + LEGEND_SIZE if n_rows else 0.0
+
+
+def axes_below_legend(
+    ax: Axes | None, height: float, states: NDArray[Any]
+) -> tuple[Figure, Axes, float]:
+    """The given axes, or new ones with room for the legend of states above ``height`` inches.
+
+    Returns
+    -------
+    figure, axes, float
+        The last is how wide the axes are, in inches.
+    """
+    is_new = ax is None
+    figure, ax = axes_for(ax, (11, height))
+    width = axes_width(ax)
+    if is_new:
+        figure.set_figheight(height + legend_height(legend_rows(states, width)) / 72)
+    return figure, ax, width
 
 
 def recording_starts(stream: Stream) -> Ints:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..stream.stream import Stream
 from .blocks import plot_lags
-from .figure import BLUE, FAINT, INK, bare, state_colours
+from .figure import BLUE, FAINT, INK, bare, shorten, state_colours
 from .stream import plot_stream
 
 _BAR = "#b8c4cc"
@@ -45,7 +45,14 @@ def plot_overview(
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     above = halves[0].add_subplot()
     plot_stream(stream, predicted=predicted, max_channels=max_channels, ax=above)
-    _title(above, "A sensor stream, its states, and the states that were recognised", y=1.1)
+    halves[0].suptitle(
+        "A sensor stream, its states, and the states that were recognised",
+        x=0.01,
+        ha="left",
+        fontsize=12,
+        fontweight="bold",
+        color=INK,
+    )
     single, accuracy, lags = halves[1].subplots(1, 3, width_ratios=[1, 1.35, 1.35])
     _draw_single_steps(single, stream)
     _draw_accuracies(accuracy, accuracies, 1 / max(len(stream.classes), 1))
@@ -71,8 +78,8 @@ def _draw_single_steps(ax: Axes, stream: Stream) -> None:
     other = min(1, stream.n_channels - 1)
     x, y = stream.values[known, 0], stream.values[known, other]
     ax.scatter(x, y, s=7, c=colours[stream.codes[known]], alpha=0.7, linewidths=0)
-    ax.set_xlabel(stream.channels[0])
-    ax.set_ylabel(stream.channels[other])
+    ax.set_xlabel(shorten(stream.channels[0]))
+    ax.set_ylabel(shorten(stream.channels[other]))
     ax.set_xticks([])
     ax.set_yticks([])
     bare(ax)
@@ -107,5 +114,5 @@ def _draw_accuracies(ax: Axes, accuracies: Mapping[str, float], chance: float) -
     _title(ax, "How often it is right")
 
 
-def _title(ax: Axes, text: str, y: float | None = None) -> None:
-    ax.set_title(text, loc="left", fontsize=12, fontweight="bold", color=INK, y=y)
+def _title(ax: Axes, text: str) -> None:
+    ax.set_title(text, loc="left", fontsize=12, fontweight="bold", color=INK)

@@ -6,24 +6,23 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from ..checks import Floats
-from ..stream.conversion import as_states, no_state
+from ..stream.conversion import as_states
 from ..stream.stream import Stream
 from .figure import (
-    FAINT,
     INK,
-    axes_for,
+    axes_below_legend,
     bare,
     draw_boundaries,
     recording_starts,
-    state_colours,
+    shorten,
     state_legend,
     states_in,
 )
+from .ribbon import Ribbon, draw_ribbon
 
 RIBBON = 0.9  # height of a ribbon; a channel has 1
 
@@ -52,17 +51,28 @@ def plot_stream(
     for name, states in (predicted or {}).items():
         ribbons[name] = as_states(states, len(stream), ours=True)
     shown = stream.channels[:max_channels]
-    figure, ax = axes_for(ax, (11, 1.2 + 0.38 * (len(shown) + len(ribbons))))
+    classes = states_in(ribbons.values())
+    height = 1.0 + 0.38 * (len(shown) + len(ribbons))
+    figure, ax, width = axes_below_legend(ax, height, classes)
     heights = np.arange(len(shown))[::-1].astype(float)
     for channel, height in enumerate(heights):
         line = _to_unit_range(stream.values[:, channel])
         ax.plot(np.arange(len(stream)) + 0.5, line + height, color=INK, linewidth=0.6)
-    ticks = dict(zip(heights, shown, strict=True))
-    classes = states_in(ribbons.values())
+    ticks = dict(zip(heights, map(shorten, shown), strict=True))
     for i, (name, states) in enumerate(ribbons.items()):
         bottom = -0.75 - 1.05 * i - RIBBON
-        _ribbon(ax, states, classes, bottom)
-        ticks[bottom + RIBBON / 2] = name
+        ribbon = Ribbon(len(stream))
+        ribbon.add(states)
+        draw_ribbon(
+            ax,
+            *ribbon.intervals(),
+            classes,
+            len(stream),
+            bottom,
+            width=width,
+            height=RIBBON,
+        )
+        ticks[bottom + RIBBON / 2] = shorten(name)
     draw_boundaries(ax, recording_starts(stream))
     ax.set_xlim(0, max(len(stream), 1))
     ax.set_ylim(-0.9 - 1.05 * len(ribbons), len(shown) - 0.3)
@@ -72,7 +82,7 @@ def plot_stream(
     bare(ax, "top", "right", "left")
     if len(shown) < stream.n_channels:
         ax.set_ylabel(f"{len(shown)} of {stream.n_channels} channels", color=INK)
-    state_legend(ax, classes)
+    state_legend(ax, classes, width)
     return figure
 
 
@@ -84,19 +94,3 @@ def _to_unit_range(values: NDArray[np.floating]) -> Floats:
     low, middle, high = np.quantile(known.astype(float), [0.005, 0.5, 0.995])
     spread = high - low
     return np.clip((values - middle) / (spread or 1.0), -0.7, 0.7)
-
-
-def _ribbon(
-    ax: Axes, states: NDArray[np.generic], classes: NDArray[np.generic], bottom: float
-) -> None:
-    # An image of one row of pixels: a shape per run would be slow for many runs.
-    known = states != no_state(states)
-    row = np.tile(np.array(to_rgb(FAINT)), (len(states), 1))
-    if known.any():
-        row[known] = state_colours(len(classes))[np.searchsorted(classes, states[known])]
-    ax.imshow(
-        (255 * row[None]).astype(np.uint8),
-        extent=(0, len(states), bottom, bottom + RIBBON),
-        aspect="auto",
-        interpolation="nearest",
-    )

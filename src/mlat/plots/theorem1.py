@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +12,7 @@ from ..errors import InputError
 from ..metric import toeplitz
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
-from .figure import INK, axes_for, bare, state_colours
+from .figure import INK, axes_for, bare, shorten, state_colours, state_line
 
 
 def plot_theorem1(
@@ -51,10 +53,12 @@ def plot_theorem1(
         raise InputError(
             f"no run is longer than {shortest} steps, twice the width; choose a smaller width"
         )
-    figure, ax = axes_for(ax, (6.5, 4))
+    many = len(lines) > 6  # which would hide lines
+    figure, ax = axes_for(ax, (9 if many else 6.5, max(4, 0.18 * len(lines) + 0.8)))
     colours = state_colours(len(stream.classes))
     for code, state, lengths, residuals in lines:
-        ax.plot(lengths, residuals, marker="o", markersize=3, color=colours[code], label=state)
+        look = {"color": colours[code], "linestyle": state_line(code), "label": shorten(state)}
+        ax.plot(lengths, residuals, marker="o", markersize=3, **look)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel("steps in the run")
@@ -62,7 +66,8 @@ def plot_theorem1(
     ax.set_title(
         f"Theorem 1: covariance of windows of {width} steps", fontsize=10, color=INK, loc="left"
     )
-    ax.legend(frameon=False, fontsize=8)
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if many else {}
+    ax.legend(frameon=False, fontsize=8, **beside)
     bare(ax)
     return figure
 

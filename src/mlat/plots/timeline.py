@@ -9,24 +9,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats, Ints
+from ..checks import Floats
 from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 from .figure import (
     FAINT,
     INK,
-    axes_for,
+    axes_below_legend,
     bare,
     draw_boundaries,
-    state_colours,
     state_legend,
     states_in,
 )
+from .ribbon import MAX_SHAPES, N_BINS, Ribbon, bin_edges, draw_ribbon
 
 WRONG = "#b3202c"
-MAX_SHAPES = 4000  # intervals, or steps, that are drawn one by one
-N_BINS = 1200  # if there are more; about a pixel each
 LEAST = 0.15  # height of the smallest bar: a single mistake among thousands must be visible
 MAX_BOUNDARIES = 60
 
@@ -79,7 +77,7 @@ class Timeline:
 
     def __init__(self, n_steps: int) -> None:
         self._n_steps, self._done = n_steps, 0
-        self._ribbons = {"true": _Ribbon(n_steps), "predicted": _Ribbon(n_steps)}
+        self._ribbons = {"true": Ribbon(n_steps), "predicted": Ribbon(n_steps)}
         self._labelled = False
         self._wrong, self._confidence = _Bins(n_steps), _Bins(n_steps)
         self._n_wrong = self._n_judged = 0
@@ -131,15 +129,12 @@ class Timeline:
         classes = states_in(states for _, states in intervals.values())
         rows = [*ribbons, *(["mistakes"] if self._labelled else [])]
         rows += ["confidence"] if self._with_confidence else []
-        figure, ax = axes_for(ax, (11, 1.3 + 0.5 * len(rows)))
+        figure, ax, width = axes_below_legend(ax, 1.1 + 0.5 * len(rows), classes)
         bottoms = {name: -1.25 * i for i, name in enumerate(rows)}
         for name, (start, states) in intervals.items():
-            codes = _codes(states, classes)
-            _draw_ribbon(ax, start, codes, len(classes), self._n_steps, bottoms[name])
+            draw_ribbon(ax, start, states, classes, self._n_steps, bottoms[name], width=width)
         if self._labelled:
             _draw_mistakes(ax, self._wrong, bottoms["mistakes"])
-            text = f"{self._n_wrong} of {self._n_judged} judged steps are wrong"
-            ax.set_title(text, loc="right", fontsize=10, color=INK)
         if self._with_confidence:
             _draw_confidence(ax, self._confidence, bottoms["confidence"])
         few = len(self._boundaries) <= MAX_BOUNDARIES
@@ -151,49 +146,11 @@ class Timeline:
         ax.set_xlabel("step")
         ax.ticklabel_format(axis="x", style="plain")
         bare(ax, "top", "right", "left")
-        state_legend(ax, classes)
+        height = state_legend(ax, classes, width)
+        if self._labelled:
+            text = f"{self._n_wrong} of {self._n_judged} judged steps are wrong"
+            ax.set_title(text, loc="right", fontsize=10, color=INK, pad=height + 4)
         return figure
-
-
-class _Ribbon:
-    """States over time: every interval, or for many the most frequent state of every bin."""
-
-    def __init__(self, n_steps: int) -> None:
-        self._edges = _edges(n_steps)
-        self._done = 0
-        self._start: list[int] = []
-        self._states: list[Any] = []
-        self._many = False
-        self._last: Any = None
-        self._counts: dict[Any, Ints] = {}  # of each state, in every bin
-        self._dtype: Any = None
-
-    def add(self, states: NDArray[Any]) -> None:
-        """The next states (T,)."""
-        if not len(states):
-            return
-        start = np.flatnonzero(np.append(True, states[1:] != states[:-1]))
-        self._dtype = np.result_type(states.dtype, self._dtype or states.dtype)
-        for state in np.unique(states[start]).tolist():
-            counts = self._counts.setdefault(state, np.zeros(len(self._edges) - 1, np.int64))
-            steps = self._done + np.flatnonzero(states == state)
-            counts += np.histogram(steps, self._edges)[0]
-        if states[0] == self._last:
-            start = start[1:]
-        self._last = states[-1]
-        if not self._many:
-            self._start += (self._done + start).tolist()
-            self._states += states[start].tolist()
-            self._many = len(self._start) > MAX_SHAPES
-        self._done += len(states)
-
-    def intervals(self) -> tuple[Ints, NDArray[Any]]:
-        """The steps at which the state changes, and the state from there on."""
-        if not self._many:
-            return np.array(self._start, np.int64), np.array(self._states, dtype=self._dtype)
-        names = sorted(self._counts)
-        counts = np.stack([self._counts[name] for name in names])
-        return self._edges[:-1], np.array(names, dtype=self._dtype)[counts.argmax(axis=0)]
 
 
 class _Bins:
@@ -201,7 +158,7 @@ class _Bins:
 
     def __init__(self, n_steps: int) -> None:
         n_bins = n_steps if n_steps <= MAX_SHAPES else N_BINS
-        self.edges = _edges(n_steps, n_bins)
+        self.edges = bin_edges(n_steps, n_bins)
         self._done = 0
         self._total, self._count = np.zeros(n_bins), np.zeros(n_bins, np.int64)
 
@@ -217,29 +174,6 @@ class _Bins:
     def mean(self) -> Floats:
         empty = np.full(len(self._total), np.nan)
         return np.divide(self._total, self._count, out=empty, where=self._count > 0)
-
-
-def _edges(n_steps: int, n_bins: int = N_BINS) -> Ints:
-    return np.linspace(0, n_steps, n_bins + 1).astype(np.int64)
-
-
-def _codes(states: NDArray[Any], classes: NDArray[Any]) -> Ints:
-    known = states != no_state(states)
-    codes = np.full(len(states), -1, np.int64)
-    codes[known] = np.searchsorted(classes, states[known])
-    return codes
-
-
-def _draw_ribbon(
-    ax: Axes, start: Ints, codes: Ints, n_classes: int, n_steps: int, bottom: float
-) -> None:
-    length = np.diff(start, append=n_steps)
-    colours = state_colours(n_classes)
-    for code in np.unique(codes):
-        mine = codes == code
-        spans = list(zip(start[mine].tolist(), length[mine].tolist(), strict=True))
-        colour: Any = FAINT if code < 0 else colours[code]
-        ax.broken_barh(spans, (bottom, 1.0), facecolors=[colour], linewidth=0)
 
 
 def _draw_mistakes(ax: Axes, wrong: _Bins, bottom: float) -> None:

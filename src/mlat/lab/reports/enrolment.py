@@ -70,6 +70,16 @@ def _text(
     lines = [
         "# Enrol: a new person under what was learned of others",
         "",
+        "What was learned of some people serves another person, placement or day better with "
+        "references of their own. A few seconds of each state are enough, and nothing is learned, "
+        "so it is done at once:",
+        "",
+        "```sh",
+        "mlat enrol walk.mlat eve.csv --label state -o eve.mlat",
+        "```",
+        "",
+        "In Python it is `clf.enrol(stream)`. What it is worth:",
+        "",
         f"Written by `mlat reproduce --table enrol` (mlat {__version__}): {len(results)} "
         f"recordings of {len(people)} people. Each person is left out once. From the others a "
         f"model is learned by the defaults, with windows of {experiment.width} steps, from the "

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Drawing
 
 from ...errors import InputError
 from ...metric.estimators import MLAT
 from ...plots.blocks import plot_blocks
-from ...plots.figure import FAINT, INK, bare, state_colours
+from ...plots.figure import FAINT, INK, bare, ink_on, state_colours
 from ...plots.theorem1 import plot_theorem1
 from ..experiments.experiment import Experiment
 from ..experiments.protocol import split, split_seed
@@ -22,8 +20,6 @@ from ..rivals.knn import MetricKNN
 from .page import Picture
 from .paper import TABLE_2, set_title, system_title
 from .statistics import Figure, Footing, cliques
-
-LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (Rec. 709)
 
 BySet = Mapping[str, Mapping[str, Figure]]  # system, data set
 ByPerson = Mapping[str, Mapping[str, Mapping[str, float]]]  # system, data set, person
@@ -55,8 +51,8 @@ def _draw_bars(ax: Axes, footing: Footing, data_set: str) -> None:
         if theirs is not None:
             label = None if x else "the paper"
             ax.plot(x, theirs[0], "D", c="white", mec=INK, markersize=5, label=label)
-        ink = INK if np.dot(to_rgb(colour), LUMINANCE) > 0.6 else "white"
-        ax.text(x, 2, f"{figure.mean:.1f}", ha="center", fontsize=8, color=ink)
+        text = f"{figure.mean:.1f}"
+        ax.text(x, 2, text, ha="center", fontsize=8, color=ink_on(colour))
     ax.set_xticks(range(len(names)), [re.sub(r",? |(?<=-)", "\n", system_title(n)) for n in names])
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(0, 104)

@@ -1,0 +1,91 @@
+"""
+Ten thousand streams on Spark
+=============================
+
+Many devices and one model: Spark keeps a state for each of them, and classifies the rows of each as
+a live session would. This small run has 200 streams; the page about `more than one machine
+<../live/cluster.html>`_ says what was measured with a thousand, and what ten thousand take.
+
+Needs ``pip install 'mlat[spark]'`` and Java 17 or later.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyspark  # noqa: F401  (what this needs)
+from matplotlib.figure import Figure
+
+import mlat
+from mlat.cluster import spark_classify, spark_wait
+from mlat.cluster.spark.sessions import local_spark
+from mlat.plots.figure import state_colours
+from mlat.synthetic import rotating_states
+
+N_STREAMS, N_STEPS = 200, 60
+
+# %%
+# Everyone wears the same sensors, and begins somewhere else.
+
+train = rotating_states(n_channels=4, noise=0.3, random_state=0)
+clf = mlat.StreamClassifier(width=16, metric="euclidean").fit(train)
+recording = rotating_states(n_channels=4, noise=0.3, random_state=1)
+begins = np.sort(np.random.default_rng(0).integers(0, len(recording) - N_STEPS, N_STREAMS))
+steps = begins[:, None] + np.arange(N_STEPS)
+truth = recording.states[steps]
+
+# %%
+# Rows of all wearers arrive in two files, which become two batches: the second begins in the middle
+# of everyone's stream.
+
+folder = Path(tempfile.mkdtemp())
+(folder / "rows").mkdir()
+rows = pd.DataFrame(recording.values[steps.ravel()], columns=list(recording.channels))
+rows["wearer"] = np.repeat([f"wearer {i}" for i in range(N_STREAMS)], N_STEPS)
+rows["seq"] = np.tile(np.arange(N_STEPS), N_STREAMS)
+for name, half in (("a", rows["seq"] < N_STEPS // 2), ("b", rows["seq"] >= N_STEPS // 2)):
+    rows[half].to_parquet(folder / "rows" / f"{name}.parquet", index=False)
+
+spark = local_spark(
+    1, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1", spark_log_level="ERROR"
+)
+schema = spark.read.parquet(str(folder / "rows")).schema
+arriving = (
+    spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "rows"))
+)
+query = (
+    spark_classify(arriving, clf, key="wearer", seq="seq")
+    .writeStream.format("parquet")
+    .option("path", str(folder / "states"))
+    .option("checkpointLocation", str(folder / "checkpoint"))
+    .trigger(availableNow=True)
+    .start()
+)
+spark_wait(query)
+batches = [each["numInputRows"] for each in query.recentProgress]
+told = spark.read.parquet(str(folder / "states")).toPandas()
+spark.stop()
+print(f"{len(told)} predictions for {told['wearer'].nunique()} streams, in batches of {batches}")
+
+# %%
+# A row of the picture for each stream, sorted by where it begins, so that a switch of states is a
+# slanted edge. The state is unknown until the first window is full, and nothing is to be seen of
+# the border between the batches.
+
+told["row"] = told["wearer"].str.removeprefix("wearer ").astype(int)
+states = told.sort_values(["row", "seq"])["state"].to_numpy().reshape(N_STREAMS, N_STEPS)
+known = states != ""
+print(f"{np.mean(states[known] == truth[known]):.1%} of the states are right")
+colours = np.vstack([state_colours(len(clf.classes_)), [[0.85, 0.85, 0.85]]])
+codes = np.where(known, np.searchsorted(clf.classes_, states), len(clf.classes_))
+figure = Figure(figsize=(8, 4.5), layout="constrained")
+ax = figure.subplots()
+ax.imshow(colours[codes], aspect="auto", interpolation="nearest")
+ax.axvline(N_STEPS / 2 - 0.5, color="black", linestyle="--", linewidth=1)
+ax.text(N_STEPS / 2, -4, "second batch", va="bottom")
+ax.set(xlabel="step of the stream", ylabel="stream")
+names = [*clf.classes_, "not yet known"]
+for code, name in enumerate(names):
+    ax.plot([], [], "s", color=colours[code], label=name)
+ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
