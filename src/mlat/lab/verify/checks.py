@@ -157,6 +157,10 @@ def _replay(
         for _, what in group:
             if kind == "teach":
                 session.teach(what["state"], n=what["n"])
+            elif kind == "teach span":
+                session.teach_span(what["state"], what["begin"], what["end"])
+            elif kind == "undo":
+                session.undo()
             else:
                 yield from session.flush()
 
@@ -168,7 +172,7 @@ def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
 
 def _why_not_predict(contents: JournalContents) -> str:
     options = contents.head["options"]
-    if any(kind == "teach" for _, kind, _ in contents.inputs):
+    if any(kind in ("teach", "teach span", "undo") for _, kind, _ in contents.inputs):
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"

@@ -34,7 +34,8 @@ class JournalContents:
     unfinished : int
         Bytes after the last record.
     inputs : list of (record, kind, what)
-        ``"steps"`` with a dict of values, seq, time and position; ``"teach"``; ``"flush"``.
+        ``"steps"`` with a dict of values, seq, time and position; ``"teach"``; ``"teach span"``;
+        ``"undo"``; ``"flush"``.
     predictions : list of (record, dict)
     """
 
@@ -148,6 +149,10 @@ def _batch(contents: JournalContents, record: int, payload: bytes) -> None:
             contents.inputs.append((record, "steps", _steps(body)))
         elif kind == 2:
             contents.inputs.append((record, "teach", json.loads(body)))
+        elif kind == 6:
+            contents.inputs.append((record, "teach span", json.loads(body)))
+        elif kind == 7:
+            contents.inputs.append((record, "undo", {}))
         elif kind == 3:
             contents.inputs.append((record, "flush", {}))
         elif kind == 4:
