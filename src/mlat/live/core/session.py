@@ -176,8 +176,10 @@ class LiveSession:
         """
         self.state = self.model.teach(self.state, state, n, ago=ago)
 
-    def teach_span(self, state: str | int, begin: int, end: int) -> None:
+    def teach_span(self, state: str | int, begin: int, end: int) -> tuple[str | int, int]:
         """Make references of the windows inside the steps ``begin`` to ``end - 1``.
+
+        Returns the state, and how many windows were taught.
 
         Steps are numbered as in predictions; they may reach back ``teachable`` steps. A span that
         holds no window gives the last one that ends in it. Of more windows than a quarter of
@@ -188,13 +190,16 @@ class LiveSession:
         >>> live = LiveSession.empty(1, width=2, teachable=100)
         >>> _ = live.push([[0.0]] * 5 + [[9.0]] * 5)
         >>> live.teach_span("low", 0, 5)
+        ('low', 4)
         >>> live.teach_span("high", 5, 10)
+        ('high', 4)
         >>> live.lessons
         [('low', 4), ('high', 4)]
         >>> live.undo()
         ('high', 4)
         """
         self.state = self.model.teach_span(self.state, state, begin, end)
+        return self.lessons[-1]
 
     def undo(self) -> tuple[str | int, int]:
         """Take back the last lesson; returns its state, and how many windows it had.
