@@ -599,7 +599,8 @@ def _inconsistent_lessons(arrays: Arrays, header: dict[str, Any], model: LiveMod
         "a state was named in no lesson": len(named) != len(names) or 0 in named,
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
-        or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any(),
+        or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()
+        or (ages[-1:] != header["length"] - 1).any(),
     }
     return next((what for what, is_so in problems.items() if is_so), "")
 
