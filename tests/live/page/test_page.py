@@ -625,3 +625,29 @@ def test_seconds_are_taught_also_of_a_picture_that_stands_still(visit, session):
     span = session.live.state.lessons.spans[0]
     # From 3 to 2 seconds before step 400, of 100 a second.
     assert (span.age + span.start[0], span.age + span.start[-1] + 40) == (100, 200)
+
+
+def test_a_finger_marks_too(visit, session):
+    page = visit(session, has_touch=True)
+    session.push(STREAM.values[:700], 0)
+    shows(page, 700)
+    page.locator("#span").select_option("5")
+    until(page, "mlatLive.page.view?.begin === 200")
+    box = page.locator("#lanes .u-over").bounding_box()
+    client = page.context.new_cdp_session(page)
+    for kind, at in [
+        ("touchStart", 0.2),
+        ("touchMove", 0.3),
+        ("touchMove", 0.5),
+        ("touchEnd", None),
+    ]:
+        x, y = box["x"] + (at or 0) * box["width"], box["y"] + box["height"] / 2
+        points = [] if at is None else [{"x": x, "y": y}]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    until(page, "mlatLive.mark.steps !== null")
+    begin, end = page.evaluate("mlatLive.mark.steps")
+    assert abs(begin - 300) <= 4
+    assert abs(end - 450) <= 4
+    assert page.locator("#channel").input_value() == ""  # it was no tap on a lane
+    page.keyboard.press("Escape")
+    until(page, "mlatLive.mark.steps === null")
