@@ -27,7 +27,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from page_server import body_stream, chromium
+import mlat
+from mlat.live import Steps
+from mlat.live.page.hub import MOST_STEPS, Hub
+from page_server import Served, body_stream, chromium
 
 PAN = """async ([length, frames]) => {
   const { page, looked } = mlatLabel;
@@ -154,7 +157,7 @@ def measure_effect(browser, path: Path, repeats: int) -> None:
 
 
 def take_pictures(browser, folder: Path, out: Path) -> None:
-    """The way from an unlabelled recording to a model, in four stills."""
+    """The way from an unlabelled recording to a live classifier that is taught, in stills."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -194,6 +197,43 @@ def take_pictures(browser, folder: Path, out: Path) -> None:
         page.evaluate("document.querySelector('#model-said').textContent = 'Saved: morning.mlat'")
         page.wait_for_timeout(300)
         page.screenshot(path=out / "label-4.png")
+        page.close()
+    take_live_pictures(browser, path.with_suffix(".mlat"), out)
+
+
+def take_live_pictures(browser, model: Path, out: Path) -> None:
+    """The saved model on a live stream: a stretch is marked, taught as a new state, and undone."""
+    clf, stream = mlat.load(model), body_stream(12, run_length=400, random_state=3)
+    session = clf.live(teachable=MOST_STEPS)
+    lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
+    hub = Hub(rate=100.0)
+
+    def push(begin: int, end: int) -> None:
+        steps = Steps(stream.values[begin:end], time=np.arange(begin, end) / 100)
+        hub.publish(steps, session.push(steps), session, 0.004)
+
+    with Served(clf, hub, save=lambda: "morning-2.mlat", **lessons) as live:
+        page = browser.new_page(viewport={"width": 1120, "height": 760})
+        page.goto(live.url)
+        push(0, 1200)
+        wait(page, "mlatLive.page.buffer?.next === 1200 && mlatLive.page.view")
+        box = page.locator("#ribbon").bounding_box()
+        left, room, y = box["x"] + 124, box["width"] - 136, box["y"] + box["height"] / 2
+        page.mouse.move(left + 0.44 * room, y)
+        page.mouse.down()
+        page.mouse.move(left + 0.56 * room, y, steps=4)
+        page.mouse.up()
+        page.locator("#lesson-other").fill("hopping")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out / "label-5.png")
+        page.keyboard.press("Enter")
+        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
+        push(1200, 1300)
+        wait(page, "!document.querySelector('#lesson-undo').disabled")
+        page.locator("#lesson-save").click()
+        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Saved')")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out / "label-6.png")
         page.close()
 
 

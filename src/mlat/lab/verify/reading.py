@@ -133,9 +133,15 @@ def _head(
         contents.first_record, contents.head = number, head
     elif number != expected:
         raise BrokenError(f"{segment}: records {expected} to {number - 1} are missing")
-    elif head != contents.head:
+    elif _lasting(head) != _lasting(contents.head):
         raise BrokenError(f"{segment}: belongs to another journal than the segments before")
     contents.n_segments += 1
+
+
+def _lasting(head: dict[str, Any]) -> dict[str, Any]:
+    """A head without what may change from one segment to the next."""
+    options = {name: value for name, value in head["options"].items() if name != "teachable"}
+    return head | {"options": options}
 
 
 def _batch(contents: JournalContents, record: int, payload: bytes) -> None:

@@ -199,11 +199,12 @@ class LiveModel:
         names = state.taught.names[: len(state.lessons.named)]
         n_before = len(lessons.forgotten) - len(state.lessons.forgotten)
         state.taught = self.taught_references(names, state.lessons)
-        shares = state.belief.proba[: len(self._known) + len(names)]
-        total = shares.sum()
-        if not total > 0:  # it believed in nothing else
-            shares, total = self._state_filter(len(names)).stationary, 1.0
-        state.belief = Belief(shares / total, state.belief.fresh)
+        n_states = len(self._known) + len(names)
+        shares, lost = np.split(state.belief.proba, [n_states])
+        if lost.any():
+            total = shares.sum()  # of 0 where it believed in nothing else
+            shares = shares / total if total > 0 else self._state_filter(len(names)).stationary
+        state.belief = Belief(shares, state.belief.fresh)
         state.counters["undone"] += n_before
         return state
 

@@ -547,7 +547,7 @@ def _rebuild(
         lessons,
         Past.of(arrays["past"], blank.past.most),
         arrays["times"].tolist(),
-        Counters(dict.fromkeys(NEWER, 0) | header["counters"]),
+        Counters({name: header["counters"].get(name, 0) for name in COUNTED}),
         header["warnings"],
         incremental,
     )
