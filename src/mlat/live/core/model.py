@@ -208,6 +208,25 @@ class LiveModel:
         state.counters["undone"] += n_before
         return state
 
+    def knowing(
+        self, state: LiveState, names: tuple[str | int, ...], codes: Ints, windows: Floats
+    ) -> LiveState:
+        """The state of a session that was taught windows (m, w, d) of channels, and nothing else.
+
+        For one whose features do not look back. It cannot be undone. ``names`` are the new states.
+        """
+        one = np.zeros(1, np.int64)
+        spans = [
+            TaughtSpan(1, code, 0, np.ascontiguousarray(window), one)
+            for code, window in zip(codes.tolist(), windows, strict=True)
+        ]
+        state = state.copy()
+        state.lessons = Lessons(
+            tuple(spans), np.zeros(len(spans), np.int64), (1,) * len(names), last=1, final=1
+        )
+        state.taught = self.taught_references(names, state.lessons)
+        return state
+
     def lessons(self, state: LiveState) -> list[tuple[str | int, int]]:
         """The state and the number of windows of each lesson that can be undone."""
         classes, lessons = self.classes(state), state.lessons
