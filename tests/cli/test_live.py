@@ -283,6 +283,7 @@ def test_a_page_to_watch_and_to_teach(folder, tmp_path):
         before = model.read_bytes()
         name = json.loads(_get(_post(url + "save", {})))["file"]
         assert "dance" in mlat.load(model.with_name(name)).classes_
+        assert json.loads(_get(_post(url + "save", {})))["file"] == name  # nothing new was taught
         assert model.read_bytes() == before
         model.with_name(name).unlink()
         child.stdin.close()  # the source ends, the page stays

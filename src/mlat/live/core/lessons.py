@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ...checks import Bools, Floats, Ints, ShortRepr
 
-BLOCK = 128  # rows that are copied at most when a step comes
+BLOCK = 64  # rows that are copied at most when a step comes
 UNDOABLE = 64  # lessons
 
 
@@ -40,28 +40,28 @@ class Past(ShortRepr):
     @classmethod
     def of(cls, rows: Floats, most: int) -> Past:
         """Rows (n, d + 1), oldest first."""
-        return cls((), rows[:0], most)._with(rows)
+        return cls((), rows, most)._in_blocks()
 
     def after(self, values: Floats, age: int) -> Past:
         """With more steps (t, d) of a segment that had ``age`` before them."""
-        return self._joined(values, np.arange(age, age + len(values)))
+        if not self.most:
+            return self
+        before, n = len(self.tail), len(values)
+        tail = np.empty((before + n, self.tail.shape[1]))
+        tail[:before] = self.tail
+        tail[before:, :-1] = values
+        tail[before:, -1] = age if n == 1 else np.arange(age, age + n)
+        past = Past(self.blocks, tail, self.most)
+        return past if len(tail) < BLOCK else past._in_blocks()
 
     def after_break(self) -> Past:
         """With one more step, which belongs to no segment."""
-        return self._joined(np.zeros((1, self.tail.shape[1] - 1)), np.array([-1]))
+        return self.after(np.zeros((1, self.tail.shape[1] - 1)), -1)
 
-    def _joined(self, values: Floats, ages: Ints) -> Past:
-        if not self.most:
-            return self
-        rows = np.empty((len(values), self.tail.shape[1]))
-        rows[:, :-1], rows[:, -1] = values, ages
-        return self._with(rows)
-
-    def _with(self, rows: Floats) -> Past:
-        tail = np.concatenate([self.tail, rows])
-        whole = len(tail) // BLOCK
-        blocks = self.blocks + tuple(tail[i * BLOCK : (i + 1) * BLOCK] for i in range(whole))
-        tail = tail[whole * BLOCK :]
+    def _in_blocks(self) -> Past:
+        whole = len(self.tail) // BLOCK
+        cut = [self.tail[i * BLOCK : (i + 1) * BLOCK] for i in range(whole)]
+        blocks, tail = (*self.blocks, *cut), self.tail[whole * BLOCK :]
         unused = (len(blocks) * BLOCK + len(tail) - self.most) // BLOCK
         return Past(blocks[max(unused, 0) :], tail, self.most)
 
