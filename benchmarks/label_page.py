@@ -27,10 +27,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import mlat
 from mlat.live import Steps
 from mlat.live.page.hub import MOST_STEPS, Hub
-from page_server import Served, body_stream, chromium
+from page_server import Served, body_stream, chromium, classifier
 
 PAN = """async ([length, frames]) => {
   const { page, looked } = mlatLabel;
@@ -198,12 +197,11 @@ def take_pictures(browser, folder: Path, out: Path) -> None:
         page.wait_for_timeout(300)
         page.screenshot(path=out / "label-4.png")
         page.close()
-    take_live_pictures(browser, path.with_suffix(".mlat"), out)
 
 
-def take_live_pictures(browser, model: Path, out: Path) -> None:
-    """The saved model on a live stream: a stretch is marked, taught as a new state, and undone."""
-    clf, stream = mlat.load(model), body_stream(12, run_length=400, random_state=3)
+def take_live_pictures(browser, out: Path) -> None:
+    """A model of the same stream while it runs: a stretch is marked, taught and saved."""
+    clf, stream = classifier(12), body_stream(12, run_length=400, random_state=3)
     session = clf.live(teachable=MOST_STEPS)
     lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
     hub = Hub(rate=100.0)
@@ -243,10 +241,13 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--pictures", type=Path, help="a folder to draw pictures into")
+    parser.add_argument("--live", action="store_true", help="those of the live page only")
     given = parser.parse_args()
     if given.pictures:
         with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-            take_pictures(browser, Path(folder), given.pictures)
+            if not given.live:
+                take_pictures(browser, Path(folder), given.pictures)
+            take_live_pictures(browser, given.pictures)
         return
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         measure_effect(browser, recording(Path(folder), 100_000), given.repeats)
