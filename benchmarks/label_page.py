@@ -27,7 +27,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from page_server import body_stream, chromium
+from mlat.live import Steps
+from mlat.live.page.hub import MOST_STEPS, Hub
+from page_server import Served, body_stream, chromium, classifier
 
 PAN = """async ([length, frames]) => {
   const { page, looked } = mlatLabel;
@@ -154,7 +156,7 @@ def measure_effect(browser, path: Path, repeats: int) -> None:
 
 
 def take_pictures(browser, folder: Path, out: Path) -> None:
-    """The way from an unlabelled recording to a model, in four stills."""
+    """The way from an unlabelled recording to a live classifier that is taught, in stills."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -197,16 +199,55 @@ def take_pictures(browser, folder: Path, out: Path) -> None:
         page.close()
 
 
+def take_live_pictures(browser, out: Path) -> None:
+    """A model of the same stream while it runs: a stretch is marked, taught and saved."""
+    clf, stream = classifier(12), body_stream(12, run_length=400, random_state=3)
+    session = clf.live(teachable=MOST_STEPS)
+    lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
+    hub = Hub(rate=100.0)
+
+    def push(begin: int, end: int) -> None:
+        steps = Steps(stream.values[begin:end], time=np.arange(begin, end) / 100)
+        hub.publish(steps, session.push(steps), session, 0.004)
+
+    with Served(clf, hub, save=lambda: "morning-2.mlat", **lessons) as live:
+        page = browser.new_page(viewport={"width": 1120, "height": 760})
+        page.goto(live.url)
+        push(0, 1200)
+        wait(page, "mlatLive.page.buffer?.next === 1200 && mlatLive.page.view")
+        box = page.locator("#ribbon").bounding_box()
+        left, room, y = box["x"] + 124, box["width"] - 136, box["y"] + box["height"] / 2
+        page.mouse.move(left + 0.44 * room, y)
+        page.mouse.down()
+        page.mouse.move(left + 0.56 * room, y, steps=4)
+        page.mouse.up()
+        page.locator("#lesson-other").fill("hopping")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out / "label-5.png")
+        page.keyboard.press("Enter")
+        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
+        push(1200, 1300)
+        wait(page, "!document.querySelector('#lesson-undo').disabled")
+        page.locator("#lesson-save").click()
+        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Saved')")
+        page.wait_for_timeout(500)
+        page.screenshot(path=out / "label-6.png")
+        page.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=10_000_000)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--pictures", type=Path, help="a folder to draw pictures into")
+    parser.add_argument("--live", action="store_true", help="those of the live page only")
     given = parser.parse_args()
     if given.pictures:
         with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-            take_pictures(browser, Path(folder), given.pictures)
+            if not given.live:
+                take_pictures(browser, Path(folder), given.pictures)
+            take_live_pictures(browser, given.pictures)
         return
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         measure_effect(browser, recording(Path(folder), 100_000), given.repeats)

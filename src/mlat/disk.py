@@ -154,3 +154,12 @@ def disk_errors(place: Path, then: str = "check the disk and the rights") -> Ite
         raise DiskError(
             f"{error.filename or place} cannot be read or written ({reason}); {then}"
         ) from None
+
+
+def next_free(path: Path) -> Path:
+    """The path, or the next one with a number that no file has."""
+    number, free = 2, path
+    while free.exists():
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return free

@@ -25,6 +25,7 @@ from mlat.cli.live import parse_address, parse_far
 from mlat.lab.verify.reading import read_journal
 from mlat.live.core.session import LiveSession
 from mlat.live.journal.journal import Identity, Journal
+from mlat.live.page.hub import MOST_STEPS
 from mlat.synthetic import rotating_states
 
 STREAM = rotating_states(**SENSORS, random_state=1)
@@ -133,7 +134,7 @@ def test_a_journal_of_something_else_is_refused(folder, tmp_path):
     assert "is the journal of another model" in line
     line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off", "--hold", 3)
     assert "was begun with hold=5, now it is 3" in line
-    session = LiveSession(mlat.load(folder / "walk.mlat"), far=None)
+    session = LiveSession(mlat.load(folder / "walk.mlat"), far=None, teachable=MOST_STEPS)
     with Journal(tmp_path, Identity.of(session)):
         line = refused("live", folder / "walk.mlat", *source, *journal, "--far", "off")
     assert "is in use by another mlat live" in line
@@ -271,18 +272,30 @@ def test_a_page_to_watch_and_to_teach(folder, tmp_path):
         health = json.loads(_get(url + "healthz"))
         assert health["ok"]
         assert health["steps"] == 20
-        lesson = urllib.request.Request(
-            url + "teach",
-            json.dumps({"state": "dance", "n": 2}).encode(),
-            {"Content-Type": "application/json"},
-        )
-        assert json.loads(_get(lesson)) == {"state": "dance", "n": 2}
+        lesson = {"state": "dance", "n": 2}
+        assert json.loads(_get(_post(url + "teach", lesson))) == lesson
         assert read_journal(tmp_path).inputs[-1][1:] == ("teach", {"state": "dance", "n": 2})
+        span = {"state": "spin", "begin": 5, "end": 20}
+        assert json.loads(_get(_post(url + "teach", span)))["state"] == "spin"
+        assert json.loads(_get(_post(url + "undo", {})))["state"] == "spin"
+        assert [kind for _, kind, _ in read_journal(tmp_path).inputs[-2:]] == ["teach span", "undo"]
+        model = folder / "walk.mlat"
+        before = model.read_bytes()
+        name = json.loads(_get(_post(url + "save", {})))["file"]
+        assert "dance" in mlat.load(model.with_name(name)).classes_
+        assert json.loads(_get(_post(url + "save", {})))["file"] == name  # nothing new was taught
+        assert model.read_bytes() == before
+        model.with_name(name).unlink()
         child.stdin.close()  # the source ends, the page stays
         read_until(child.stderr, "the page stays until Ctrl-C")
         assert json.loads(_get(url + "healthz"))["steps"] == 20
         child.terminate()
         assert child.wait(30) == 0
+
+
+def _post(url: str, body: dict[str, object]) -> urllib.request.Request:
+    content = {"Content-Type": "application/json"}
+    return urllib.request.Request(url, json.dumps(body).encode(), content)
 
 
 def _get(what: str | urllib.request.Request) -> bytes:

@@ -6,8 +6,9 @@ import numpy as np
 
 import mlat
 from label_server import STATES, Labelling, states_stream
+from mlat.disk import next_free
 from mlat.label.journal_recording import is_journal, read_journal
-from mlat.label.learner import next_free, set_aside
+from mlat.label.learner import set_aside
 from mlat.label.span_list import Piece
 from mlat.live import Steps
 from mlat.live.journal.journal import Identity, Journal

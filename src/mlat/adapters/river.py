@@ -276,9 +276,7 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
             live.push(np.stack(before))
         if old is not None:
             taught = old.state.taught
-            live.state.taught = live.model.taught_references(
-                taught.names, taught.codes, (windows - mean) / scale
-            )
+            live.state = live.model.knowing(live.state, taught.names, taught.codes, windows)
             live.state.belief = old.state.belief
         self._ahead = None
         return live.push(last)[-1]

@@ -30,7 +30,7 @@ from ..metric import toeplitz
 from ..metric.estimators import LMNN, MLAT
 from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import linear_map
-from ..neighbours.references import References, steps_inside
+from ..neighbours.references import References, compact
 from ..sealed.container import Arrays, check_arrays, seal, unseal
 from ..sealed.fields import (
     COUNT,
@@ -183,10 +183,12 @@ MODEL = record(
         "committee": optional(_COMMITTEE),
     },
     # Of a model without some of its references: how many there were, and what it was asked for.
+    # Of one that was taught: that steps before the first window of a run are stored, too.
     may={
+        "led": FLAG,
         "thinned": record(
             {"n_all": SIZE, "agreement": number(0, 1), "max_references": number(SMALLEST)}
-        )
+        ),
     },
 )
 
@@ -247,16 +249,6 @@ def from_bytes(content: bytes, name: str) -> StreamClassifier:
     header, arrays = _open(content, name)
     _check(header, arrays, len(content), f"{name} is damaged")
     return _rebuild(header, arrays)
-
-
-def needed_steps(windows: Windows, between: bool) -> tuple[NDArray[Any], Ints]:
-    """The steps inside some window, and where each window starts among them.
-
-    ``between`` adds those between the windows of a run: a lift may look back at them.
-    """
-    inside = steps_inside(windows, between=between)
-    place = np.cumsum(inside) - 1
-    return windows.values[inside].astype(np.float64), place[windows.start].astype(np.int64)
 
 
 # Reading: versions, and what the parts of a file must have in common
@@ -330,6 +322,7 @@ def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> Non
     _check_memory(header, n_features, size, where)
     check_arrays(arrays, expected, where)
     own = {name: arrays[name] for name in ("start", "run", "code", "transition")}
+    own["since"] = arrays.get("since", own["start"])
     problem = _unfit_experts(header) or _inconsistent(header, len(classes), **own)
     scales = [arrays[name] for name in ("scale", "feature_scale")]
     if problem or any((scale <= 0).any() for scale in scales):
@@ -348,6 +341,8 @@ def _shared_shapes(
         **dict.fromkeys(("feature_mean", "feature_scale"), ("float64", (n_features,))),
         "transition": ("float64", (n_states, n_states)),
     }
+    if header.get("led"):
+        expected["since"] = ("int64", (n,))
     if header["whitened"]:
         expected["mixing"] = ("float64", (n_features, n_features))
     return expected
@@ -428,6 +423,7 @@ def _inconsistent(
     start: Ints,
     run: Ints,
     code: Ints,
+    since: Ints,
     transition: NDArray[Any],
 ) -> str:
     """What is wrong with the windows or the transitions; empty if nothing is."""
@@ -439,6 +435,16 @@ def _inconsistent(
     begins = run[1:] != run[:-1]
     if (run[1:] < run[:-1]).any() or (np.diff(start)[begins] < width).any():
         return "runs are out of order"
+    # A run is lifted from one step on, which no run before it has.
+    ends = np.append(0, start[:-1][begins] + width)
+    first = np.append(0, np.flatnonzero(begins) + 1)
+    if header.get("led") and (
+        (since < 0).any()
+        or (since != np.repeat(since[first], np.diff(np.append(first, len(run))))).any()
+        or (since[first] > start[first]).any()
+        or (since[first] < ends).any()
+    ):
+        return "the steps before a run are out of order"
     if ((code[1:] != code[:-1]) & ~begins).any():
         return "a run is of two states"
     if not np.array_equal(np.unique(code), np.arange(n_states)):
@@ -452,12 +458,12 @@ def _inconsistent(
 
 
 def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
-    windows, features = classifier.windows_, classifier.features_
-    confidence, lift = classifier.confidence_, features.lift
-    steps, start = needed_steps(windows, between=lift.memory > 0)
+    features, confidence = classifier.features_, classifier.confidence_
+    lift = features.lift
+    windows = compact(classifier.windows_, between=lift.memory > 0)
     arrays: Arrays = {
-        "steps": steps,
-        "start": start,
+        "steps": windows.values,
+        "start": windows.start,
         "run": windows.run,
         "code": classifier.references_.codes,
         "mean": features.channels.mean,
@@ -466,6 +472,8 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "feature_scale": features.lifted.scale,
         "transition": confidence.state_filter.transition,
     }
+    if windows.since is not None:
+        arrays["since"] = windows.since
     if features.mixing is not None:
         arrays["mixing"] = features.mixing
     experts = []
@@ -485,7 +493,7 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "step": int(classifier.step),
         "n_neighbors": int(classifier.n_neighbors_),
         "n_windows": len(windows),
-        "n_steps": len(steps),
+        "n_steps": len(windows.values),
         "scaled": bool(classifier.scale),
         "whitened": features.mixing is not None,
         "lift": {
@@ -505,6 +513,8 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "experts": experts,
         "committee": _describe_committee(classifier.committee_),
     }
+    if windows.since is not None:
+        header["led"] = True
     if classifier.thinned_ is not None:
         header["thinned"] = {
             **classifier.thinned_._asdict(),
@@ -605,7 +615,10 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         arrays.get("mixing"),
     )
     states = np.array(header["classes"])[arrays["code"]]
-    windows = Windows(arrays["steps"], header["width"], arrays["start"], arrays["run"], states)
+    windows = Windows(
+        *(arrays["steps"], header["width"], arrays["start"], arrays["run"], states),
+        arrays.get("since"),
+    )
     plain = features.of_runs(windows)
     experts = []
     for i, described in enumerate(header["experts"]):

@@ -152,6 +152,7 @@ def live(
     """
     from ..classifier.model_file import load
     from ..live.core.session import LiveSession
+    from ..live.page.hub import MOST_STEPS
     from ..live.sources import open_source
     from .live_program import Program
 
@@ -173,6 +174,7 @@ def live(
         dead=str(dead),
         search=str(search),
         filtered=filtered,
+        teachable=MOST_STEPS,  # as far back as a page shows
     )
     program = Program(
         classifier,
@@ -187,6 +189,7 @@ def live(
         keep=keep,
         address=address,
         token=token,
+        model=model,
     )
     raise typer.Exit(program.run())
 

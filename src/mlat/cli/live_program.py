@@ -7,10 +7,13 @@ import signal
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ..classifier.classifier import StreamClassifier
 from ..compiled import say_compiling
+from ..disk import next_free
+from ..live.core.lessons import Lessons
 from ..live.core.session import LiveSession
 from ..live.journal.journal import Identity, Journal
 from ..live.journal.writer import JournalWriter
@@ -19,7 +22,7 @@ from ..live.run.runner import Runner
 from ..live.sources.source import Source
 from .one_line import INTERRUPTED
 
-SHOWN = ("rejected", "late", "duplicate", "gaps", "held", "taught")
+SHOWN = ("rejected", "late", "duplicate", "gaps", "held", "taught", "undone")
 
 
 class Program:
@@ -33,6 +36,8 @@ class Program:
         Print again what the journal holds from this step on.
     address : (host, port), optional
         Where to serve the page.
+    model : path
+        The model's file; what is taught is saved beside it.
     """
 
     def __init__(
@@ -50,12 +55,15 @@ class Program:
         keep: int | None,
         address: tuple[str, int] | None,
         token: str | None,
+        model: Path,
     ) -> None:
         self._classifier, self._session, self._source = classifier, session, source
         self._folder, self._fsync, self._segment_size = folder, fsync, segment_size
         self._again, self._snapshot_every, self._keep = again, snapshot_every, keep
-        self._address, self._token = address, token
+        self._address, self._token, self._model = address, token, model
         self._lines, self._notices = Lines(form), Notices()
+        self._saving = asyncio.Lock()
+        self._saved: tuple[Lessons, Path] | None = None
         self._status = 0
 
     def run(self) -> int:
@@ -111,6 +119,9 @@ class Program:
                 *self._address,
                 self._token,
                 teach=runner.teach,
+                teach_span=runner.teach_span,
+                undo=runner.undo,
+                save=partial(self._save, runner),
                 say=self._notices.say,
             )
             self._notices.say(f"page at {server.url}")
@@ -125,6 +136,22 @@ class Program:
         finally:
             if server is not None:
                 await server.close()
+
+    async def _save(self, runner: Runner) -> str:
+        """Write what was taught into a new model file beside the model; returns its name.
+
+        One file for the same lessons, however often it is asked for.
+        """
+        async with self._saving:  # two pages may ask at once
+            lessons = self._session.state.lessons
+            if self._saved is not None and self._saved[0] is lessons and self._saved[1].exists():
+                return self._saved[1].name
+            taught = await runner.taught_model()
+            path = next_free(self._model)
+            await asyncio.to_thread(taught.save, path)
+            self._saved = lessons, path
+        self._notices.say(f"saved what was taught in {path}")
+        return path.name
 
     def _recover(self, runner: Runner, journal: Journal | None) -> None:
         runner.recover()

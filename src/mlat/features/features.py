@@ -156,8 +156,9 @@ class Features(ShortRepr):
     def of_runs(self, windows: Windows) -> Floats:
         """As ``plain``, for the runs that windows lie in. Each run is lifted on its own."""
         plain = np.full((len(windows.values), self.n_features), np.nan)
+        first = windows.first_needed()
         for _, rows in windows.by_run():
-            start, stop = windows.start[rows].min(), windows.start[rows].max() + windows.width
+            start, stop = first[rows].min(), windows.start[rows].max() + windows.width
             run = self.channels(windows.values[start:stop])
             plain[start:stop] = self.lifted(self.lift.transform(run))
         return plain

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import Bools, Ints
-from ..disk import atomic_write, disk_errors
+from ..disk import atomic_write, disk_errors, next_free
 from ..errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
 from .asking import Asking
@@ -520,12 +520,3 @@ def set_aside(spans: Sequence[Sequence[Piece]]) -> tuple[Spans, Spans]:
         tests.append(tuple(mine))
         rest.append(tuple(others))
     return tests, rest
-
-
-def next_free(path: Path) -> Path:
-    """The path, or the next one with a number that no file has."""
-    number, free = 2, path
-    while free.exists():
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
-    return free

@@ -171,18 +171,30 @@ def embedding(metric: Any) -> Embedding:
 def steps_inside(windows: Windows, *, between: bool) -> Bools:
     """Which steps are inside some window, shape (T,).
 
-    ``between`` adds those between the windows of a run: a lift may look back at them.
+    ``between`` adds those between and before the windows of a run from which it is lifted.
     """
     start, stop = windows.start, windows.start + windows.width
     if between:
-        runs = [rows for _, rows in windows.by_run()]
-        start = np.array([start[rows].min() for rows in runs])
-        stop = np.array([stop[rows].max() for rows in runs])
+        runs, first = [rows for _, rows in windows.by_run()], windows.first_needed()
+        start = np.array([first[rows].min() for rows in runs], np.int64)
+        stop = np.array([stop[rows].max() for rows in runs], np.int64)
     covered = np.zeros(len(windows.values) + 1, np.int64)
     np.add.at(covered, start, 1)
     np.add.at(covered, stop, -1)
     inside: Bools = np.cumsum(covered[:-1]) > 0
     return inside
+
+
+def compact(windows: Windows, *, between: bool) -> Windows:
+    """The same windows over the steps inside some of them only; ``between`` as above."""
+    inside = steps_inside(windows, between=between)
+    place = np.cumsum(inside) - 1
+    return replace(
+        windows,
+        values=windows.values[inside].astype(np.float64),
+        start=place[windows.start].astype(np.int64),
+        since=None if windows.since is None else place[windows.since].astype(np.int64),
+    )
 
 
 def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:

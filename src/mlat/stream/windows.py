@@ -42,6 +42,8 @@ class Windows:
         Which of the stream's runs each window lies in.
     y : array of shape (n,)
         The state of each window.
+    since : array of shape (n,), optional
+        The step from which each window's run is lifted, where that is before its first window.
     """
 
     values: NDArray[Any]
@@ -49,6 +51,7 @@ class Windows:
     start: Ints
     run: Ints
     y: NDArray[Any]
+    since: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -95,9 +98,21 @@ class Windows:
             if len(rows):
                 yield int(self.run[rows[0]]), rows
 
+    def first_needed(self) -> Ints:
+        """The step from which each window's run is lifted: that of its first window, or earlier."""
+        if self.since is not None:
+            return self.since
+        first = np.empty_like(self.start)
+        for _, rows in self.by_run():
+            first[rows] = self.start[rows].min()
+        return first
+
     def take(self, rows: NDArray[Any]) -> Windows:
         """Some of the windows, by position (in any order) or mask."""
-        return Windows(self.values, self.width, self.start[rows], self.run[rows], self.y[rows])
+        since = None if self.since is None else self.since[rows]
+        return Windows(
+            self.values, self.width, self.start[rows], self.run[rows], self.y[rows], since
+        )
 
 
 def sliding_windows(

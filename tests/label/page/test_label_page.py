@@ -423,3 +423,113 @@ def test_kill_and_start_again(visit, tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+# --- fingers, and two recordings at once
+
+
+def touch(page, *fingers):
+    """Fingers that go down, move along their points, and go up, all at once."""
+    client = page.context.new_cdp_session(page)
+
+    def send(kind, places):
+        points = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(places)]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    first, *more = zip(*fingers, strict=True)
+    send("touchStart", first)
+    for places in more:
+        send("touchMove", places)
+    send("touchEnd", [])
+    client.detach()
+
+
+def along(page, start, end, selector="#signal .u-over"):
+    """The points of a finger from one step to another."""
+    box = page.locator(selector).bounding_box()
+    begin, length = page.evaluate("[mlatLabel.page.view.begin, mlatLabel.page.view.length]")
+    y = box["y"] + box["height"] / 2
+    steps = [start + (end - start) * part / 4 for part in range(5)]
+    return [(box["x"] + (step - begin) / length * box["width"], y) for step in steps]
+
+
+def test_fingers_are_enough(served, visit):
+    """On a tablet: drag, tap, move an edge, zoom with two fingers and with buttons."""
+    page = visit(served.url, viewport={"width": 1024, "height": 768}, has_touch=True)
+    touch(page, along(page, 100, 250))
+    until(page, "mlatLabel.page.selection !== null")
+    page.locator("#name").fill("walk")
+    page.locator("#name-form button").tap()
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    start, end, _ = shown(page)[0]
+    assert abs(start - 100) <= 5
+    assert abs(end - 250) <= 5
+    touch(page, along(page, 300, 330))
+    until(page, "mlatLabel.page.selection !== null")
+    page.locator("#states button").first.tap()
+    until(page, "mlatLabel.page.spans[0].length === 2")
+    touch(page, along(page, end, 280, "#labels"))  # the end of the first label
+    until(page, f"mlatLabel.page.spans[0][0][1] !== {end}")
+    assert abs(shown(page)[0][1] - 280) <= 5
+    whole = page.evaluate("mlatLabel.page.view.length")
+    middle = whole / 2
+    fingers = along(page, middle - 50, middle - 200), along(page, middle + 50, middle + 200)
+    touch(page, *fingers)  # apart: a quarter is shown
+    until(page, f"mlatLabel.page.view.length < {0.4 * whole}")
+    assert page.evaluate("mlatLabel.page.selection") is None  # two fingers select nothing
+    before = page.evaluate("mlatLabel.page.view.begin")
+    length = page.evaluate("mlatLabel.page.view.length")
+    fingers = [along(page, at, at - 40) for at in (middle - 30, middle + 30)]
+    touch(page, *fingers)  # both to the left: later steps are shown
+    until(page, f"mlatLabel.page.view.begin > {before} + 20")
+    assert page.evaluate("mlatLabel.page.view.length") == pytest.approx(length, rel=0.1)
+    page.locator("#zoom-in").tap()
+    until(page, f"mlatLabel.page.view.length < {0.6 * length}")
+    page.locator("#zoom-all").tap()
+    until(page, f"mlatLabel.page.view.length === {whole}")
+    assert len(on_disk(served)) == 2
+
+
+def test_two_recordings_at_once_are_labelled_each(labelling, visit):
+    served = labelling(unlabelled(STREAM), unlabelled(states_stream(seed=5)[:700]))
+    page = visit(served.url)
+    assert page.locator("#second").is_hidden()
+    press(page, "b")
+    page.locator("#second").wait_for()
+    until(page, "mlatLabel.panes[1].chart.whole")
+    assert page.evaluate("mlatLabel.page.number") == 1
+    lengths = page.evaluate("mlatLabel.panes.map((pane) => pane.kept.view.length)")
+    assert lengths == [len(STREAM), 700]  # each has a time axis of its own
+    drag_in_pane(page, 100, 200, "#signal-2 .u-over")
+    name(page, "sit")
+    until(page, "mlatLabel.page.spans[1].length === 1")
+    drag_in_pane(page, 50, 150, "#signal .u-over")  # and so the first one is used
+    assert page.evaluate("mlatLabel.page.number") == 0
+    press(page, "1")
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    assert len({span.recording for span in table_of(served)}) == 2
+    page.keyboard.press("ArrowUp")
+    until(page, "mlatLabel.panes[0].kept.view.length < mlatLabel.panes[0].kept.view.steps")
+    assert page.evaluate("mlatLabel.panes[1].kept.view.length") == 700
+    page.locator("#signal-2").focus()  # by the Tab key, too
+    assert page.evaluate("mlatLabel.page.number") == 1
+    press(page, "z")
+    until(page, "mlatLabel.page.spans[0].length === 0")
+    press(page, "r")  # all are shown: they change places
+    assert page.evaluate("mlatLabel.panes.map((pane) => pane.number)") == [1, 0]
+    press(page, "b")
+    assert page.locator("#second").is_hidden()
+    assert page.evaluate("mlatLabel.page.number") == 1
+
+
+def drag_in_pane(page, start, end, selector):
+    """With the mouse over a pane whose whole recording is shown."""
+    pane = 1 if "-2" in selector else 0
+    box = page.locator(selector).bounding_box()
+    length = page.evaluate(f"mlatLabel.panes[{pane}].kept.view.length")
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start / length * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + (start + end) / 2 / length * box["width"], y)
+    page.mouse.move(box["x"] + end / length * box["width"], y)
+    page.mouse.up()

@@ -34,6 +34,7 @@ MODELS = {
     "votes": StreamClassifier(3, metric="euclidean", n_neighbors=3).fit(PLACES),
 }
 FLUSH = "flush"
+PLAIN = {"order_by": "none", "reorder": 0, "dead": "off"}
 
 
 def test_the_window_and_the_last_predictions():
@@ -99,7 +100,8 @@ class SessionMachine(RuleBasedStateMachine):
             "order_by": "seq",
             "filtered": filtered,
             "search": search,
-            "max_taught": 5,
+            "max_taught": 8,
+            "teachable": 40,
             "far": None,
         }
         self.live = self.clf.live(**self.options)
@@ -118,7 +120,7 @@ class SessionMachine(RuleBasedStateMachine):
             ]
         if kind == "flush":
             return live.flush()
-        live.teach(*with_what)
+        getattr(live, kind)(*with_what)
         return []
 
     def _happens(self, what, chunks=()):
@@ -181,7 +183,56 @@ class SessionMachine(RuleBasedStateMachine):
             assert complete < n
             assert self.live.snapshot() == before
         else:
-            self.taught.append((len(self.told), state, n))
+            self.taught.append((len(self.told), state, range(len(self.told) - n, len(self.told))))
+
+    @precondition(lambda self: self.told)
+    @rule(
+        state=st.sampled_from(["a", "new", "newer"]), back=st.integers(1, 45), n=st.integers(1, 30)
+    )
+    def teach_span(self, state, back, n):
+        begin = max(0, len(self.told) - back)
+        end, w = min(begin + n, len(self.told)), self.clf.width_
+        complete = [t for t in range(begin, end) if self.told[t].probabilities]
+        before = self.live.snapshot()
+        try:
+            self._happens(("teach_span", state, begin, end))
+        except InputError:
+            assert not complete or back > self.options["teachable"]
+            assert self.live.snapshot() == before
+            return
+        ends = [t for t in complete if t - w + 1 >= begin] or complete[-1:]
+        every = -(-len(ends) // (self.options["max_taught"] // 4))
+        self.taught.append((len(self.told), state, ends[::-1][::every][::-1]))
+
+    @rule()
+    def undo(self):
+        if self.live.lessons:
+            self._happens(("undo",))
+            self.taught.append((len(self.told), None, ()))
+        else:
+            with pytest.raises(InputError, match="no lesson"):
+                self.live.undo()
+
+    @precondition(lambda self: self.live.lessons)
+    @rule(begin=st.integers(0, 30))
+    def save(self, begin):
+        """A model with what was taught decides as the session, from a new beginning on."""
+        values = STREAM.values[begin : begin + 25, :2]
+        options = self.options | {"filtered": False, "search": "exact", **PLAIN}
+        session, model = self.clf.live(**options), self.live.taught_model()
+        state = session.state.copy()
+        state.lessons, state.taught = self.live.state.lessons, self.live.state.taught
+        state.belief = self.live.state.belief
+        session.state = state
+        ours, theirs = session.push(values), model.live(**options).push(values)
+        assert [p.why for p in ours] == [p.why for p in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one.distance, other.distance, rtol=1e-6, atol=1e-6)
+            if self.clf.n_neighbors_ == 1 and one.probabilities:
+                shares = dict(zip(session.classes, one.probabilities, strict=True))
+                again = dict(zip(model.classes_.tolist(), other.probabilities, strict=True))
+                for name, share in shares.items():
+                    assert again.get(name, 0.0) == pytest.approx(share, abs=1e-6)
 
     @rule()
     def snapshot(self):
@@ -220,12 +271,16 @@ class SessionMachine(RuleBasedStateMachine):
         """After a lesson: as a brute force over the references and what was taught by then."""
         brute, names = BruteForce(self.clf), self.clf.classes_.tolist()
         windows = brute.windows(stream) if len(stream) else []
-        lessons, taught = [*self.taught], []
+        lessons, given, known, taught = [*self.taught], [], names, []
         for p in self.told:
             while lessons and lessons[0][0] == p.step:
-                step, state, n = lessons.pop(0)
-                names += [] if state in names else [state]
-                taught += [(names.index(state), windows[step - n + i]) for i in range(n)]
+                _, state, ends = lessons.pop(0)
+                if state is None:  # as if it had never been given
+                    given.pop()
+                else:
+                    given.append((state, ends))
+                names = known + [s for s in dict.fromkeys(s for s, _ in given) if s not in known]
+                taught = [(names.index(s), windows[t]) for s, ends in given for t in ends]
                 taught = taught[-self.options["max_taught"] :]
             if not taught or windows[p.step] is None:
                 assert windows[p.step] is not None or not p.probabilities

@@ -539,3 +539,115 @@ def test_one_expert_has_nobody_to_agree_with(visit, still):
     shows(page, 60)
     for name in ("agree", "agreement", "experts"):
         assert not page.locator(f"#{name}").is_visible()
+
+
+def drag(page, selector, begin, end):
+    """Drag with the mouse over a chart, from a fraction of its time axis to another."""
+    box = page.locator(selector).bounding_box()
+    left, room = box["x"] + 124, box["width"] - 124 - 12
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(left + begin * room, y)
+    page.mouse.down()
+    page.mouse.move(left + (begin + end) / 2 * room, y)
+    page.mouse.move(left + end * room, y)
+    page.mouse.up()
+
+
+@pytest.fixture
+def session():
+    """A real session behind a page that can teach it; it stands still until a test pushes."""
+    live = classifier().live(teachable=12_000, search="exact")
+    saved = []
+
+    def save():
+        saved.append(live.taught_model())
+        return "body-2.mlat"
+
+    lesson = {"teach": live.teach, "teach_span": live.teach_span, "undo": live.undo, "save": save}
+
+    def push(values, first):
+        steps = Steps(values, time=(first + np.arange(len(values))) / 100)
+        served.hub.publish(steps, live.push(steps), live, 0.0)
+
+    with Served(classifier(), Hub(rate=100.0), **lesson) as served:
+        served.live, served.saved, served.push = live, saved, push
+        yield served
+
+
+def test_a_marked_span_is_taught_undone_and_saved(visit, session):
+    page = visit(session)
+    session.push(STREAM.values[:700], 0)
+    shows(page, 700)
+    page.locator("#span").select_option("5")
+    until(page, "mlatLive.page.view?.begin === 200")
+    before = session.live.snapshot()
+    drag(page, "#ribbon", 0.2, 0.5)  # of the last 500 steps
+    until(page, "mlatLive.mark.steps !== null")
+    begin, end = page.evaluate("mlatLive.mark.steps")
+    assert abs(begin - 300) <= 3
+    assert abs(end - 450) <= 3
+    assert text(page, "lesson-mark") == f"The {end - begin} marked steps"
+    page.locator("#lesson-other").fill("hopping")
+    page.locator("#lesson button[type=submit]").click()
+    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
+    (state, n), spans = session.live.lessons[-1], session.live.state.lessons.spans
+    assert state == "hopping"
+    assert text(page, "lesson-said") == f"Taught: {n} windows are hopping."
+    # Every window lies inside the span.
+    ages = np.concatenate([span.age + span.start for span in spans])
+    assert begin <= ages.min() <= ages.max() + 40 <= end
+    assert page.evaluate("mlatLive.mark.steps") is None
+    session.push(STREAM.values[700:720], 700)
+    shows(page, 720)
+    until(page, "!document.querySelector('#lesson-undo').disabled")
+    assert text(page, "lesson-undo") == f"Undo ({n} × hopping)"
+    page.locator("#lesson-save").click()
+    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Saved')")
+    assert "hopping" in session.saved[0].classes_
+    page.locator("#lesson-undo").click()
+    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Undone')")
+    assert session.live.lessons == []
+    assert len(before) == len(session.live.snapshot()) or "hopping" not in session.live.classes
+
+
+def test_seconds_are_taught_also_of_a_picture_that_stands_still(visit, session):
+    page = visit(session)
+    session.push(STREAM.values[:400], 0)
+    shows(page, 400)
+    page.locator("#pause").click()
+    session.push(STREAM.values[400:600], 400)
+    shows(page, 600)
+    page.locator("#lesson-unit").select_option("seconds")
+    page.locator("#lesson-n").fill("1")
+    page.locator("#lesson-ago").fill("2")
+    page.locator("#lesson-states button").first.click()
+    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
+    span = session.live.state.lessons.spans[0]
+    # From 3 to 2 seconds before step 400, of 100 a second.
+    assert (span.age + span.start[0], span.age + span.start[-1] + 40) == (100, 200)
+
+
+def test_a_finger_marks_too(visit, session):
+    page = visit(session, has_touch=True)
+    session.push(STREAM.values[:700], 0)
+    shows(page, 700)
+    page.locator("#span").select_option("5")
+    until(page, "mlatLive.page.view?.begin === 200")
+    box = page.locator("#lanes .u-over").bounding_box()
+    client = page.context.new_cdp_session(page)
+    for kind, at in [
+        ("touchStart", 0.2),
+        ("touchMove", 0.3),
+        ("touchMove", 0.5),
+        ("touchEnd", None),
+    ]:
+        x, y = box["x"] + (at or 0) * box["width"], box["y"] + box["height"] / 2
+        points = [] if at is None else [{"x": x, "y": y}]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    until(page, "mlatLive.mark.steps !== null")
+    begin, end = page.evaluate("mlatLive.mark.steps")
+    assert abs(begin - 300) <= 4
+    assert abs(end - 450) <= 4
+    assert page.locator("#channel").input_value() == ""  # it was no tap on a lane
+    page.keyboard.press("Escape")
+    until(page, "mlatLive.mark.steps === null")

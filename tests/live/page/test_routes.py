@@ -125,6 +125,47 @@ def test_teaching_calls_and_answers():
     run(test())
 
 
+def test_spans_undo_and_saving_are_called_and_answered():
+    done = []
+
+    def teach_span(*lesson):
+        done.append(lesson)
+        return lesson[0], 7
+
+    async def undo():
+        if len(done) > 1:
+            raise InputError("there is no lesson that could be undone")
+        done.append("undo")
+        return "walking", 7
+
+    def save():
+        raise DiskError("the disk is full; free some space")
+
+    async def test():
+        offered = {"teach_span": teach_span, "undo": undo, "save": save}
+        async with serving(teach=lambda state, n: None, **offered) as (hub, _server, client):
+            span = {"state": "walking", "begin": 3, "end": 90}
+            assert (await client.post("/teach", json=span)).json() == {"state": "walking", "n": 7}
+            assert hub.counts.taught == 7
+            assert (await client.post("/undo", json={})).json() == {"state": "walking", "n": 7}
+            assert done == [("walking", 3, 90), "undo"]
+            answer = await client.post("/undo", json={})
+            assert answer.status_code == 400
+            assert "no lesson" in answer.text
+            assert (await client.post("/save", json={})).status_code == 503
+            wrong = [{"begin": -1}, {"begin": 1.5}, {"end": True}, {"end": "9"}, {"n": 3}]
+            for change in wrong:
+                assert (await client.post("/teach", json=span | change)).status_code == 400
+            for path in ("/undo", "/save"):
+                assert (await client.post(path, json=[])).status_code == 400
+                assert (await client.post(path, content=b"{}")).status_code == 415
+                assert (await client.get(path)).status_code == 405
+            foreign = {"Origin": "http://example.org"}
+            assert (await client.post("/undo", json={}, headers=foreign)).status_code == 403
+
+    run(test())
+
+
 def test_trouble_that_is_not_the_input_is_said_and_not_a_server_error():
     def teach(state, n):
         raise DiskError("the disk is full; free some space")
@@ -142,6 +183,8 @@ def test_without_a_teacher_there_is_nothing_to_teach():
     async def test():
         async with serving() as (_, _server, client):
             assert (await client.post("/teach", json={"state": "a"})).status_code == 404
+            assert (await client.post("/undo", json={})).status_code == 404
+            assert (await client.post("/save", json={})).status_code == 404
 
     run(test())
 

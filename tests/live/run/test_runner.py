@@ -250,6 +250,10 @@ def teach_between(folder: Path, before: Sequence[Event], after: Sequence[Event])
         await source.waiting.wait()
         await runner.teach("dance", 3)
         assert len(read_journal(folder).inputs) >= 2  # on disk already
+        assert await runner.teach_span("spin", 14, 29) == ("spin", 15 - CLF.width_ + 1)
+        assert await runner.teach("dance") == ("dance", 1)
+        assert await runner.undo() == ("dance", 1)
+        assert "spin" in (await runner.taught_model()).classes_
         with pytest.raises(InputError):
             await runner.teach("dance", 10_000)
         source.goes_on.set()
@@ -265,14 +269,16 @@ def test_what_was_taught_is_there_after_a_restart(tmp_path):
     first, second, third = arrivals([30, 10, 10])
     teach_between(tmp_path, [first], [second])
     kinds = [kind for _, kind, _ in read_journal(tmp_path).inputs]
-    assert kinds.count("teach") == 1
+    assert [kind for kind in kinds if kind != "steps"] == ["teach", "teach span", "teach", "undo"]
     for snapshot in tmp_path.glob("*.snapshot"):  # by replaying alone
         snapshot.unlink()
     runner, printed = run([first, second, third], tmp_path)
-    assert runner.session.counters["taught"] == 3
+    assert runner.session.lessons == [("dance", 3), ("spin", 15 - CLF.width_ + 1)]
+    assert runner.session.counters["undone"] == 1
     straight = LiveSession(CLF)
     straight.push(first.steps)
     straight.teach("dance", 3)
+    straight.teach_span("spin", 14, 29)
     straight.push(second.steps)
     assert same(printed, straight.push(third.steps))
 

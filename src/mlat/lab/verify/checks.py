@@ -16,6 +16,7 @@ from ...errors import InputError
 from ...live.core.session import LiveSession
 from ...live.core.steps import Prediction, Steps, join
 from ...live.journal.snapshots import Snapshot, read_snapshot
+from ...live.page.hub import MOST_STEPS
 from ...stream.stream import Stream
 from .reading import BrokenError, JournalContents, read_journal
 
@@ -38,7 +39,7 @@ def check_journal(
         f"{contents.n_records} records in {contents.n_segments} segments, none missing, none "
         f"damaged{rest if contents.unfinished else ''}"
     ]
-    session = LiveSession(classifier, **contents.head["options"])
+    session = LiveSession(classifier, **_options(contents))
     if session.state.made_by.model != contents.head["model"]:
         raise BrokenError(f"{folder}: is the journal of another model")
     found.append(check_order(contents))
@@ -129,7 +130,7 @@ def check_snapshots(contents: JournalContents, classifier: StreamClassifier, fol
 def _check_snapshot(
     contents: JournalContents, classifier: StreamClassifier, path: Path, snapshot: Snapshot
 ) -> None:
-    session = LiveSession(classifier, **contents.head["options"])
+    session = LiveSession(classifier, **_options(contents))
     try:
         session.restore(snapshot.session)
     except InputError as error:
@@ -157,6 +158,10 @@ def _replay(
         for _, what in group:
             if kind == "teach":
                 session.teach(what["state"], n=what["n"])
+            elif kind == "teach span":
+                session.teach_span(what["state"], what["begin"], what["end"])
+            elif kind == "undo":
+                session.undo()
             else:
                 yield from session.flush()
 
@@ -166,9 +171,15 @@ def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
     return kind, what.get("seq") is None, what.get("time") is None
 
 
+def _options(contents: JournalContents) -> dict[str, Any]:
+    """Those of the head; lessons may reach back further in a session that an older mlat began."""
+    options: dict[str, Any] = contents.head["options"]
+    return options | {"teachable": max(options["teachable"], MOST_STEPS)}
+
+
 def _why_not_predict(contents: JournalContents) -> str:
     options = contents.head["options"]
-    if any(kind == "teach" for _, kind, _ in contents.inputs):
+    if any(kind in ("teach", "teach span", "undo") for _, kind, _ in contents.inputs):
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"

@@ -137,8 +137,13 @@ def _disconnect(client: Any) -> None:
     client.loop_stop()
 
 
+UNDO = "(undo)"
+
+
 class Lessons:
     """Teaches a session through its page, one lesson after the other, as long as it runs.
+
+    Every fifth is undone; an undo is a lesson of ``UNDO``, of no windows.
 
     It is a context manager. Lessons that follow each other differ, in their state or their number
     of windows, so that it can be told which of them are in a journal.
@@ -165,7 +170,11 @@ class Lessons:
 
     def check(self, contents: JournalContents) -> str:
         """Check that every lesson that was answered is in a journal, once and in order."""
-        kept = [(what["state"], what["n"]) for _, kind, what in contents.inputs if kind == "teach"]
+        kept = [
+            (what.get("state", UNDO), what.get("n", 0))
+            for _, kind, what in contents.inputs
+            if kind in ("teach", "undo")
+        ]
         at = 0
         for state, n, answered in self.sent:
             if at < len(kept) and kept[at] == (state, n):
@@ -181,15 +190,17 @@ class Lessons:
         number = 0
         while not self._stopping.wait(self._chance.uniform(0.0, 0.1)):
             state, n = self._states[number % len(self._states)], 1 + number % 7
+            path, body = "/teach", json.dumps({"state": state, "n": n})
+            if number % 5 == 4:
+                (state, n), path, body = (UNDO, 0), "/undo", "{}"
             connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
             with contextlib.closing(connection):
                 try:
                     connection.connect()
                 except OSError:
                     continue  # the session is not there
-                body = json.dumps({"state": state, "n": n})
                 try:
-                    connection.request("POST", "/teach", body, {"Content-Type": "application/json"})
+                    connection.request("POST", path, body, {"Content-Type": "application/json"})
                     status = connection.getresponse().status
                 except (OSError, http.client.HTTPException):
                     status = 0

@@ -34,7 +34,8 @@ class JournalContents:
     unfinished : int
         Bytes after the last record.
     inputs : list of (record, kind, what)
-        ``"steps"`` with a dict of values, seq, time and position; ``"teach"``; ``"flush"``.
+        ``"steps"`` with a dict of values, seq, time and position; ``"teach"``; ``"teach span"``;
+        ``"undo"``; ``"flush"``.
     predictions : list of (record, dict)
     """
 
@@ -132,9 +133,15 @@ def _head(
         contents.first_record, contents.head = number, head
     elif number != expected:
         raise BrokenError(f"{segment}: records {expected} to {number - 1} are missing")
-    elif head != contents.head:
+    elif _lasting(head) != _lasting(contents.head):
         raise BrokenError(f"{segment}: belongs to another journal than the segments before")
     contents.n_segments += 1
+
+
+def _lasting(head: dict[str, Any]) -> dict[str, Any]:
+    """A head without what may change from one segment to the next."""
+    options = {name: value for name, value in head["options"].items() if name != "teachable"}
+    return head | {"options": options}
 
 
 def _batch(contents: JournalContents, record: int, payload: bytes) -> None:
@@ -148,6 +155,10 @@ def _batch(contents: JournalContents, record: int, payload: bytes) -> None:
             contents.inputs.append((record, "steps", _steps(body)))
         elif kind == 2:
             contents.inputs.append((record, "teach", json.loads(body)))
+        elif kind == 6:
+            contents.inputs.append((record, "teach span", json.loads(body)))
+        elif kind == 7:
+            contents.inputs.append((record, "undo", {}))
         elif kind == 3:
             contents.inputs.append((record, "flush", {}))
         elif kind == 4:

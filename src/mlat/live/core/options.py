@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,7 +49,7 @@ class LiveOptions:
         Which of them are dropped for newer ones: the oldest of all, or those of every state beyond
         its equal share of ``max_taught``, the oldest first.
     teachable : int, default=16
-        How many windows back ``teach`` may reach.
+        How many steps back lessons may reach. Snapshots and journals open with more, too.
     anchor : int, default=64
         For the incremental search: steps after which its running sums start again.
     """
@@ -97,6 +98,17 @@ class LiveOptions:
         """By name, as snapshots and journals hold them; "incremental" has its old name there."""
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         return options | {"search": stored_name(self.search)}
+
+
+def other_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The first option that keeps a session from going on after one with other options, or None.
+
+    One that may be taught what came longer ago goes on with what is remembered.
+    """
+    for name, value in now.items():
+        if before[name] != value and not (name == "teachable" and before[name] <= value):
+            return name
+    return None
 
 
 def stored_name(search: str) -> str:

@@ -176,6 +176,65 @@ class LiveSession:
         """
         self.state = self.model.teach(self.state, state, n, ago=ago)
 
+    def teach_span(self, state: str | int, begin: int, end: int) -> tuple[str | int, int]:
+        """Make references of the windows inside the steps ``begin`` to ``end - 1``.
+
+        Returns the state, and how many windows were taught.
+
+        Steps are numbered as in predictions; they may reach back ``teachable`` steps. A span that
+        holds no window gives the last one that ends in it. Of more windows than a quarter of
+        ``max_taught`` so many are taken, evenly.
+
+        Examples
+        --------
+        >>> live = LiveSession.empty(1, width=2, teachable=100)
+        >>> _ = live.push([[0.0]] * 5 + [[9.0]] * 5)
+        >>> live.teach_span("low", 0, 5)
+        ('low', 4)
+        >>> live.teach_span("high", 5, 10)
+        ('high', 4)
+        >>> live.lessons
+        [('low', 4), ('high', 4)]
+        >>> live.undo()
+        ('high', 4)
+        """
+        self.state = self.model.teach_span(self.state, state, begin, end)
+        return self.lessons[-1]
+
+    def undo(self) -> tuple[str | int, int]:
+        """Take back the last lesson; returns its state, and how many windows it had.
+
+        What was forgotten for it is known again. At most 64 lessons can be undone, and none before
+        more windows were forgotten than ``max_taught``.
+
+        Raises
+        ------
+        InputError
+            If no lesson is left that can be undone.
+        """
+        undone = self.lessons[-1:]
+        self.state = self.model.undo(self.state)
+        return undone[0]
+
+    @property
+    def lessons(self) -> list[tuple[str | int, int]]:
+        """The lessons that can be undone, oldest first: their state and number of windows."""
+        return self.model.lessons(self.state)
+
+    def taught_model(self) -> StreamClassifier:
+        """A classifier that has the taught windows among its references; it can be saved.
+
+        It predicts as this session does from now on, of which it is no part: begin a new one with
+        it. Nothing is learned: features, metrics, weights and calibration are as they were. A new
+        state comes to its place in their order. Windows that were forgotten are not in it.
+
+        Raises
+        ------
+        InputError
+            If nothing was taught, or the model would have fewer than two states.
+        """
+        return self.model.taught_model(self.state)
+
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""
         return self.state.to_bytes()

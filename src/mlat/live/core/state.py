@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from ...checks import Bools, Floats, ShortRepr
 from ...classifier.classifier import StreamClassifier
-from ...classifier.model_file import needed_steps
 from ...classifier.state_filter import Belief
 from ...errors import InputError
 from ...features.lifts import LiftState
-from ...neighbours.references import References
+from ...neighbours.references import References, compact
 from ...sealed.container import Arrays, seal, unseal
 from ...sealed.fields import (
     COUNT,
@@ -45,8 +44,9 @@ from ...sealed.fields import (
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
 from .dead_channels import Still
+from .lessons import Lessons, Past, TaughtSpan
 from .missing import Held
-from .options import OLD_NAME, LiveOptions, stored_name
+from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
 
@@ -54,10 +54,16 @@ if TYPE_CHECKING:
     from .model import LiveModel
 
 FORMAT = "mlat.LiveState"
-VERSION, UNSEALED = 2, 1  # the version that is written, and the older one that is read, too
+VERSION = 3  # that is written
+# Older ones that are read, too: that without a seal, and that without steps to be taught.
+UNSEALED, WITHOUT_PAST = 1, 2
 WHYS = ("filling", "missing", "gap")
 DAMAGED = "the snapshot is damaged"
-NEWER = ("extreme",)  # counters that older snapshots do not have; not written while they are 0
+NEWER = (
+    "extreme",
+    "undone",
+)  # counters that older snapshots do not have; not written while they are 0
+_NOTHING = np.empty(0, np.int64)
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
 _SEQ = whole(-(1 << 63), (1 << 63) - 1)
@@ -69,7 +75,7 @@ def _kind_of_header(order_by: str) -> Kind:
     return record(
         {
             "format": one_of(FORMAT),
-            "version": one_of(VERSION, UNSEALED),
+            "version": one_of(VERSION, WITHOUT_PAST, UNSEALED),
             "model": TEXT,
             "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
             "search": TEXT,
@@ -84,6 +90,8 @@ def _kind_of_header(order_by: str) -> Kind:
             "refused": FLAG,
             "fresh": FLAG,
             "names": listed(either(TEXT, whole()), different=True),
+            "named": listed(COUNT),
+            "lessons": row(COUNT, COUNT),
             "first": optional(key),
             "reached": optional(key),
             "last_seq": optional(_SEQ),
@@ -102,7 +110,7 @@ class Segment(ShortRepr):
     Attributes
     ----------
     lift : LiftState
-    features : array of shape (at most w + teachable - 1, d')
+    features : array of shape (at most w, d')
         The features of its last steps.
     raw : array of shape (at most w, d)
         The channels of its last steps.
@@ -135,6 +143,10 @@ class LiveState(ShortRepr):
     belief : Belief
         Of the state filter.
     taught : TaughtReferences
+        The windows that are compared.
+    lessons : Lessons
+        What they come from.
+    past : Past
     times : list of float
         The times of the first steps, to check that they are in seconds.
     counters : Counters
@@ -151,6 +163,8 @@ class LiveState(ShortRepr):
     segment: Segment
     belief: Belief
     taught: TaughtReferences
+    lessons: Lessons
+    past: Past
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     warnings: list[str] = field(default_factory=list)
@@ -167,6 +181,8 @@ class LiveState(ShortRepr):
             Segment(segment.lift, segment.features, segment.raw, segment.length, segment.why),
             self.belief,
             self.taught,
+            self.lessons,
+            self.past,
             [*self.times],
             self.counters.copy(),
             [*self.warnings],
@@ -189,6 +205,8 @@ class LiveState(ShortRepr):
             "refused": self.held.refused,
             "fresh": self.belief.fresh,
             "names": list(self.taught.names),
+            "named": list(self.lessons.named),
+            "lessons": [self.lessons.last, self.lessons.final],
             "first": order.first,
             "reached": order.reached,
             "last_seq": order.last_seq,
@@ -225,12 +243,12 @@ class Fingerprint:
         theirs = other.get("options")
         # An option that the snapshot does not have is newer than it: it had its default.
         theirs = LiveOptions().as_dict() | (theirs if isinstance(theirs, dict) else {})
-        for name, value in mine["options"].items():
-            if theirs[name] != value:
-                raise InputError(
-                    f"the snapshot was made with {name}={theirs[name]!r}, this session has "
-                    f"{name}={value!r}; give it the same options"
-                )
+        name = other_option(theirs, mine["options"])
+        if name is not None:
+            raise InputError(
+                f"the snapshot was made with {name}={theirs[name]!r}, this session has "
+                f"{name}={mine['options'][name]!r}; give it the same options"
+            )
         if other.get("search") != mine["search"]:
             theirs = other.get("search")
             theirs = "incremental" if theirs == OLD_NAME else theirs
@@ -260,12 +278,14 @@ def fingerprint_of(clf: StreamClassifier) -> str:
     }
     if clf.usual_step_ is not None:  # else the hash is that of a model which knows of no time
         described["usual_step"] = clf.usual_step_
+    windows = compact(clf.windows_, between=lift.memory > 0)
     digest = hashlib.blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16)
     arrays: list[Any] = [
         *[features.channels.mean, features.channels.scale],
         *[features.lifted.mean, features.lifted.scale],
         *([] if features.mixing is None else [features.mixing]),
-        *needed_steps(clf.windows_, between=lift.memory > 0),
+        *[windows.values, windows.start],
+        *([] if windows.since is None else [windows.since]),
         clf.references_.codes,
         *[array for expert in clf.experts_ for array in _expert_arrays(expert)],
         *([] if clf.committee_ is None else clf.committee_.powers),
@@ -301,6 +321,8 @@ def from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
     ``blank`` is a state of the same model before its first step.
     """
     header, arrays = _open(data)
+    if header["version"] < VERSION:
+        header, arrays = _upgraded(header, arrays, blank)
     _kind_of_header(model.options.order_by)(header, DAMAGED)
     blank.made_by.check(header)
     _check_arrays(arrays, blank, header, model)
@@ -327,8 +349,8 @@ def _arrays(state: LiveState) -> Arrays:
         "features": segment.features,
         "raw": segment.raw,
         "belief": state.belief.proba,
-        "taught": state.taught.windows,
-        "taught_codes": state.taught.codes,
+        **_lesson_arrays(state),
+        "past": state.past.rows(),
         "times": np.array(state.times, dtype=np.float64),
     }
     if state.incremental is not None:
@@ -336,6 +358,51 @@ def _arrays(state: LiveState) -> Arrays:
             prefix = _prefix(number)
             arrays |= {prefix + name: array for name, array in of_expert.to_arrays().items()}
     return arrays
+
+
+def _lesson_arrays(state: LiveState) -> Arrays:
+    """Lessons as arrays: a row for each span and for each window, and all their steps."""
+    spans, (_, w, n_features) = state.lessons.spans, state.taught.windows.shape
+    old = [span.features for span in spans if span.features is not None]
+    return {
+        "spans": np.array(
+            [(s.lesson, s.code, s.age, len(s.steps), len(s.start)) for s in spans], np.int64
+        ).reshape(-1, 5),
+        "windows": np.stack(
+            [np.concatenate([_NOTHING, *[s.start for s in spans]]), state.lessons.forgotten], axis=1
+        ),
+        "steps": np.concatenate([np.empty((0, len(state.still.last))), *[s.steps for s in spans]]),
+        "taught": np.array(old, dtype=np.float64).reshape(-1, w, n_features),
+    }
+
+
+def _upgraded(
+    header: dict[str, Any], arrays: Arrays, blank: LiveState
+) -> tuple[dict[str, Any], Arrays]:
+    """A snapshot of a version that kept no steps to be taught, and features alone of taught ones.
+
+    Each of those was taught in a lesson that cannot be undone any more.
+    """
+    expected = {"taught": 3, "taught_codes": 1, "raw": 2, "features": 2}
+    if any(name not in arrays or arrays[name].ndim != n for name, n in expected.items()):
+        raise InputError(f"{DAMAGED}: it holds {', '.join(sorted(arrays))}")
+    arrays = dict(arrays)
+    codes, raw, length = arrays.pop("taught_codes"), arrays["raw"], header.get("length")
+    n, names = len(codes), header.get("names")
+    if len(arrays["taught"]) != n or not isinstance(length, int) or not isinstance(names, list):
+        raise InputError(f"{DAMAGED}: {n} states are of {len(arrays['taught'])} taught windows")
+    ages = np.arange(len(raw)) + float(length - len(raw))
+    past = np.column_stack([raw, ages])[: None if blank.past.most else 0]
+    of_each = np.ones(n, np.int64)
+    arrays |= {
+        "features": arrays["features"][-blank.taught.windows.shape[1] :],
+        "spans": np.stack([of_each, codes, 0 * of_each, 0 * of_each, of_each], axis=1),
+        "windows": np.zeros((n, 2), np.int64),
+        "steps": np.empty((0, len(blank.still.last))),
+        "past": past[max(0, len(past) - blank.past.most) :],
+    }
+    begun = int(n > 0 or len(names) > 0)
+    return header | {"named": [1] * len(names), "lessons": [begun, begun]}, arrays
 
 
 def _prefix(expert: int) -> str:
@@ -352,10 +419,10 @@ def _open(data: bytes) -> tuple[dict[str, Any], Arrays]:
     if header.get("format") != FORMAT:
         raise InputError(foreign)
     version = header.get("version")
-    if version not in (VERSION, UNSEALED):
+    if version not in (VERSION, WITHOUT_PAST, UNSEALED) or isinstance(version, bool):
         raise InputError(
             f"the snapshot has format version {str(version)[:20]}, this mlat reads versions "
-            f"{UNSEALED} and {VERSION}; use the mlat that wrote it, or begin a new session"
+            f"{UNSEALED} to {VERSION}; use the mlat that wrote it, or begin a new session"
         )
     if version == UNSEALED:
         sealed = header.get("sha256") == _digest(arrays)
@@ -376,16 +443,21 @@ def _check_arrays(
     arrays: Arrays, blank: LiveState, header: dict[str, Any], model: LiveModel
 ) -> None:
     """Every array is there, with the type and shape that the model gives it, and is finite."""
-    width, length, taught = model.clf.width_, header["length"], arrays.get("taught", np.empty(0))
+    width, length, accepted = model.clf.width_, header["length"], header["counters"]["accepted"]
     # Arrays whose number of rows varies: the least and the most.
+    windows = arrays.get("windows", _NOTHING)
+    some = (0, len(windows) if windows.ndim else 0)  # each of them has a window
     rows = {
         "waiting": (len(header["waiting"]),) * 2,
         "given_up": (0, REMEMBERED),
-        "features": (min(length, width + model.options.teachable - 1),) * 2,
+        "features": (min(length, width),) * 2,
         "raw": (min(length, width),) * 2,
         "belief": (len(model.clf.classes_) + len(header["names"]),) * 2,
-        "taught": (0, model.options.max_taught),
-        "taught_codes": (len(taught) if taught.ndim else 0,) * 2,
+        "spans": some,
+        "windows": (0, 2 * model.options.max_taught),
+        "steps": (0, 1 << 40),
+        "taught": some,
+        "past": (min(length, width, blank.past.most), min(accepted, blank.past.most)),
         "times": (0, N_DIFFERENCES + 1),
     }
     expected = _arrays(blank)
@@ -411,7 +483,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     keys = [step.key for step in order.waiting]
     begun = [key for key in (order.first, order.reached) if key is not None]
     own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
-    codes, belief = state.taught.codes, state.belief.proba
+    belief = state.belief.proba
     counts = [state.held.missing_for, state.still.steps]
     sums = state.incremental or ()
     counts += [of_expert.count for of_expert in sums]
@@ -421,8 +493,6 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         or sorted(begun) != begun
         or any(a >= b for a, b in pairwise([*begun[1:], *keys])),
         "given up is no range": any(a >= b for a, b in order.given_up),
-        "a taught window is of no state": len(codes) > 0
-        and not 0 <= codes.min() <= codes.max() < len(belief),
         "a taught state is known already": len(set(model.classes(state))) < len(belief),
         "the belief is no probability": (belief < 0).any()
         or (len(belief) > 0 and abs(belief.sum() - 1) > 1e-6),
@@ -450,6 +520,7 @@ def _rebuild(
         header["last_time"],
         *header["behind"],
     )
+    lessons = _rebuild_lessons(arrays, header, model)
     incremental = None
     if blank.incremental is not None:
         prefixes = [_prefix(number) for number in range(len(blank.incremental))]
@@ -472,12 +543,66 @@ def _rebuild(
             header["why"],
         ),
         Belief(arrays["belief"], header["fresh"]),
-        model.taught_references(names, arrays["taught_codes"], arrays["taught"]),
+        model.taught_references(names, lessons),
+        lessons,
+        Past.of(arrays["past"], blank.past.most),
         arrays["times"].tolist(),
-        Counters(dict.fromkeys(NEWER, 0) | header["counters"]),
+        Counters({name: header["counters"].get(name, 0) for name in COUNTED}),
         header["warnings"],
         incremental,
     )
+
+
+def _rebuild_lessons(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> Lessons:
+    spans, windows, steps = arrays["spans"], arrays["windows"], arrays["steps"]
+    problem = _inconsistent_lessons(arrays, header, model)
+    if problem:
+        raise InputError(f"{DAMAGED}: {problem}")
+    old = iter(arrays["taught"])
+    found, step, window = [], 0, 0
+    for lesson, code, age, n_steps, n_windows in spans.tolist():
+        own = steps[step : step + n_steps]
+        start = windows[window : window + n_windows, 0].copy()
+        features = None if n_steps else next(old)
+        found.append(TaughtSpan(lesson, code, age, own, start, features))
+        step, window = step + n_steps, window + n_windows
+    last, final = header["lessons"]
+    return Lessons(tuple(found), windows[:, 1].copy(), tuple(header["named"]), last, final)
+
+
+def _inconsistent_lessons(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> str:
+    """What does not fit together in lessons of right shapes; empty if nothing."""
+    spans, windows, past = arrays["spans"], arrays["windows"], arrays["past"]
+    last, final = header["lessons"]
+    lesson, code, _, n_steps, n_windows = spans.T
+    start, forgotten = windows.T
+    named, names, width = header["named"], header["names"], model.clf.width_
+    n_known = len(model.clf.classes_) + len(names)
+    # First what bounds the numbers: sums of others could overflow, and look right.
+    if (spans < 0).any() or (spans > 1 << 40).any() or (windows < 0).any():
+        return "a lesson has a number out of range"
+    if (n_windows < 1).any() or n_windows.sum() != len(windows) or (code >= n_known).any():
+        return "a taught window is of no state"
+    if n_steps.sum() != len(arrays["steps"]) or (n_steps == 0).sum() != len(arrays["taught"]):
+        return "lessons are of other steps"
+    lengths = np.repeat(np.where(n_steps == 0, width, n_steps), n_windows)
+    ages = past[:, -1]
+    problems = {
+        "a taught window has no steps": (start > lengths - width).any()
+        or (n_windows[n_steps == 0] != 1).any(),
+        "lessons are out of order": final > last
+        or any(a > b for a, b in pairwise([0, *named, last]))
+        or any(a > b for a, b in pairwise([*lesson.tolist(), last]))
+        or (lesson < 1).any()
+        or (forgotten > last).any(),
+        "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
+        "a state was named in no lesson": len(named) != len(names) or 0 in named,
+        "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
+        "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
+        or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()
+        or (ages[-1:] != header["length"] - 1).any(),
+    }
+    return next((what for what, is_so in problems.items() if is_so), "")
 
 
 def _digest(arrays: Arrays) -> str:

@@ -33,7 +33,7 @@ from ...sealed.fields import (
     record,
     whole,
 )
-from ..core.options import LiveOptions
+from ..core.options import LiveOptions, other_option
 from ..core.session import LiveSession
 from .records import (
     BATCH,
@@ -106,12 +106,12 @@ class Identity:
             before = LiveOptions(**options).as_dict()
         except InputError as error:
             raise InputError(f"{folder} was begun with options that are none: {error}") from None
-        for name, value in self.options.items():
-            if before[name] != value:
-                raise InputError(
-                    f"{folder} was begun with {name}={before[name]}, now it is {value}; give the "
-                    "same options, or choose another folder for the journal"
-                )
+        name = other_option(before, self.options)
+        if name is not None:
+            raise InputError(
+                f"{folder} was begun with {name}={before[name]}, now it is {self.options[name]}; "
+                "give the same options, or choose another folder for the journal"
+            )
 
 
 class Journal:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...sealed.fields import SIZE, TEXT, Kind, either, listed, record, whole
+from ...sealed.fields import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
 from ..core.steps import Prediction, Steps
 from ..sources.source import Arrival
 
@@ -36,7 +36,22 @@ class Flushed:
     """The steps that wait for an earlier one are classified without it."""
 
 
-Input = Arrival | Lesson | Flushed
+@dataclass(frozen=True, slots=True)
+class SpanLesson:
+    """The windows inside the steps ``begin`` to ``end - 1`` become references of a state."""
+
+    state: str | int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The last lesson is taken back."""
+
+
+Taught = Lesson | SpanLesson | Undone
+Input = Arrival | Lesson | SpanLesson | Undone | Flushed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,13 +194,14 @@ def decode_json(text: bytes, kind: Kind, where: str) -> Any:
 
 # Batches: entries one after the other, each a kind, a length and a body.
 
-_STEPS, _LESSON, _FLUSHED, _PREDICTIONS, _AGREEMENT = 1, 2, 3, 4, 5
+_STEPS, _LESSON, _FLUSHED, _PREDICTIONS, _AGREEMENT, _SPAN_LESSON, _UNDONE = range(1, 8)
 _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
 _STATE = either(TEXT, whole())
 _LESSON_FIELDS = record({"state": _STATE, "n": SIZE})
+_SPAN_FIELDS = record({"state": _STATE, "begin": COUNT, "end": SIZE})
 _TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 
 
@@ -218,6 +234,10 @@ def decode_batch(payload: bytes) -> Batch:
             inputs.append(_decode_arrival(body))
         elif kind == _LESSON:
             inputs.append(Lesson(**decode_json(body, _LESSON_FIELDS, "what was taught")))
+        elif kind == _SPAN_LESSON:
+            inputs.append(SpanLesson(**decode_json(body, _SPAN_FIELDS, "what was taught")))
+        elif kind == _UNDONE:
+            inputs.append(Undone())
         elif kind == _FLUSHED:
             inputs.append(Flushed())
         elif kind == _PREDICTIONS:
@@ -242,6 +262,11 @@ def _encode_input(one: Input) -> tuple[int, bytes]:
         return _STEPS, _encode_arrival(one)
     if isinstance(one, Lesson):
         return _LESSON, json.dumps({"state": one.state, "n": one.n}).encode()
+    if isinstance(one, SpanLesson):
+        fields = {"state": one.state, "begin": one.begin, "end": one.end}
+        return _SPAN_LESSON, json.dumps(fields).encode()
+    if isinstance(one, Undone):
+        return _UNDONE, b""
     return _FLUSHED, b""
 
 

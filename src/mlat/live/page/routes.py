@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,15 +20,29 @@ from ...classifier.classifier import StreamClassifier
 from ...errors import InputError, MlatError
 from ...web.access import NO_STORE
 from ...web.page_files import answer_file, answer_icon, page_files
-from .hub import Hub, Subscription, encode_frame
+from .hub import Hub, Subscription, encode_frame, json_state
 from .metrics import CONTENT_TYPE
 from .model_view import describe, reference
 
 # Labels the last n windows with a state; an InputError that it raises is shown on the page.
 Teach = Callable[[Any, int], Awaitable[Any] | Any]
+# As above, of the windows inside some steps; and what takes the last lesson back. Both return the
+# state and how many windows it was about.
+TeachSpan = Callable[[Any, int, int], Awaitable[tuple[Any, int]] | tuple[Any, int]]
+Undo = Callable[[], Awaitable[tuple[Any, int]] | tuple[Any, int]]
+Save = Callable[[], Awaitable[str] | str]  # writes a new model file, and returns its name
 
 MAX_TAUGHT = 256  # windows at once
 TOO_BIG, POLICY = 1009, 1008  # closing codes of RFC 6455
+
+
+class Teaching(NamedTuple):
+    """What a page may do to the session; None of each that is not offered."""
+
+    teach: Teach | None = None
+    teach_span: TeachSpan | None = None
+    undo: Undo | None = None
+    save: Save | None = None
 
 
 class Routes:
@@ -38,15 +52,16 @@ class Routes:
     ----------
     hub : Hub
     clf : fitted StreamClassifier
-    teach : callable or None
+    teaching : Teaching
     max_clients : int
     """
 
     def __init__(
-        self, hub: Hub, clf: StreamClassifier, teach: Teach | None, max_clients: int
+        self, hub: Hub, clf: StreamClassifier, teaching: Teaching, max_clients: int
     ) -> None:
-        self._hub, self._clf, self._teach, self._max_clients = hub, clf, teach, max_clients
-        self._model = {**describe(clf), "teach": teach is not None}
+        self._hub, self._clf, self._teaching, self._max_clients = hub, clf, teaching, max_clients
+        offered = {name: given is not None for name, given in teaching._asdict().items()}
+        self._model = {**describe(clf), **offered}
 
     def app(self) -> Starlette:
         routes = [
@@ -57,6 +72,8 @@ class Routes:
             Route("/metrics", self.metrics),
             Route("/references/{row}", self.reference),
             Route("/teach", self.teach, methods=["POST"]),
+            Route("/undo", self.undo, methods=["POST"]),
+            Route("/save", self.save, methods=["POST"]),
             WebSocketRoute("/frames", self.frames),
         ]
         return Starlette(routes=routes, exception_handlers={404: self.missing})
@@ -94,39 +111,85 @@ class Routes:
         return JSONResponse(found, headers=NO_STORE)
 
     async def teach(self, request: Request) -> Response:
-        if self._teach is None:
-            return self._refuse(404, "teach", "teaching is not offered here")
+        async def given(body: Any) -> dict[str, Any]:
+            state, about = self._lesson(body)
+            if "n" in about:
+                assert self._teaching.teach is not None
+                n = about["n"]
+                await _awaited(self._teaching.teach(state, n))
+            else:
+                if self._teaching.teach_span is None:
+                    raise InputError("spans cannot be taught here; teach the last n windows")
+                taught = self._teaching.teach_span(state, about["begin"], about["end"])
+                _, n = await _awaited(taught)
+            self._hub.counts.taught += n
+            return {"state": state, "n": n}
+
+        return await self._change(request, self._teaching.teach, given)
+
+    async def undo(self, request: Request) -> Response:
+        async def given(body: Any) -> dict[str, Any]:
+            _check_empty(body)
+            assert self._teaching.undo is not None
+            state, n = await _awaited(self._teaching.undo())
+            return {"state": json_state(state), "n": n}
+
+        return await self._change(request, self._teaching.undo, given)
+
+    async def save(self, request: Request) -> Response:
+        async def given(body: Any) -> dict[str, Any]:
+            _check_empty(body)
+            assert self._teaching.save is not None
+            return {"file": await _awaited(self._teaching.save())}
+
+        return await self._change(request, self._teaching.save, given)
+
+    async def _change(
+        self,
+        request: Request,
+        offered: Callable[..., Any] | None,
+        given: Callable[[Any], Awaitable[dict[str, Any]]],
+    ) -> Response:
+        """Answer a request that changes something, with what ``given`` makes of its JSON."""
+        what = request.url.path.removeprefix("/")
+        if offered is None:
+            return self._refuse(404, what, "teaching is not offered here")
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return self._refuse(415, "bad request", "send JSON: Content-Type: application/json")
         try:
-            state, n = self._lesson(json.loads(await request.body()))
-            taught = self._teach(state, n)
-            if inspect.isawaitable(taught):
-                await taught
+            answer = await given(json.loads(await request.body()))
         except InputError as error:
             return self._refuse(400, "bad request", str(error))
         except MlatError as error:  # such as a full disk: the session ends, and the page says why
-            return self._refuse(503, "teach", str(error))
+            return self._refuse(503, what, str(error))
         except (ValueError, RecursionError):
             return self._refuse(400, "bad request", "the body is not JSON")
-        self._hub.counts.taught += n
-        return JSONResponse({"state": state, "n": n})
+        return JSONResponse(answer)
 
-    def _lesson(self, body: Any) -> tuple[Any, int]:
-        """The state and the number of windows of a request to teach."""
-        if not isinstance(body, dict) or not {"state"} <= set(body) <= {"state", "n"}:
-            raise InputError('send {"state": …, "n": …}')
-        state, n = body["state"], body.get("n", 1)
-        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_TAUGHT:
-            raise InputError(f"n must be a whole number from 1 to {MAX_TAUGHT}")
+    def _lesson(self, body: Any) -> tuple[Any, dict[str, int]]:
+        """The state of a request to teach, and the number of windows or the steps of a span."""
+        fields = set(body) if isinstance(body, dict) else set()
+        if fields == {"state", "begin", "end"}:
+            about = {name: body[name] for name in ("begin", "end")}
+            if not all(type(step) is int and 0 <= step < 1 << 53 for step in about.values()):
+                raise InputError("begin and end must be numbers of steps")
+        elif {"state"} <= fields <= {"state", "n"}:
+            about = {"n": body.get("n", 1)}
+            if type(about["n"]) is not int or not 1 <= about["n"] <= MAX_TAUGHT:
+                raise InputError(f"n must be a whole number from 1 to {MAX_TAUGHT}")
+        else:
+            raise InputError('send {"state": …, "n": …} or {"state": …, "begin": …, "end": …}')
+        return self._state(body["state"]), about
+
+    def _state(self, state: Any) -> Any:
         if self._clf.classes_.dtype.kind in "iu":
             try:
-                return int(str(state)), n
+                return int(str(state))
             except ValueError:
                 raise InputError("the states of this model are whole numbers") from None
         if not isinstance(state, str) or not state.strip() or len(state) > 100:
             raise InputError("state must be a name of at most 100 letters")
-        return check_text(state.strip(), "the state"), n
+        return check_text(state.strip(), "the state")
 
     async def frames(self, socket: WebSocket) -> None:
         """Hello, then frames as the page acknowledges them, until either side ends it.
@@ -179,6 +242,15 @@ class Routes:
                 await socket.close(POLICY, "send the number of frames taken in")
                 return
             subscription.acknowledge(frames)
+
+
+async def _awaited(value: Awaitable[Any] | Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _check_empty(body: Any) -> None:
+    if body != {}:
+        raise InputError("send {}")
 
 
 async def _send(

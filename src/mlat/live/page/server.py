@@ -12,7 +12,7 @@ from .hub import FRAMES_PER_SECOND, Hub
 
 if TYPE_CHECKING:  # the packages of the extra "live" are imported on use
     from ...classifier.classifier import StreamClassifier
-    from .routes import Teach
+    from .routes import Save, Teach, TeachSpan, Undo
 
 MAX_CLIENTS = 32
 
@@ -25,6 +25,9 @@ async def serve(
     token: str | None = None,
     *,
     teach: Teach | None = None,
+    teach_span: TeachSpan | None = None,
+    undo: Undo | None = None,
+    save: Save | None = None,
     max_clients: int = MAX_CLIENTS,
     say: Callable[[str], None] = lambda line: None,
 ) -> Server:
@@ -43,6 +46,12 @@ async def serve(
         loopback the default is the environment's ``MLAT_TOKEN``.
     teach : callable, optional
         Called with a state and a number of windows; without it the page has no buttons to teach.
+    teach_span : callable, optional
+        Called with a state, a first step and the step after the last, for spans on the page.
+    undo : callable, optional
+        Takes the last lesson back. This and the one before return a state and a number of windows.
+    save : callable, optional
+        Writes what was taught into a new model file, and returns the file's name.
     max_clients : int, default=32
         Pages that may watch at once.
     say : callable, optional
@@ -57,9 +66,9 @@ async def serve(
     MissingPackageError
     """
     check_packages()
-    from .routes import Routes
+    from .routes import Routes, Teaching
 
-    routes = Routes(hub, clf, teach, max_clients)
+    routes = Routes(hub, clf, Teaching(teach, teach_span, undo, save), max_clients)
     return await start(
         routes.app(),
         host,

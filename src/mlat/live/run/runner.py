@@ -19,13 +19,23 @@ import numpy as np
 from ...errors import InputError, MlatError
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
-from ..journal.records import Batch, Flushed, Input, Lesson, last_position
-from ..journal.recovery import Recovered
+from ..journal.records import (
+    Batch,
+    Flushed,
+    Input,
+    Lesson,
+    SpanLesson,
+    Taught,
+    Undone,
+    last_position,
+)
+from ..journal.recovery import Recovered, give_lesson
 from ..journal.writer import JournalWriter
 from ..sources.source import Arrival, Notice, Refusal, Source
 from .output import Lines, Notices
 
 if TYPE_CHECKING:
+    from ...classifier.classifier import StreamClassifier
     from ..page.hub import Hub
 
 WAITING_STEPS = 4096  # that may wait for the disk before the source has to wait
@@ -113,7 +123,7 @@ class Runner:
                 await asyncio.gather(self._reader, return_exceptions=True)
             for left in self._inbox.take_now():
                 if isinstance(left.what, _Teaching):
-                    left.what.settle(_ended())
+                    left.what.fail(_ended())
             await self.source.close()
 
     def stop(self) -> None:
@@ -128,13 +138,33 @@ class Runner:
         if self.lines is not None:
             loop.call_later(LAST_LINES, self.lines.give_up)
 
-    async def teach(self, state: str | int, n: int = 1) -> None:
-        """Make the last ``n`` windows references of a state; returns when that is on disk."""
+    async def teach(self, state: str | int, n: int = 1) -> tuple[str | int, int]:
+        """Make the last ``n`` windows references of a state; returns when that is on disk.
+
+        Here and below what is returned is the state, and how many windows were taught or undone.
+        """
+        return await self._give(Lesson(state, n))
+
+    async def teach_span(self, state: str | int, begin: int, end: int) -> tuple[str | int, int]:
+        """Make references of the windows inside the steps ``begin`` to ``end - 1``."""
+        return await self._give(SpanLesson(state, begin, end))
+
+    async def undo(self) -> tuple[str | int, int]:
+        """Take the last lesson back."""
+        return await self._give(Undone())
+
+    async def _give(self, lesson: Taught) -> tuple[str | int, int]:
         if self._ended:
             raise _ended()
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put_now(_Waiting(_Teaching(Lesson(state, n), done), time.monotonic()))
-        await done
+        done: asyncio.Future[tuple[str | int, int]] = asyncio.get_running_loop().create_future()
+        self._inbox.put_now(_Waiting(_Teaching(lesson, done), time.monotonic()))
+        return await done
+
+    async def taught_model(self) -> StreamClassifier:
+        """A classifier that has what was taught so far among its references."""
+        # A copy: steps go on to change the state, while a thread makes the classifier.
+        state = self.session.state.copy()
+        return await asyncio.to_thread(self.session.model.taught_model, state)
 
     async def _read(self) -> None:
         try:
@@ -152,7 +182,7 @@ class Runner:
         """Classify and write all that has arrived; returns the end if that was among it."""
         results: list[Result] = []
         arrivals: list[Arrival] = []
-        teachings: list[_Teaching] = []
+        teachings: list[tuple[_Teaching, tuple[str | int, int]]] = []
         end = None
         for one in waiting:
             match one.what:
@@ -162,12 +192,12 @@ class Runner:
                     results += self._classify(arrivals)
                     arrivals = []
                     try:
-                        self.session.teach(teaching.lesson.state, n=teaching.lesson.n)
+                        given = give_lesson(self.session, teaching.lesson)
                     except InputError as error:
-                        teaching.settle(error)
+                        teaching.fail(error)
                     else:
                         results.append((teaching.lesson, []))
-                        teachings.append(teaching)
+                        teachings.append((teaching, given))
                 case _End() as last:
                     end = last
                 case event:
@@ -176,11 +206,11 @@ class Runner:
         try:
             await self._commit(results, waiting[0].since)
         except MlatError as error:
-            for teaching in teachings:
-                teaching.settle(error)
+            for teaching, _ in teachings:
+                teaching.fail(error)
             raise
-        for teaching in teachings:
-            teaching.settle()
+        for teaching, given in teachings:
+            teaching.settle(given)
         return end
 
     def _classify(self, arrivals: Sequence[Arrival]) -> list[Result]:
@@ -258,10 +288,11 @@ class SessionView:
     counters: dict[str, int]
     classes: list[str | int]
     taught: Any
+    lessons: list[tuple[str | int, int]]
 
     @classmethod
     def of(cls, session: LiveSession) -> SessionView:
-        return cls(session.counters, session.classes, session.state.taught)
+        return cls(session.counters, session.classes, session.state.taught, session.lessons)
 
     @property
     def state(self) -> SessionView:
@@ -338,15 +369,15 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Teaching:
-    lesson: Lesson
-    done: asyncio.Future[None]
+    lesson: Taught
+    done: asyncio.Future[tuple[str | int, int]]
 
-    def settle(self, error: MlatError | None = None) -> None:
-        if self.done.done():  # its caller was cancelled
-            return
-        if error is None:
-            self.done.set_result(None)
-        else:
+    def settle(self, given: tuple[str | int, int]) -> None:
+        if not self.done.done():  # its caller may have been cancelled
+            self.done.set_result(given)
+
+    def fail(self, error: MlatError) -> None:
+        if not self.done.done():
             self.done.set_exception(error)
 
 

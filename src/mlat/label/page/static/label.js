@@ -36,7 +36,22 @@ const news = new News(take, (connected) => {
   page.connected = connected;
   showSaved();
 });
-const chart = new SignalChart($("signal"), request);
+/** Where a recording is shown; the second one can be hidden. What is done is done to the active one. */
+class Pane {
+  constructor(suffix) {
+    this.signal = $(`signal${suffix}`);
+    this.labels = $(`labels${suffix}`);
+    this.proposals = $(`proposals${suffix}`);
+    this.chart = new SignalChart(this.signal, request);
+    this.number = null; // of its recording
+    this.kept = null; // its view, pieces and cursor
+  }
+}
+
+const panes = [new Pane(""), new Pane("-2")];
+let active = panes[0];
+const other = () => (active === panes[0] ? panes[1] : panes[0]);
+const shownPanes = () => panes.filter((pane) => pane.number !== null);
 const media = new Media($("media"), (step) => moveCursor(step, { follow: true, fromMedia: true }));
 
 const recording = () => page.recordings[page.number];
@@ -105,19 +120,22 @@ async function readSpans() {
   request();
 }
 
-let readingProposals = false;
+const readingProposals = new Set(); // of recordings
 
-async function readProposals(version) {
-  if (readingProposals) return; // the answer will be newer than this
-  readingProposals = true;
-  const number = page.number;
+function readProposals(version) {
+  return Promise.all(shownPanes().map(({ number }) => readProposalsOf(number, version)));
+}
+
+async function readProposalsOf(number, version) {
+  if (readingProposals.has(number)) return; // the answer will be newer than this
+  readingProposals.add(number);
   const found = await getJSON(`/proposals/${number}`);
-  readingProposals = false;
+  readingProposals.delete(number);
   if (!found) return;
   page.proposals[number] = found.proposals;
   page.proposalVersion = found.version;
   page.proposedAt = performance.now();
-  if (found.version < version || number !== page.number) return readProposals(version);
+  if (found.version < version && shownPanes().some((pane) => pane.number === number)) return readProposalsOf(number, version);
   overviewChanged = true;
   showProposals();
   request();
@@ -334,6 +352,9 @@ function button(text, act) {
 const view = () => page.view;
 
 function fillRecordings() {
+  $("beside").hidden = page.recordings.length < 2;
+  panes[1].number = null;
+  active = panes[0];
   $("recording-label").hidden = page.recordings.length < 2;
   $("recording-name").textContent = page.recordings.length < 2 ? page.recordings[0].name : "";
   $("recording").replaceChildren(...page.recordings.map((one, r) => new Option(one.name, String(r))));
@@ -341,22 +362,84 @@ function fillRecordings() {
 
 const views = new Map(); // of each recording, to come back to
 
+/** Show a recording in the active pane; if the other one has it, they change places. */
 function open(number) {
-  page.number = number;
-  $("recording").value = String(number);
-  const one = recording();
-  if (!views.has(one.digest)) views.set(one.digest, { view: new View(one), pieces: new Pieces(one, request), cursor: 0 });
-  const kept = views.get(one.digest);
-  page.view = kept.view;
-  page.pieces = kept.pieces;
-  page.cursor = kept.cursor;
-  page.selection = null;
-  chart.set(one, page.pieces, page.view, page.inks, colour);
-  overviewChanged = true;
+  const before = active.number;
+  if (other().number === number && before !== null && before !== number) fill(other(), before);
+  fill(active, number);
+  use(active);
   $("name").value = "";
   readProposals(0);
+}
+
+function fill(pane, number) {
+  const one = page.recordings[number];
+  const key = `${number} ${one.digest}`;
+  if (!views.has(key)) views.set(key, { view: new View(one), pieces: new Pieces(one, request), cursor: 0 });
+  pane.number = number;
+  pane.kept = views.get(key);
+  pane.chart.set(one, pane.kept.pieces, pane.kept.view, page.inks, colour);
+}
+
+/** What is done from now on is done to the recording of this pane. */
+function use(pane) {
+  if (active !== pane) active.kept.cursor = page.cursor;
+  active = pane;
+  page.number = pane.number;
+  $("recording").value = String(pane.number);
+  page.view = pane.kept.view;
+  page.pieces = pane.kept.pieces;
+  page.cursor = pane.kept.cursor;
+  page.selection = page.anchor = null;
+  for (const one of panes) one.signal.classList.toggle("active", one === pane);
+  overviewChanged = true;
+  showPanes();
+  if (page.ready) showProposals();
   guide();
   request();
+}
+
+function showPanes() {
+  const two = panes[1].number !== null;
+  $("second").hidden = !two;
+  $("time").classList.toggle("two", two);
+  $("beside").setAttribute("aria-pressed", String(two));
+  $("second-name").textContent = two ? page.recordings[panes[1].number].name : "";
+  $("overview-name").textContent = two ? recording().name : "Whole recording";
+  $("overview-name").title = two ? recording().name : "";
+}
+
+/** A second recording under the first, or no longer. */
+function beside() {
+  if (page.recordings.length < 2) return say("There is one recording only.");
+  if (panes[1].number === null) {
+    fill(panes[1], nextRecording());
+    $("second").hidden = false; // before its chart asks for its size
+    use(panes[1]);
+    readProposals(0);
+  } else {
+    panes[1].number = null;
+    use(panes[0]);
+  }
+  say(panes[1].number === null ? `${recording().name} alone` : `${recording().name} is shown under ${page.recordings[panes[0].number].name}`);
+}
+
+/** The one after the active one that is not shown. */
+function nextRecording() {
+  const n = page.recordings.length;
+  const shown = shownPanes().map((pane) => pane.number);
+  for (let by = 1; by < n; by++) {
+    const number = (page.number + by) % n;
+    if (!shown.includes(number)) return number;
+  }
+  return other().number ?? page.number; // both are shown: they change places
+}
+
+/** Go to a recording: where it is shown, or else in the active pane. */
+function goTo(number) {
+  if (number === page.number) return;
+  if (other().number === number) use(other());
+  else open(number);
 }
 
 let asked = false;
@@ -373,13 +456,10 @@ function draw(now) {
   asked = false;
   const { view: v, inks } = page;
   if (!v) return;
-  const labels = spans();
-  chart.draw({ spans: inside(labels, v.begin, v.end), selection: page.selection, cursor: page.cursor });
-  drawRibbon($("labels"), labels, v, colour, inks);
-  drawRibbon($("proposals"), proposals(), v, colour, inks, true);
+  for (const pane of shownPanes()) drawPane(pane);
   if (overviewChanged) {
     overviewChanged = false;
-    drawOverview($("overview-canvas"), labels, proposals(), recording().steps, colour, inks);
+    drawOverview($("overview-canvas"), spans(), proposals(), recording().steps, colour, inks);
   }
   const box = $("window").style;
   box.left = `${(100 * v.begin) / v.steps}%`;
@@ -387,6 +467,19 @@ function draw(now) {
   showWhere();
   if (page.measuring) page.frames.push(now - drawnAt);
   drawnAt = now;
+}
+
+function drawPane(pane) {
+  const { view: v, cursor } = pane.kept;
+  const labels = page.spans[pane.number] ?? [];
+  const mine = pane === active;
+  pane.chart.draw({
+    spans: inside(labels, v.begin, v.end),
+    selection: mine ? page.selection : null,
+    cursor: mine ? page.cursor : cursor,
+  });
+  drawRibbon(pane.labels, labels, v, colour, page.inks);
+  drawRibbon(pane.proposals, page.proposals[pane.number] ?? [], v, colour, page.inks, true);
 }
 
 function showWhere() {
@@ -423,7 +516,7 @@ function moveCursor(step, { follow = true, extend = false, fromMedia = false } =
     page.cursor = step;
     if (!fromMedia) page.anchor = null;
   }
-  views.get(recording().digest).cursor = page.cursor;
+  active.kept.cursor = page.cursor;
   const v = view();
   if (follow && (step < v.begin || step > v.end)) v.set(step - v.length / 2, v.length);
   if (!fromMedia) media.seek(step);
@@ -543,7 +636,7 @@ async function next() {
   const why = told.error ? "" : `This is ${told.why}: label it, and more is known.`;
   $("why").textContent = why;
   if (told.error) return;
-  if (told.recording !== page.number) open(told.recording);
+  goTo(told.recording);
   moveCursor(told.start, { follow: false });
   select(told.start, told.end, { show: true });
   say(why);
@@ -572,12 +665,14 @@ async function exportStream() {
 // --- pointer
 
 /** Drags over the signal select; with Shift, or with two fingers, they pan and zoom. */
-function setUpSignal() {
-  const element = $("signal");
+function setUpSignal(pane) {
+  const element = pane.signal;
+  const { chart } = pane;
   const fingers = new Map();
   let drag = null;
   element.addEventListener("pointerdown", (event) => {
     if (event.button > 1 || !page.view) return;
+    if (active !== pane) use(pane);
     element.focus({ preventScroll: true });
     element.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, event.clientX);
@@ -627,10 +722,12 @@ function setUpSignal() {
   };
   element.addEventListener("pointerup", end);
   element.addEventListener("pointercancel", end);
+  element.addEventListener("focus", () => page.view && active !== pane && use(pane));
   element.addEventListener(
     "wheel",
     (event) => {
       if (!page.view) return;
+      if (active !== pane) use(pane);
       event.preventDefault();
       const across = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
       if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
@@ -643,8 +740,10 @@ function setUpSignal() {
 }
 
 /** In the ribbon of labels an edge can be dragged, and a click selects a span. */
-function setUpRibbon(canvas, list, movable) {
+function setUpRibbon(pane, canvas, of, movable) {
   let drag = null;
+  const list = () => page[of][pane.number] ?? [];
+  const view = () => pane.kept.view;
   const stepAt = (event) => {
     const box = canvas.getBoundingClientRect();
     return view().begin + ((event.clientX - box.left) / Math.max(1, box.width)) * view().length;
@@ -662,7 +761,7 @@ function setUpRibbon(canvas, list, movable) {
     return best?.edge ?? null;
   };
   canvas.addEventListener("pointermove", (event) => {
-    if (!page.view) return;
+    if (!page.view || pane.number === null) return;
     if (drag) {
       page.cursor = Math.max(0, Math.min(recording().steps, Math.round(stepAt(event))));
       select(drag.edge, page.cursor);
@@ -670,6 +769,7 @@ function setUpRibbon(canvas, list, movable) {
   });
   canvas.addEventListener("pointerdown", (event) => {
     if (!page.view || event.button) return;
+    if (active !== pane) use(pane);
     const edge = movable ? edgeAt(event) : null;
     if (edge !== null) {
       canvas.setPointerCapture(event.pointerId);
@@ -681,7 +781,7 @@ function setUpRibbon(canvas, list, movable) {
     moveCursor(at, { follow: false });
     if (span) select(span[0], span[1]);
     else clearSelection();
-    $("signal").focus({ preventScroll: true });
+    pane.signal.focus({ preventScroll: true });
   });
   canvas.addEventListener("pointerup", (event) => {
     if (!drag) return;
@@ -726,10 +826,8 @@ const theme = setUpTheme(() => {
   page.inks = readInks();
   overviewChanged = true;
   showStates.key = "";
-  if (page.view) {
-    chart.set(recording(), page.pieces, page.view, page.inks, colour);
-    showStates();
-  }
+  for (const pane of shownPanes()) fill(pane, pane.number);
+  if (page.view) showStates();
   request();
 });
 
@@ -747,6 +845,11 @@ function zoom(factor) {
   looked();
 }
 
+function showAll() {
+  view().set(0, recording().steps);
+  looked();
+}
+
 const KEYS = {
   ArrowLeft: (event) => arrow(-1, event),
   ArrowRight: (event) => arrow(1, event),
@@ -754,7 +857,7 @@ const KEYS = {
   ArrowDown: () => zoom(2),
   "+": () => zoom(0.5),
   "-": () => zoom(2),
-  0: () => (view().set(0, recording().steps), looked()),
+  0: () => showAll(),
   PageUp: () => (view().pan(-0.8 * view().length), looked()),
   PageDown: () => (view().pan(0.8 * view().length), looked()),
   Home: (event) => moveCursor(0, { extend: event.shiftKey }),
@@ -774,7 +877,8 @@ const KEYS = {
   z: (event) => (event.shiftKey ? redo() : undo()),
   y: () => redo(),
   m: () => $("save").disabled || save(),
-  r: () => open((page.number + 1) % page.recordings.length),
+  r: () => page.recordings.length > 1 && open(nextRecording()),
+  b: () => beside(),
   d: () => theme.toggle(),
   " ": () => media.toggle(),
   "?": () => $("help").showModal(),
@@ -785,7 +889,7 @@ document.addEventListener("keydown", (event) => {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const typing = event.target.closest("input[type=text], select, textarea");
   if (typing) {
-    if (event.key === "Escape") $("signal").focus({ preventScroll: true });
+    if (event.key === "Escape") active.signal.focus({ preventScroll: true });
     return;
   }
   if (event.target.closest("button, a, input") && [" ", "Enter", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"].includes(event.key)) return;
@@ -808,7 +912,7 @@ $("name-form").addEventListener("submit", (event) => {
   if (!state) return;
   label(state);
   $("name").value = "";
-  $("signal").focus({ preventScroll: true });
+  active.signal.focus({ preventScroll: true });
 });
 $("undo").addEventListener("click", undo);
 $("redo").addEventListener("click", redo);
@@ -824,13 +928,19 @@ $("compare").addEventListener("click", compare);
 $("export").addEventListener("click", exportStream);
 $("help-button").addEventListener("click", () => $("help").showModal());
 $("recording").addEventListener("change", ({ target }) => open(Number(target.value)));
+$("beside").addEventListener("click", beside);
+$("zoom-in").addEventListener("click", () => zoom(0.5));
+$("zoom-out").addEventListener("click", () => zoom(2));
+$("zoom-all").addEventListener("click", showAll);
 $("sure").addEventListener("input", ({ target }) => {
   $("sure-value").textContent = `${target.value} %`;
   showProposals();
 });
-setUpSignal();
-setUpRibbon($("labels"), spans, true);
-setUpRibbon($("proposals"), proposals, false);
+for (const pane of panes) {
+  setUpSignal(pane);
+  setUpRibbon(pane, pane.labels, "spans", true);
+  setUpRibbon(pane, pane.proposals, "proposals", false);
+}
 setUpOverview();
 new ResizeObserver(() => {
   overviewChanged = true;
@@ -838,4 +948,4 @@ new ResizeObserver(() => {
 }).observe($("overview"));
 
 // For tests and measurements.
-globalThis.mlatLabel = { page, chart, request, looked };
+globalThis.mlatLabel = { page, panes, chart: panes[0].chart, request, looked };

@@ -9,7 +9,8 @@ import { Announcer, showCounts, showPresent } from "./present.js";
 import { drawAgreement, drawConfidence, drawRibbon } from "./ribbon.js";
 import { References, drawSimilar } from "./similar.js";
 import { Span } from "./span.js";
-import { allowTeaching, offerTeaching, showLessons } from "./teach.js";
+import { Mark } from "./mark.js";
+import { allowTeaching, offerTeaching, setUpTeaching, showLessons } from "./teach.js";
 import { setUpTheme } from "./theme.js";
 import { count, figure, percent } from "./words.js";
 
@@ -34,6 +35,16 @@ const paintTimes = new PaintTimes($("paint"));
 const span = new Span($("span"), () => request());
 const references = new References(() => request());
 const chart = new LaneChart($("lanes"), (channel) => choose(page.chosen === channel ? null : channel), request);
+const mark = new Mark([$("ribbon"), $("confidence"), $("lanes")], () => page.view, () => page.buffer, request);
+setUpTeaching(() => page.view && shownSteps(), mark);
+
+/** The steps of the picture, for what is taught of them. */
+function shownSteps() {
+  const { end } = page.view;
+  const rate = page.model.rate ?? page.buffer.rate();
+  const secondsAgo = (seconds) => page.buffer.stepAgo(seconds, end, rate);
+  return { end, width: page.model.width, paused: Boolean(page.paused), secondsAgo };
+}
 
 function codes(state) {
   const code = page.classes.indexOf(state);
@@ -62,6 +73,8 @@ function hello(frame) {
   if (!same) {
     page.buffer = new Buffer(frame.channels.length);
     page.paused = null;
+    page.view = null;
+    mark.steps = null;
     page.chosen = null;
     page.group = "";
     references.clear();
@@ -119,7 +132,7 @@ function pause(paused) {
   $("pause").textContent = page.paused ? "Go on" : "Pause";
   $("pause").setAttribute("aria-pressed", String(Boolean(page.paused)));
   document.body.classList.toggle("paused", Boolean(page.paused));
-  allowTeaching(!page.paused);
+  if (page.view) allowTeaching();
   showConnection();
   request();
 }
@@ -156,7 +169,7 @@ function draw() {
   const latest = paused?.latest ?? now.latest;
   if (latest) {
     const end = paused?.end ?? buffer.next;
-    const view = (page.view = span.view(buffer, end, model));
+    const view = (page.view = { ...span.view(buffer, end, model), mark: mark.known() });
     drawRibbon($("ribbon"), buffer, view, codes, inks);
     drawConfidence($("confidence"), buffer, view, inks);
     if (model.experts.length) drawAgreement($("agreement"), buffer, view, inks);
@@ -170,7 +183,7 @@ function draw() {
     showPresent(latest, page.classes, model, codes, inks);
   }
   showCounts(now, buffer.rate(), page.dropped);
-  showLessons(page.classes);
+  showLessons(page.classes, now.lesson);
   paintTimes.painted(Boolean(paused));
 }
 
@@ -210,7 +223,7 @@ const KEYS = {
   " ": () => pause(!page.paused),
   ArrowDown: () => moveChosen(1),
   ArrowUp: () => moveChosen(-1),
-  Escape: () => choose(null),
+  Escape: () => (mark.steps ? mark.clear() : choose(null)),
   d: () => theme.toggle(),
 };
 document.addEventListener("keydown", (event) => {
@@ -232,4 +245,4 @@ connect(
 );
 
 // For tests and measurements.
-globalThis.mlatLive = { page, paintTimes };
+globalThis.mlatLive = { page, paintTimes, mark };

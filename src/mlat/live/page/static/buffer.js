@@ -113,6 +113,15 @@ export class Buffer {
     return Float64Array.from(elapsed).sort()[elapsed.length >> 1];
   }
 
+  /** The first step within the seconds before `end`: by the source's clock, or else by the rate. */
+  stepAgo(seconds, end, rate) {
+    if (!(seconds > 0)) return end;
+    if (Number.isNaN(this.time[this.at(end - 1)])) return Math.max(this.first, Math.round(end - seconds * (rate ?? 1)));
+    let step = end;
+    while (step > this.first && !(this.secondsBefore(step - 1, end) >= seconds)) step--;
+    return step;
+  }
+
   /** Seconds from a step to the last one before `end` by the source's clock; NaN where unknown. */
   secondsBefore(step, end) {
     if (step < this.first || step >= end) return NaN;

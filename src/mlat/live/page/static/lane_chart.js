@@ -103,7 +103,20 @@ export class LaneChart {
     const from = u.valToPos(this.view.last - this.view.width, "x", true);
     const to = u.valToPos(this.view.last, "x", true);
     ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
+    if (this.view.mark) this.marked(u, ...this.view.mark);
     ctx.restore();
+  }
+
+  /** What is marked to be taught. */
+  marked(u, begin, end) {
+    const [from, to] = [begin, end].map((step) => u.valToPos(step, "x", true));
+    const [left, right] = [Math.max(from, u.bbox.left), Math.min(to, u.bbox.left + u.bbox.width)];
+    if (right <= left) return;
+    u.ctx.globalAlpha = 0.14;
+    u.ctx.fillStyle = this.inks.ink;
+    u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
+    u.ctx.globalAlpha = 1;
+    for (const edge of [from, to]) if (edge === left || edge === right) u.ctx.fillRect(edge - 1, u.bbox.top, 2, u.bbox.height);
   }
 
   /** The usual range of the enlarged channel, in its own unit. */

@@ -29,6 +29,15 @@ export function drawRibbon(canvas, buffer, view, codes, inks) {
     }
     name(c, text, Math.max(x0, left), Math.min(x1, left + room), height, fill, ink);
   }
+  if (view.mark) {
+    const [x0, x1] = view.mark.map(x);
+    c.strokeStyle = inks.surface;
+    c.lineWidth = 5;
+    c.strokeRect(x0, 1.5, x1 - x0, height - 3);
+    c.strokeStyle = inks.ink;
+    c.lineWidth = 2;
+    c.strokeRect(x0, 1.5, x1 - x0, height - 3);
+  }
   c.restore();
 }
 
