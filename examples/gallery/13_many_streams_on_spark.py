@@ -9,6 +9,7 @@ a live session would. This small run has 200 streams; the page about `more than 
 Needs ``pip install 'mlat[spark]'`` and Java 17 or later.
 """
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -44,8 +45,10 @@ folder = Path(tempfile.mkdtemp())
 rows = pd.DataFrame(recording.values[steps.ravel()], columns=list(recording.channels))
 rows["wearer"] = np.repeat([f"wearer {i}" for i in range(N_STREAMS)], N_STEPS)
 rows["seq"] = np.tile(np.arange(N_STEPS), N_STREAMS)
-for name, half in (("a", rows["seq"] < N_STEPS // 2), ("b", rows["seq"] >= N_STEPS // 2)):
-    rows[half].to_parquet(folder / "rows" / f"{name}.parquet", index=False)
+for second in (False, True):
+    file = folder / "rows" / f"{second:d}.parquet"
+    rows[(rows["seq"] >= N_STEPS // 2) == second].to_parquet(file, index=False)
+    os.utime(file, (1e9 + second, 1e9 + second))  # Spark takes the older file first
 
 spark = local_spark(
     1, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1", spark_log_level="ERROR"
