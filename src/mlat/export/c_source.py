@@ -1,8 +1,8 @@
 """A classifier as C99: one header and one source, without allocation.
 
-The algorithm is in the C files beside this one: ``shared.c`` and ``stream.c``, and between them
-``in_reals.c`` or ``in_wholes.c``, which is the same without floating point. What is written here
-are the sizes and the tables. References are stored as steps, which overlapping windows share, in
+The algorithm is in the C files beside this one: ``in_reals.c`` or ``in_wholes.c``, which is the
+arithmetic with or without floating point, then what is the same in both. What is written here are
+the sizes and the tables. References are stored as steps, which overlapping windows share, in
 32, 16 or 8 bits; all sums are in single precision, with 64 bits in double precision, or in whole
 numbers (:mod:`mlat.export.whole_numbers`).
 """
@@ -25,6 +25,7 @@ from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
+ALGORITHM = ("lift.c", "search.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
 MOST_STEPS = 2**31 - 1  # that a channel may be constant: an int
 
@@ -65,6 +66,7 @@ class Arithmetic(Protocol):
     bytes_of_real: int
     bytes_of_square: int
     square_type: str
+    anchor: float
 
     @property
     def rounding(self) -> float: ...
@@ -96,6 +98,7 @@ def write_c(
     dead: bool = False,
     spare: int = 0,
     new_states: int = 0,
+    incremental: bool = False,
 ) -> CSource:
     """The C of a model.
 
@@ -120,6 +123,9 @@ def write_c(
         References that can be taught.
     new_states : int
         States that can be taught beside those of the model.
+    incremental : bool
+        Whether experts whose metric has no lags keep a sum for each reference, from which those of
+        the next step follow: more RAM, fewer products.
 
     Raises
     ------
@@ -146,6 +152,8 @@ def write_c(
     def knots(width: int) -> int:
         return (width - 2) // every + 2
 
+    # Wider than the two steps that enter and leave.
+    sums = [incremental and one.is_lagless and one.width > 2 for one in model.experts]
     most_slow = max(int((one.columns >= n_fast).sum()) for one in model.experts)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
@@ -156,6 +164,7 @@ def write_c(
         "FAST": n_fast, "EVERY": every, "RUNS": len(runs),
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
+        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
     }  # fmt: skip
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
@@ -201,20 +210,29 @@ def write_c(
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
             *(str(int(own_fast.sum())), str(len(fast)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            *arithmetic.add_expert(tables, number, one, squares, unit),
+            str(n * sum(sums[:number]) if sums[number] else -1),
+            f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
         n_slow = int((~own_fast).sum())
         of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
-        products += of_metric + n * of_row + (spare + 2) * size
+        if sums[number]:
+            # Two steps; of slow features once from knot to knot. Some begin anew.
+            begins = int(np.ceil(runs[:, 1] / arithmetic.anchor).sum())
+            slow = n_slow if every == 1 else n_slow / every
+            of_metric += c * c
+            rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + slow)
+        else:
+            rows = n * of_row
+        products += of_metric + rows + (spare + 2) * size
     constants = arithmetic.constants(model, limit)
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
         f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
         for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
-    algorithm = "\n".join(_text(name) for name in ("shared.c", arithmetic.source, "stream.c"))
+    algorithm = "\n".join(_text(name) for name in (arithmetic.source, *ALGORITHM))
     source = "\n".join(
         [
             '/* Written by `mlat export`; see mlat.h. */\n\n#include "mlat.h"\n',
@@ -280,7 +298,9 @@ def c_string(text: str) -> str:
 
 def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
-    reals, squares, wholes = w * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    if sizes["SUMS"]:
+        squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     if sizes["EVERY"] > 1:
         squares += sizes["KNOTS"]
     if sizes["REMEMBERS"]:

@@ -50,6 +50,20 @@ class PlainExpert(ShortRepr):
     weight: float
     typical: float
 
+    @property
+    def is_lagless(self) -> bool:
+        """Whether no moment of a window is compared with another one."""
+        return self.blocks is not None and len(self.blocks) == 1
+
+    def in_units(self, unit: Floats) -> Floats:
+        """Its metric, by lag or as a matrix, for features in units (F,) of their own."""
+        units = unit[self.columns]
+        if self.blocks is not None:
+            return self.blocks * units[:, None] * units
+        assert self.matrix is not None
+        units = np.tile(units, self.width)
+        return self.matrix * units[:, None] * units
+
     def squares(self, steps: Floats, start: Ints) -> Floats:
         """``y·M y`` of the windows (n, w) that begin at some of the steps (T, F), shape (n,)."""
         seen = steps[:, self.columns]

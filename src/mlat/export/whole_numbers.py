@@ -56,6 +56,7 @@ class WholeNumbers:
     source = "in_wholes.c"
     missing = "MLAT_NO_VALUE"
     types = TYPES
+    anchor = np.inf  # sums are exact
     bytes_of_real, bytes_of_square = 4, 8
 
     def __init__(self, model: PlainModel, bits: int, largest: int, *, short_squares: bool) -> None:
@@ -140,9 +141,8 @@ class WholeNumbers:
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
     ) -> Sequence[str]:
         w, n = one.width, len(one.columns)
-        units = unit[one.columns]
+        metric = one.in_units(unit)
         if one.blocks is not None:
-            metric = one.blocks * units[:, None] * units
             count = w - np.arange(len(metric))
             rows = _row_sums(np.abs(metric), w)
             spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
@@ -150,8 +150,6 @@ class WholeNumbers:
             moved = np.sqrt(of_steps @ spread @ of_steps)
         else:
             assert one.matrix is not None
-            all_units = np.tile(units, w)
-            metric = one.matrix * all_units[:, None] * all_units
             rows = np.abs(metric).sum(axis=1)
             of_steps = np.tile(self._feature_errors[one.columns], w)
             moved = np.sqrt(of_steps @ np.abs(one.matrix) @ of_steps)
