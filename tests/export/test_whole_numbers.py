@@ -29,10 +29,11 @@ def clf(request):
 
 
 def as_stored(clf, bits):
-    """The model with the references that are stored: what is left is the arithmetic."""
+    """The model with what is stored, references and metrics: what is left is the arithmetic."""
     plain = PlainModel.of(clf)
     stored, unit = quantised(plain.steps, bits)
-    return replace(plain, steps=stored * unit)
+    experts = tuple(one.rounded(unit) for one in plain.experts)
+    return replace(plain, steps=stored * unit, experts=experts)
 
 
 def bounds(model, bits):
@@ -96,6 +97,25 @@ def test_any_model_and_stream(tmp_path_factory, clf, bits, seed):
     exact = Compiled(clf, folder / "exact", model=model, bits=64, flags=STRICT).push(values)
     told = Compiled(clf, folder, bits=bits, fixed=True).push(values)
     assert_within_the_bound(clf, model, told, exact, bits)
+
+
+@pytest.mark.parametrize(("bits", "every"), [(16, 1), (8, 3)])
+def test_going_on_from_the_step_before_is_bit_for_bit_the_same(bits, every, tmp_path):
+    clf = StreamClassifier(width=5, reach=6).fit(TRAIN)
+    values = FRESH.values.copy()
+    values[[20, 21, 90], 1] = np.nan
+    values[60, 0] = 300.0  # a wild one, which leaves nothing behind
+    told = []
+    for incremental in (False, True):
+        (tmp_path / str(incremental)).mkdir()
+        compiled = Compiled(
+            clf, tmp_path / str(incremental), bits=bits, every=every, fixed=True,
+            incremental=incremental,
+        )  # fmt: skip
+        told.append(compiled.push(values))
+    assert "#define MLAT_SUMS 0" not in compiled.code.header
+    for anew, going_on in zip(*told, strict=True):
+        np.testing.assert_array_equal(anew, going_on)
 
 
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])

@@ -66,6 +66,7 @@ class Arithmetic(Protocol):
     bytes_of_real: int
     bytes_of_square: int
     square_type: str
+    metric_type: str
     anchor: float
 
     @property
@@ -197,7 +198,8 @@ def write_c(
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
     experts, products = [], 0
-    for number, one in enumerate(model.experts):
+    for number, whole in enumerate(model.experts):
+        one = whole.rounded(unit) if bits <= 16 else whole
         own_fast = one.columns < n_fast
         fast, slow = _ranges(one.columns[own_fast]), _ranges(one.columns[~own_fast] - n_fast)
         n_lags = 0 if one.blocks is None else len(one.blocks)
@@ -240,7 +242,8 @@ def write_c(
             "",
             *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
             f"\ntypedef {stored} mlat_stored;",
-            f"typedef {arithmetic.square_type} mlat_stored_square;\n",
+            f"typedef {arithmetic.square_type} mlat_stored_square;",
+            f"typedef {arithmetic.metric_type} mlat_metric;\n",
             *names,
             "",
             *tables.lines,

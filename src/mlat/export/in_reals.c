@@ -23,10 +23,11 @@ static int scale(mlat_real value, int c, mlat_real *scaled)
 
 /* What an expert's numbers mean. */
 typedef struct {
-    mlat_real weight, typical, square_unit;
+    mlat_real weight, typical, metric_unit, square_unit;
     mlat_real largest; /* y'My of a reference */
 } numbers;
 
+#define of_metric(sum, by) ((sum) * (by)->metric_unit)
 #define square_of(stored, by) ((mlat_real)(stored) * (by)->square_unit)
 
 /* After so many additions a sum begins anew, before rounding adds up. One of a window far larger

@@ -140,6 +140,7 @@ typedef struct {
     int metric_shift, squares_shift, factor_shift;
 } numbers;
 
+#define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
 #define square_of(stored, by) ((int64_t)(stored) * ((int64_t)1 << (by)->squares_shift))
 
 /* Sums of whole numbers are exact: they never have to begin anew. */

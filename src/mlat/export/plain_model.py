@@ -25,6 +25,7 @@ from ..metric.toeplitz import distance
 from ..neighbours.references import References
 
 BLOCK = 1024  # windows at a time
+SHORT_MOST = 2**15 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +64,16 @@ class PlainExpert(ShortRepr):
         assert self.matrix is not None
         units = np.tile(units, self.width)
         return self.matrix * units[:, None] * units
+
+    def rounded(self, unit: Floats) -> PlainExpert:
+        """The same with a metric that 16 bits hold, for features in such units."""
+        metric, units = self.in_units(unit), unit[self.columns]
+        bits = short_bits(metric)
+        metric = np.clip(np.rint(metric * 2.0**bits), -SHORT_MOST, SHORT_MOST) * 2.0**-bits
+        if self.blocks is not None:
+            return replace(self, blocks=metric / (units[:, None] * units))
+        units = np.tile(units, self.width)
+        return replace(self, matrix=metric / (units[:, None] * units))
 
     def squares(self, steps: Floats, start: Ints) -> Floats:
         """``y·M y`` of the windows (n, w) that begin at some of the steps (T, F), shape (n,)."""
@@ -202,6 +213,12 @@ class PlainModel(ShortRepr):
             start=place[self.start[rows]],
             codes=self.codes[rows],
         )
+
+
+def short_bits(metric: Floats) -> int:
+    """How many digits after the point 16 bits have room for."""
+    most = max(float(np.abs(metric).max(initial=0.0)), np.finfo(float).tiny)
+    return 15 - int(np.frexp(most)[1])
 
 
 def _expert(one: References, n_features: int, weight: float, typical: float) -> PlainExpert:

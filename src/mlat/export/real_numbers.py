@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..checks import Floats
-from .plain_model import PlainExpert, PlainModel
+from .plain_model import PlainExpert, PlainModel, short_bits
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -24,6 +24,7 @@ class RealNumbers:
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
+        self.metric_type = "short" if bits <= 16 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None:
@@ -41,7 +42,13 @@ class RealNumbers:
     def add_expert(
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
     ) -> Sequence[str]:
-        tables.real(f"metric_{number}", one.in_units(units).ravel())
+        metric, metric_unit = one.in_units(units).ravel(), 1.0
+        if self.metric_type == "short":
+            metric_unit = 2.0 ** -short_bits(metric)
+            whole = np.rint(metric / metric_unit).astype(np.int64)
+            tables.whole(f"metric_{number}", whole, self.metric_type)
+        else:
+            tables.real(f"metric_{number}", metric)
         unit, largest = 1.0, float(squares.max(initial=0.0))
         if self.square_type == SHORT:
             unit = max(largest, 1e-30) / SQUARE_LEVELS
@@ -49,7 +56,7 @@ class RealNumbers:
             tables.whole(f"squares_{number}", kept, self.square_type)
         else:
             tables.real(f"squares_{number}", squares)
-        return [*map(tables.number, (one.weight, one.typical, unit, largest))]
+        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"

@@ -5,7 +5,7 @@ typedef struct {
     int width, n_columns, n_lags, is_full, n_fast, n_ranges, n_slow_ranges;
     const unsigned short *columns;  /* which features it sees, those of every step first */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
-    const mlat_real *metric;        /* (n_lags, n_columns, n_columns), or the full matrix */
+    const mlat_metric *metric;      /* (n_lags, n_columns, n_columns), or the full matrix */
     const mlat_stored_square *squares; /* y'My of each reference */
     int first_sum;                  /* of its running sums, -1 where it has none */
     numbers by;
@@ -57,16 +57,25 @@ static const mlat_real *step_before(const mlat *m, int back)
     return m->window[(m->newest + MLAT_KEPT - back) % MLAT_KEPT];
 }
 
-/* matrix * column in row i, or with the matrix transposed */
-static mlat_square product(const mlat_real *matrix, const mlat_real *column, int n, int i,
+/* matrix * column in row i, or with the matrix transposed. Four sums, as one would wait for each of
+ * its additions. */
+static mlat_square product(const mlat_metric *matrix, const mlat_real *column, int n, int i,
                            int transposed)
 {
-    mlat_square sum = 0;
+    const mlat_metric *row = matrix + (transposed ? i : i * n);
+    const int next = transposed ? n : 1;
+    mlat_square a = 0, b = 0, c = 0, d = 0;
     int j;
-    for (j = 0; j < n; j++) {
-        sum += (mlat_square)(transposed ? matrix[j * n + i] : matrix[i * n + j]) * column[j];
+    for (j = 0; j + 4 <= n; j += 4) {
+        a += (mlat_square)row[j * next] * column[j];
+        b += (mlat_square)row[(j + 1) * next] * column[j + 1];
+        c += (mlat_square)row[(j + 2) * next] * column[j + 2];
+        d += (mlat_square)row[(j + 3) * next] * column[j + 3];
     }
-    return sum;
+    for (; j < n; j++) {
+        a += (mlat_square)row[j * next] * column[j];
+    }
+    return (a + b) + (c + d);
 }
 
 /* x, oldest step first, and u = Mx; returns x'u */
@@ -89,7 +98,7 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
             } else {
                 row = product(e->metric, x + t * n, n, c, 0);
                 for (lag = 1; lag < e->n_lags; lag++) {
-                    const mlat_real *block = e->metric + (size_t)lag * (size_t)(n * n);
+                    const mlat_metric *block = e->metric + (size_t)lag * (size_t)(n * n);
                     if (t >= lag) {
                         row += product(block, x + (t - lag) * n, n, c, 0);
                     }
@@ -98,7 +107,7 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
                     }
                 }
             }
-            u[t * n + c] = (mlat_real)down(row, e->by.metric_shift);
+            u[t * n + c] = of_metric(row, &e->by);
         }
     }
     for (c = 0; c < w * n; c++) {
@@ -107,8 +116,7 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of a table, in ranges of its columns. Four sums, as one
- * would wait for each of its additions. */
+/* The sum of products of numbers and a row of a table, in ranges of its columns. */
 #define ROW_PRODUCT(name, number)                                                                   \
     static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,   \
                             int n_ranges)                                                           \
@@ -252,7 +260,7 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
         x[c] = step[e->columns[c]];
     }
     for (c = 0; c < n; c++) {
-        left[c] = (mlat_real)down(product(e->metric, x, n, c, 0), e->by.metric_shift);
+        left[c] = of_metric(product(e->metric, x, n, c, 0), &e->by);
     }
     memset(&enters, 0, sizeof enters);
     enters.e = e;

@@ -73,18 +73,21 @@ LEAST_SAME = 0.99
 
 
 class Choice(NamedTuple):
-    """One way to export: the fraction of references, bits, steps between knots, whole numbers."""
+    """One way to export: the fraction of references, and options of :func:`write_c`."""
 
     fraction: float
     bits: int
     every: int = 1
     fixed: bool = False
+    incremental: bool = False
 
 
 CHOICES = (
     *(Choice(fraction, bits) for fraction in (1.0, 0.5, 0.25, 0.1) for bits in (32, 16, 8)),
     *(Choice(fraction, bits, 4) for fraction in (1.0, 0.5, 0.25) for bits in (16, 8)),
     *(Choice(1.0, bits, 1, fixed=True) for bits in (16, 8)),
+    *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, 1, fixed=True, incremental=True)),
+    Choice(1.0, 8, 4, fixed=True, incremental=True),
 )
 
 
@@ -97,6 +100,7 @@ class Row:
     bits: int
     every: int
     fixed: bool
+    incremental: bool
     flash: int
     ram: int
     products: int
@@ -190,7 +194,7 @@ def measure(
     rows = []
     for choice in choices:
         some = plain.take(thinning.keep(int(choice.fraction * len(plain.start))).rows)
-        code = write_c(some, bits=choice.bits, every=choice.every, fixed=choice.fixed)
+        code = write_c(some, **{name: getattr(choice, name) for name in Choice._fields[1:]})
         told = run_c(code, values)
         rows.append(
             Row(
@@ -332,6 +336,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     models = list(dict.fromkeys(row.model for row in rows))
     figure = Figure(figsize=(4.6 * len(models), 3.6), layout="constrained")
     axes = figure.subplots(1, len(models), squeeze=False)[0]
+    rows = [row for row in rows if not row.incremental]  # which are as large, and say the same
     kinds = list(dict.fromkeys((row.bits, row.every, row.fixed) for row in rows))
     for ax, model in zip(axes, models, strict=True):
         for (bits, every, fixed), colour in zip(kinds, state_colours(len(kinds)), strict=True):
@@ -368,7 +373,8 @@ def show(
     ]
     cells = [
         [
-            *(row.model, f"{row.n_references:,}", f"{row.bits}{' whole' if row.fixed else ''}"),
+            *(row.model, f"{row.n_references:,}"),
+            f"{row.bits}{' whole' * row.fixed}{' incremental' * row.incremental}",
             *(str(row.every), f"{row.flash / 1e3:.1f} kB", f"{row.ram / 1e3:.1f} kB"),
             *(f"{row.products:,}", f"{row.microseconds:.0f}", f"{row.same:.1%}"),
         ]
