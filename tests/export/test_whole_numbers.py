@@ -14,6 +14,7 @@ from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
+from mlat.export.differences import derive, with_leads
 from mlat.export.tables import Tables, quantised
 from mlat.export.whole_numbers import WholeNumbers
 from mlat.features.lifts import RUNNING
@@ -30,8 +31,8 @@ def clf(request):
 
 def as_stored(clf, bits):
     """The model with what is stored, references and metrics: what is left is the arithmetic."""
-    plain = PlainModel.of(clf)
-    stored, unit = quantised(plain.steps, bits)
+    plain = with_leads(PlainModel.of(clf))
+    stored, unit = derive(*quantised(plain.steps, bits), plain)
     experts = tuple(one.rounded(unit) for one in plain.experts)
     return replace(plain, steps=stored * unit, experts=experts)
 
@@ -40,7 +41,7 @@ def bounds(model, bits):
     """How far each expert's distances may be off: sqrt(δ·|M|δ) and e."""
     largest = max(e.width * len(e.columns) for e in model.experts)
     arithmetic = WholeNumbers(model, bits, largest, short_squares=bits == 8)
-    stored, unit = quantised(model.steps, bits)
+    stored, unit = derive(*quantised(model.steps, bits), model)
     tables = Tables("f")
     arithmetic.add_channels(tables, model)
     arithmetic.add_features(tables, model, unit)

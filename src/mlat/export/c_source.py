@@ -19,6 +19,7 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..errors import InputError
+from .differences import derive, identity_of, with_leads
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .slow_features import between_knots, with_knots
@@ -142,10 +143,12 @@ def write_c(
     if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
     limit = model.limit(far)
-    model, n_fast = with_knots(model, every)
+    model, n_fast = with_knots(with_leads(model), every)
     F = model.steps.shape[1]
     every = 1 if n_fast == F else every
-    steps, unit = quantised(model.steps, bits)
+    steps, unit = derive(*quantised(model.steps, bits), model)
+    identity = identity_of(model.lift)
+    n_stored = n_fast - int((identity >= 0).sum()) if model.lead else n_fast
     d, n = len(model.channels), len(model.start)
     largest = max(one.width * len(one.columns) for one in model.experts)
     memory = model.lift.size
@@ -162,7 +165,7 @@ def write_c(
         "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "FAST": n_fast, "EVERY": every, "RUNS": len(runs),
+        "STORED": n_stored, "SLOW": F - n_fast, "LEAD": model.lead, "EVERY": every, "RUNS": len(runs),
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
         "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
@@ -180,7 +183,7 @@ def write_c(
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    tables.stored("mlat_steps", steps[:, :n_fast], stored)
+    tables.stored("mlat_steps", steps[:, :n_stored], stored)
     if every > 1:
         tables.stored("mlat_knots", steps[::every, n_fast:], stored)
         steps = between_knots(steps, every, n_fast)
@@ -200,24 +203,27 @@ def write_c(
     experts, products = [], 0
     for number, whole in enumerate(model.experts):
         one = whole.rounded(unit) if bits <= 16 else whole
-        own_fast = one.columns < n_fast
-        fast, slow = _ranges(one.columns[own_fast]), _ranges(one.columns[~own_fast] - n_fast)
+        is_slow = one.columns >= n_fast
+        is_stored = one.columns < n_stored
+        fast, slow = _ranges(one.columns[is_stored]), _ranges(one.columns[is_slow] - n_fast)
+        derived = _ranges(identity[one.columns[~is_stored & ~is_slow]])
         n_lags = 0 if one.blocks is None else len(one.blocks)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        ranges = np.concatenate([fast, slow]).ravel()
+        ranges = np.concatenate([fast, derived, slow]).ravel()
         tables.whole(f"ranges_{number}", ranges, "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
-            *(str(int(own_fast.sum())), str(len(fast)), str(len(slow))),
+            *(str(int(is_stored.sum())), str(int((~is_slow).sum()))),
+            *(str(len(fast)), str(len(derived)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
             str(n * sum(sums[:number]) if sums[number] else -1),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        n_slow = int((~own_fast).sum())
+        n_slow = int(is_slow.sum())
         of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
         if sums[number]:
             # Two steps; of slow features once from knot to knot. Some begin anew.

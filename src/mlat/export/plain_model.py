@@ -118,6 +118,8 @@ class PlainModel(ShortRepr):
         The largest distance of a training window to the nearest of another time; may be NaN.
     dead_after : array of shape (d,)
         Constant steps after which each channel is dead.
+    lead : int
+        Steps that are stored before the first window of every stretch.
     """
 
     states: tuple[str, ...]
@@ -141,6 +143,7 @@ class PlainModel(ShortRepr):
     tempering: float
     farthest: float
     dead_after: Ints
+    lead: int = 0
 
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:

@@ -2,8 +2,10 @@
 /* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
 
 typedef struct {
-    int width, n_columns, n_lags, is_full, n_fast, n_ranges, n_slow_ranges;
-    const unsigned short *columns;  /* which features it sees, those of every step first */
+    int width, n_columns, n_lags, is_full;
+    int n_stored, n_fast; /* columns of every step that are stored, and with the differences of these */
+    int n_ranges, n_difference_ranges, n_slow_ranges;
+    const unsigned short *columns;  /* which features it sees: stored at every step, differences, slow ones */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
     const mlat_metric *metric;      /* (n_lags, n_columns, n_columns), or the full matrix */
     const mlat_stored_square *squares; /* y'My of each reference */
@@ -117,41 +119,58 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
 }
 
 /* The sum of products of numbers and a row of a table, in ranges of its columns. */
-#define ROW_PRODUCT(name, number)                                                                   \
-    static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,   \
-                            int n_ranges)                                                           \
-    {                                                                                               \
-        mlat_square a = 0, b = 0, c = 0, d = 0;                                                     \
-        int i, k;                                                                                   \
-        for (k = 0; k < n_ranges; k++, range += 2) {                                                \
-            const mlat_stored *y = row + range[0];                                                  \
-            const int n = range[1];                                                                 \
-            for (i = 0; i + 4 <= n; i += 4) {                                                       \
-                a += (mlat_square)v[i] * (mlat_square)y[i];                                         \
-                b += (mlat_square)v[i + 1] * (mlat_square)y[i + 1];                                 \
-                c += (mlat_square)v[i + 2] * (mlat_square)y[i + 2];                                 \
-                d += (mlat_square)v[i + 3] * (mlat_square)y[i + 3];                                 \
-            }                                                                                       \
-            for (; i < n; i++) {                                                                    \
-                a += (mlat_square)v[i] * (mlat_square)y[i];                                         \
-            }                                                                                       \
-            v += n;                                                                                 \
-        }                                                                                           \
-        return (a + b) + (c + d);                                                                   \
+#define ROW_PRODUCT(name, number, of)                                                              \
+    static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,  \
+                            int n_ranges)                                                          \
+    {                                                                                              \
+        mlat_square a = 0, b = 0, c = 0, d = 0;                                                    \
+        int i, k;                                                                                  \
+        for (k = 0; k < n_ranges; k++, range += 2) {                                               \
+            const mlat_stored *y = row + range[0];                                                 \
+            const int n = range[1];                                                                \
+            for (i = 0; i + 4 <= n; i += 4) {                                                      \
+                a += (mlat_square)v[i] * of(y, i);                                                 \
+                b += (mlat_square)v[i + 1] * of(y, i + 1);                                         \
+                c += (mlat_square)v[i + 2] * of(y, i + 2);                                         \
+                d += (mlat_square)v[i + 3] * of(y, i + 3);                                         \
+            }                                                                                      \
+            for (; i < n; i++) {                                                                   \
+                a += (mlat_square)v[i] * of(y, i);                                                 \
+            }                                                                                      \
+            v += n;                                                                                \
+        }                                                                                          \
+        return (a + b) + (c + d);                                                                  \
     }
 
-ROW_PRODUCT(row_product, mlat_real)
+#define itself(y, i) (mlat_square)(y)[i]
+ROW_PRODUCT(row_product, mlat_real, itself)
+#if MLAT_LEAD
+/* Less the step before, which is the row before. */
+#define difference(y, i) (mlat_square)((y)[i] - (y)[(i) - MLAT_STORED])
+ROW_PRODUCT(difference_product, mlat_real, difference)
+#endif
 
 /* A step of the references, in the features that are stored at every step. */
 static mlat_square step_product(const expert *e, const mlat_real *v, int at)
 {
-    return row_product(v, mlat_steps + (size_t)at * (size_t)MLAT_FAST, e->ranges, e->n_ranges);
+    const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
+    mlat_square sum = row_product(v, row, e->ranges, e->n_ranges);
+#if MLAT_LEAD
+    sum += difference_product(v + e->n_stored, row, e->ranges + 2 * e->n_ranges,
+                              e->n_difference_ranges);
+#endif
+    return sum;
 }
 
 #if MLAT_EVERY > 1
-ROW_PRODUCT(wide_row_product, mlat_square)
+ROW_PRODUCT(wide_row_product, mlat_square, itself)
 
-#define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)(MLAT_FEATURES - MLAT_FAST))
+#define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)MLAT_SLOW)
+
+static const unsigned short *slow_ranges(const expert *e)
+{
+    return e->ranges + 2 * (e->n_ranges + e->n_difference_ranges);
+}
 
 /* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
 static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
@@ -189,7 +208,7 @@ static mlat_square window_product(const mlat *m, const expert *e, const mlat_rea
     sum *= (mlat_square)MLAT_EVERY;
     for (t = 0; t < n_knots; t++) {
         sum += wide_row_product(m->v + t * (e->n_columns - e->n_fast),
-                                knot_row(begin / MLAT_EVERY + t), e->ranges + 2 * e->n_ranges,
+                                knot_row(begin / MLAT_EVERY + t), slow_ranges(e),
                                 e->n_slow_ranges);
     }
 #else
@@ -223,8 +242,8 @@ static mlat_square knot_product(along *a, int knot, int which)
     }
     for (; a->n_known <= which; a->n_known++) {
         a->known[a->n_known] =
-            row_product(a->v + a->e->n_fast, knot_row(knot + a->n_known),
-                        a->e->ranges + 2 * a->e->n_ranges, a->e->n_slow_ranges);
+            row_product(a->v + a->e->n_fast, knot_row(knot + a->n_known), slow_ranges(a->e),
+                        a->e->n_slow_ranges);
     }
     return a->known[which];
 }

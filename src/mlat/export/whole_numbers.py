@@ -175,7 +175,7 @@ class WholeNumbers:
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # Each number of Mx is rounded where it is shifted; the metric is stored as it is.
         of_u = 0.5 * 2.0**-square_bits if shift else 0.0
-        error = 4 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
+        error = 8 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
         # The last: what is cut off of sums over knots, twice, and of the window's own square.
         self.bounds.append((float(moved), float(error + 3 * 2.0**-square_bits)))
         self._typical.append(one.typical)
