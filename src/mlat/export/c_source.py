@@ -19,7 +19,7 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..errors import InputError
-from .differences import derive, identity_of, with_leads
+from .differences import derive, with_leads
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .slow_features import between_knots, with_knots
@@ -147,8 +147,8 @@ def write_c(
     F = model.steps.shape[1]
     every = 1 if n_fast == F else every
     steps, unit = derive(*quantised(model.steps, bits), model)
-    identity = identity_of(model.lift)
-    n_stored = n_fast - int((identity >= 0).sum()) if model.lead else n_fast
+    identity = np.full(F, -1) if model.identity is None else model.identity
+    n_stored = n_fast - int((identity >= 0).sum())
     d, n = len(model.channels), len(model.start)
     largest = max(one.width * len(one.columns) for one in model.experts)
     memory = model.lift.size

@@ -118,8 +118,9 @@ class PlainModel(ShortRepr):
         The largest distance of a training window to the nearest of another time; may be NaN.
     dead_after : array of shape (d,)
         Constant steps after which each channel is dead.
-    lead : int
-        Steps that are stored before the first window of every stretch.
+    identity : array of shape (F,), optional
+        For features that are not stored, the feature that each is the difference of; -1 for the
+        others. None where all are stored.
     """
 
     states: tuple[str, ...]
@@ -143,7 +144,12 @@ class PlainModel(ShortRepr):
     tempering: float
     farthest: float
     dead_after: Ints
-    lead: int = 0
+    identity: Ints | None = None
+
+    @property
+    def lead(self) -> int:
+        """Steps that are stored before the first window of every stretch."""
+        return int(self.identity is not None)
 
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:

@@ -43,8 +43,12 @@ def reordered(model: PlainModel, order: Ints) -> PlainModel:
     """The same with its features in another order."""
     place, lift = np.argsort(order), model.lift
     floors = np.where(lift.floors > 0, lift.floors, np.nan)
+    identity = model.identity
+    if identity is not None:
+        identity = np.where(identity >= 0, place[identity], -1)[order]
     return replace(
         model,
+        identity=identity,
         lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
         feature_mean=model.feature_mean[order],
         feature_scale=model.feature_scale[order],
