@@ -24,7 +24,7 @@ from .columns import Filtered, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
-EVERY = (1, 2, 4, 8)  # tried in turn, before references are dropped
+EVERY = (1, 2, 4, 8, 16)  # tried in turn, before references are dropped
 FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
 
 
@@ -66,7 +66,7 @@ def export(
             min=1,
             metavar="K",
             help="In C: store features over many steps at every K-th step only; default 1, or with "
-            "--max-kb what lets all references fit, up to 8.",
+            "--max-kb what lets all references fit, up to 16.",
             show_default=False,
         ),
     ] = None,
