@@ -229,9 +229,8 @@ def write_c(
         if sums[number]:
             # Two steps; of slow features once from knot to knot. Some begin anew.
             begins = int(np.ceil(runs[:, 1] / arithmetic.anchor).sum())
-            slow = n_slow if every == 1 else n_slow / every
             of_metric += c * c
-            rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + slow)
+            rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + n_slow / every)
         else:
             rows = n * of_row
         products += of_metric + rows + (spare + 2) * size
