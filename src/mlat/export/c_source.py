@@ -228,7 +228,7 @@ def write_c(
         of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
         if sums[number]:
             # Two steps; of slow features once from knot to knot. Some begin anew.
-            begins = int(np.ceil(runs[:, 1] / arithmetic.anchor).sum())
+            begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
             rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + n_slow / every)
         else:
