@@ -57,6 +57,7 @@ def test_it_fits_where_it_must(model, tmp_path):
 def test_the_report_writes_nothing(model, in_folder):
     said = run("export", model, "--report")[0]
     assert "same decisions" in said
+    assert re.search(r"--incremental has [\d.]+ kB RAM and [\d,]+ products a step", said)
     assert list(in_folder.iterdir()) == []
 
 

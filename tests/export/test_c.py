@@ -92,7 +92,10 @@ def test_quantised_steps_are_within_half_a_unit():
 COMMITTEE = StreamClassifier(width=5, reach=6).fit(TRAIN)
 
 
-POLICIES = {"far": 1.2, "dead": True, "hold": 2, "spare": 3, "new_states": 2, "filtered": True}
+POLICIES = {
+    "far": 1.2, "dead": True, "hold": 2, "spare": 3, "new_states": 2, "filtered": True,
+    "incremental": True,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=[{}, POLICIES], ids=["plain", "all policies"])
@@ -148,6 +151,41 @@ def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons, still, wi
     for found, prediction in zip(proba, wanted, strict=True):
         of = prediction.probabilities
         np.testing.assert_allclose(found[: len(of)], of, atol=1e-6)
+
+
+def broken_stream():
+    """Missing values, and one that is wildly wrong, long before the end."""
+    values = FRESH.values.copy()
+    values[[20, 21, 90], 1] = np.nan
+    values[60, 0] = 1e9
+    return values
+
+
+@pytest.mark.parametrize("name", ["euclidean", "votes", "one tap", None])
+@pytest.mark.parametrize(("bits", "every"), [(64, 1), (64, 3), (32, 1)])
+def test_going_on_from_the_step_before_changes_nothing(name, bits, every, tmp_path):
+    clf = COMMITTEE if name is None else StreamClassifier(**SHAPES[name]).fit(TRAIN)
+    told = []
+    for incremental in (False, True):
+        (tmp_path / str(incremental)).mkdir()
+        compiled = Compiled(
+            clf, tmp_path / str(incremental), bits=bits, every=every, incremental=incremental
+        )
+        told.append(compiled.push(broken_stream()))
+    assert "#define MLAT_SUMS 0" not in compiled.code.header
+    assert told[0][1] == told[1][1]
+    close = 1e-9 if bits == 64 else 2e-3
+    np.testing.assert_allclose(told[1][2], told[0][2], rtol=close, atol=close)
+    differ = told[0][0] != told[1][0]
+    assert not (differ & ~near_ties(clf, broken_stream(), 1e-9 if bits == 64 else 1e-3)).any()
+
+
+def test_sums_cost_ram_and_save_products():
+    plain = PlainModel.of(COMMITTEE)
+    anew, going_on = (write_c(plain, incremental=one) for one in (False, True))
+    assert going_on.ram > anew.ram
+    assert going_on.products < anew.products
+    assert going_on.flash == anew.flash
 
 
 def test_lessons_of_states_that_cannot_be_are_refused(tmp_path):

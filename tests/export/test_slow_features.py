@@ -9,6 +9,7 @@ from compiled_c import COMPILER, STRICT, Compiled
 from export_models import FRESH, SHAPES, TRAIN
 from mlat import InputError, StreamClassifier
 from mlat.export import PlainModel, write_c
+from mlat.export.differences import with_leads
 from mlat.export.slow_features import between_knots, with_knots
 
 
@@ -19,8 +20,8 @@ def clf(request):
 
 def with_lines(model, every):
     """The model whose references are the lines themselves, stored at every step."""
-    there, n_fast = with_knots(model, every)
-    return replace(there, steps=between_knots(there.steps, every, n_fast))
+    there, n_fast = with_knots(with_leads(model), every)
+    return replace(there, steps=between_knots(there.steps, every, n_fast), identity=None)
 
 
 @pytest.mark.parametrize("every", [2, 3, 8, 40])

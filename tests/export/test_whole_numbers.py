@@ -14,6 +14,7 @@ from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
+from mlat.export.differences import derive, with_leads
 from mlat.export.tables import Tables, quantised
 from mlat.export.whole_numbers import WholeNumbers
 from mlat.features.lifts import RUNNING
@@ -29,17 +30,18 @@ def clf(request):
 
 
 def as_stored(clf, bits):
-    """The model with the references that are stored: what is left is the arithmetic."""
-    plain = PlainModel.of(clf)
-    stored, unit = quantised(plain.steps, bits)
-    return replace(plain, steps=stored * unit)
+    """The model with what is stored, references and metrics: what is left is the arithmetic."""
+    plain = with_leads(PlainModel.of(clf))
+    stored, unit = derive(*quantised(plain.steps, bits), plain)
+    experts = tuple(one.rounded(unit) for one in plain.experts)
+    return replace(plain, steps=stored * unit, experts=experts)
 
 
 def bounds(model, bits):
     """How far each expert's distances may be off: sqrt(δ·|M|δ) and e."""
     largest = max(e.width * len(e.columns) for e in model.experts)
     arithmetic = WholeNumbers(model, bits, largest, short_squares=bits == 8)
-    stored, unit = quantised(model.steps, bits)
+    stored, unit = derive(*quantised(model.steps, bits), model)
     tables = Tables("f")
     arithmetic.add_channels(tables, model)
     arithmetic.add_features(tables, model, unit)
@@ -96,6 +98,25 @@ def test_any_model_and_stream(tmp_path_factory, clf, bits, seed):
     exact = Compiled(clf, folder / "exact", model=model, bits=64, flags=STRICT).push(values)
     told = Compiled(clf, folder, bits=bits, fixed=True).push(values)
     assert_within_the_bound(clf, model, told, exact, bits)
+
+
+@pytest.mark.parametrize(("bits", "every"), [(16, 1), (8, 3)])
+def test_going_on_from_the_step_before_is_bit_for_bit_the_same(bits, every, tmp_path):
+    clf = StreamClassifier(width=5, reach=6).fit(TRAIN)
+    values = FRESH.values.copy()
+    values[[20, 21, 90], 1] = np.nan
+    values[60, 0] = 300.0  # a wild one, which leaves nothing behind
+    told = []
+    for incremental in (False, True):
+        (tmp_path / str(incremental)).mkdir()
+        compiled = Compiled(
+            clf, tmp_path / str(incremental), bits=bits, every=every, fixed=True,
+            incremental=incremental,
+        )  # fmt: skip
+        told.append(compiled.push(values))
+    assert "#define MLAT_SUMS 0" not in compiled.code.header
+    for anew, going_on in zip(*told, strict=True):
+        np.testing.assert_array_equal(anew, going_on)
 
 
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])

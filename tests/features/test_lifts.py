@@ -251,6 +251,22 @@ def test_steps_of_any_number_type():
         np.testing.assert_array_equal(Lift(ALL, 3).transform(given_as), expected)
 
 
+@pytest.mark.parametrize("name", RUNNING)
+def test_over_one_step_nothing_is_rounded(name):
+    values = steps(5, 200) * np.exp(steps(6, 200))
+    lifted = Lift([name], reach=1).transform(values)
+    before = np.vstack([values[:1], values[:-1]])
+    wanted = {
+        "low_pass": values,
+        "running_magnitude": np.log(np.abs(values) + FLOOR),
+        "running_deviation": np.full(values.shape, np.log(FLOOR)),
+        "running_difference": np.log(np.abs(values - before) + FLOOR),
+    }
+    np.testing.assert_allclose(lifted, wanted[name], rtol=1e-12)
+    if name in ("low_pass", "running_deviation"):
+        np.testing.assert_array_equal(lifted, wanted[name])
+
+
 @pytest.mark.parametrize("spike", [1e7, 1e16, 1e40, 1e99])
 @pytest.mark.parametrize("name", RUNNING)
 def test_a_spike_leaves_nothing_behind(name, spike):

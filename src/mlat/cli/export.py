@@ -24,7 +24,7 @@ from .columns import Filtered, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
-EVERY = (1, 2, 4, 8)  # tried in turn, before references are dropped
+EVERY = (1, 2, 4, 8, 16)  # tried in turn, before references are dropped
 FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
 
 
@@ -66,7 +66,7 @@ def export(
             min=1,
             metavar="K",
             help="In C: store features over many steps at every K-th step only; default 1, or with "
-            "--max-kb what lets all references fit, up to 8.",
+            "--max-kb what lets all references fit, up to 16.",
             show_default=False,
         ),
     ] = None,
@@ -107,6 +107,13 @@ def export(
     new_states: Annotated[
         int, typer.Option(min=0, metavar="N", help="States that can be taught, beside the model's.")
     ] = 0,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Carry a sum for each reference from step to step: more RAM, fewer products.",
+        ),
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Only say what each choice would take.")
     ] = False,
@@ -120,7 +127,13 @@ def export(
     if onnx is not None:
         check_can_write(onnx, model)
         _check_onnx(
-            {"--fixed": fixed, "--spare": spare, "--dead": dead, "--every": (every or 1) > 1}
+            {
+                "--fixed": fixed,
+                "--spare": spare,
+                "--dead": dead,
+                "--every": (every or 1) > 1,
+                "--incremental": incremental,
+            }
         )
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
@@ -140,6 +153,8 @@ def export(
         spare=spare,
         new_states=new_states,
     )
+    searches = [partial(write, incremental=one) for one in (False, True)]
+    write = searches[incremental]
     graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
     in_c = bool(c or arduino or wasm)
     if every is None and max_kb is not None and in_c:
@@ -168,6 +183,12 @@ def export(
                     *(f"{code.products:,}", f"{kept.agreement:.1%}"),
                 )
         screen.print(table)
+        anew, going_on = (one(plain, bits=bits, every=every or 1) for one in searches)
+        screen.print(
+            f"With all references in {bits} bits, --incremental has {size_of(going_on.ram)} RAM "
+            f"and {going_on.products:,} products a step; without it there are "
+            f"{size_of(anew.ram)} and {anew.products:,}."
+        )
         screen.print(
             "Same decisions: by fewer references, on training windows that had no part in choosing "
             "them; what fewer bits and steps change is not in it."
@@ -230,6 +251,7 @@ def _check_onnx(wanted: dict[str, object]) -> None:
         "--fixed": "the operators of ONNX are for floating point",
         "--spare": "a graph of ONNX cannot be taught",
         "--every": "a graph of ONNX has all steps",
+        "--incremental": "a graph of ONNX compares with all references anew",
         "--dead": "dead channels are not in the graph: a runtime gets every step from you",
     }
     for option, reason in reasons.items():

@@ -1,8 +1,8 @@
 """A classifier as C99: one header and one source, without allocation.
 
-The algorithm is in the C files beside this one: ``shared.c`` and ``stream.c``, and between them
-``in_reals.c`` or ``in_wholes.c``, which is the same without floating point. What is written here
-are the sizes and the tables. References are stored as steps, which overlapping windows share, in
+The algorithm is in the C files beside this one: ``in_reals.c`` or ``in_wholes.c``, which is the
+arithmetic with or without floating point, then what is the same in both. What is written here are
+the sizes and the tables. References are stored as steps, which overlapping windows share, in
 32, 16 or 8 bits; all sums are in single precision, with 64 bits in double precision, or in whole
 numbers (:mod:`mlat.export.whole_numbers`).
 """
@@ -19,12 +19,14 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..errors import InputError
+from .differences import derive, with_leads
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
+ALGORITHM = ("lift.c", "search.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
 MOST_STEPS = 2**31 - 1  # that a channel may be constant: an int
 
@@ -65,6 +67,8 @@ class Arithmetic(Protocol):
     bytes_of_real: int
     bytes_of_square: int
     square_type: str
+    metric_type: str
+    anchor: float
 
     @property
     def rounding(self) -> float: ...
@@ -96,6 +100,7 @@ def write_c(
     dead: bool = False,
     spare: int = 0,
     new_states: int = 0,
+    incremental: bool = False,
 ) -> CSource:
     """The C of a model.
 
@@ -120,6 +125,9 @@ def write_c(
         References that can be taught.
     new_states : int
         States that can be taught beside those of the model.
+    incremental : bool
+        Whether experts whose metric has no lags keep a sum for each reference, from which those of
+        the next step follow: more RAM, fewer products.
 
     Raises
     ------
@@ -135,10 +143,12 @@ def write_c(
     if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
     limit = model.limit(far)
-    model, n_fast = with_knots(model, every)
+    model, n_fast = with_knots(with_leads(model), every)
     F = model.steps.shape[1]
     every = 1 if n_fast == F else every
-    steps, unit = quantised(model.steps, bits)
+    steps, unit = derive(*quantised(model.steps, bits), model)
+    identity = np.full(F, -1) if model.identity is None else model.identity
+    n_stored = n_fast - int((identity >= 0).sum())
     d, n = len(model.channels), len(model.start)
     largest = max(one.width * len(one.columns) for one in model.experts)
     memory = model.lift.size
@@ -146,6 +156,8 @@ def write_c(
     def knots(width: int) -> int:
         return (width - 2) // every + 2
 
+    # Wider than the two steps that enter and leave.
+    sums = [incremental and one.is_lagless and one.width > 2 for one in model.experts]
     most_slow = max(int((one.columns >= n_fast).sum()) for one in model.experts)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
@@ -153,9 +165,11 @@ def write_c(
         "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "FAST": n_fast, "EVERY": every, "RUNS": len(runs),
+        "STORED": n_stored, "SLOW": F - n_fast, "LEAD": model.lead,
+        "EVERY": every, "RUNS": len(runs),
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
+        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
     }  # fmt: skip
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
@@ -170,7 +184,7 @@ def write_c(
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    tables.stored("mlat_steps", steps[:, :n_fast], stored)
+    tables.stored("mlat_steps", steps[:, :n_stored], stored)
     if every > 1:
         tables.stored("mlat_knots", steps[::every, n_fast:], stored)
         steps = between_knots(steps, every, n_fast)
@@ -188,33 +202,45 @@ def write_c(
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
     experts, products = [], 0
-    for number, one in enumerate(model.experts):
-        own_fast = one.columns < n_fast
-        fast, slow = _ranges(one.columns[own_fast]), _ranges(one.columns[~own_fast] - n_fast)
+    for number, whole in enumerate(model.experts):
+        one = whole.rounded(unit) if bits <= 16 else whole
+        is_slow = one.columns >= n_fast
+        is_stored = one.columns < n_stored
+        fast, slow = _ranges(one.columns[is_stored]), _ranges(one.columns[is_slow] - n_fast)
+        derived = _ranges(identity[one.columns[~is_stored & ~is_slow]])
         n_lags = 0 if one.blocks is None else len(one.blocks)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        ranges = np.concatenate([fast, slow]).ravel()
+        ranges = np.concatenate([fast, derived, slow]).ravel()
         tables.whole(f"ranges_{number}", ranges, "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
-            *(str(int(own_fast.sum())), str(len(fast)), str(len(slow))),
+            *(str(int(is_stored.sum())), str(int((~is_slow).sum()))),
+            *(str(len(fast)), str(len(derived)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            *arithmetic.add_expert(tables, number, one, squares, unit),
+            str(n * sum(sums[:number]) if sums[number] else -1),
+            f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        n_slow = int((~own_fast).sum())
+        n_slow = int(is_slow.sum())
         of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
-        products += of_metric + n * of_row + (spare + 2) * size
+        if sums[number]:
+            # Two steps; of slow features once from knot to knot. Some begin anew.
+            begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
+            of_metric += c * c
+            rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + n_slow / every)
+        else:
+            rows = n * of_row
+        products += of_metric + rows + (spare + 2) * size
     constants = arithmetic.constants(model, limit)
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
         f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
         for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
-    algorithm = "\n".join(_text(name) for name in ("shared.c", arithmetic.source, "stream.c"))
+    algorithm = "\n".join(_text(name) for name in (arithmetic.source, *ALGORITHM))
     source = "\n".join(
         [
             '/* Written by `mlat export`; see mlat.h. */\n\n#include "mlat.h"\n',
@@ -222,7 +248,8 @@ def write_c(
             "",
             *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
             f"\ntypedef {stored} mlat_stored;",
-            f"typedef {arithmetic.square_type} mlat_stored_square;\n",
+            f"typedef {arithmetic.square_type} mlat_stored_square;",
+            f"typedef {arithmetic.metric_type} mlat_metric;\n",
             *names,
             "",
             *tables.lines,
@@ -280,7 +307,9 @@ def c_string(text: str) -> str:
 
 def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
-    reals, squares, wholes = w * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    if sizes["SUMS"]:
+        squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     if sizes["EVERY"] > 1:
         squares += sizes["KNOTS"]
     if sizes["REMEMBERS"]:

@@ -45,11 +45,15 @@ typedef struct {
 
 /* What is remembered of a stream. */
 typedef struct {
-    mlat_real window[MLAT_WIDTH][MLAT_FEATURES];
+    mlat_real window[MLAT_KEPT][MLAT_FEATURES];
     mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
     mlat_square square[MLAT_STATES];
 #if MLAT_EVERY > 1
     mlat_square v[MLAT_KNOTS];
+#endif
+#if MLAT_SUMS > 0
+    mlat_square sums[MLAT_SUMS];
+    int wild[MLAT_EXPERTS];
 #endif
     mlat_real last[MLAT_CHANNELS];
     int n_held[MLAT_CHANNELS];

@@ -25,6 +25,7 @@ from ..metric.toeplitz import distance
 from ..neighbours.references import References
 
 BLOCK = 1024  # windows at a time
+SHORT_MOST = 2**15 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +50,30 @@ class PlainExpert(ShortRepr):
     matrix: Floats | None
     weight: float
     typical: float
+
+    @property
+    def is_lagless(self) -> bool:
+        """Whether no moment of a window is compared with another one."""
+        return self.blocks is not None and len(self.blocks) == 1
+
+    def in_units(self, unit: Floats) -> Floats:
+        """Its metric, by lag or as a matrix, for features in units (F,) of their own."""
+        units = unit[self.columns]
+        if self.blocks is not None:
+            return self.blocks * units[:, None] * units
+        assert self.matrix is not None
+        units = np.tile(units, self.width)
+        return self.matrix * units[:, None] * units
+
+    def rounded(self, unit: Floats) -> PlainExpert:
+        """The same with a metric that 16 bits hold, for features in such units."""
+        metric, units = self.in_units(unit), unit[self.columns]
+        bits = short_bits(metric)
+        metric = np.clip(np.rint(metric * 2.0**bits), -SHORT_MOST, SHORT_MOST) * 2.0**-bits
+        if self.blocks is not None:
+            return replace(self, blocks=metric / (units[:, None] * units))
+        units = np.tile(units, self.width)
+        return replace(self, matrix=metric / (units[:, None] * units))
 
     def squares(self, steps: Floats, start: Ints) -> Floats:
         """``y·M y`` of the windows (n, w) that begin at some of the steps (T, F), shape (n,)."""
@@ -93,6 +118,9 @@ class PlainModel(ShortRepr):
         The largest distance of a training window to the nearest of another time; may be NaN.
     dead_after : array of shape (d,)
         Constant steps after which each channel is dead.
+    identity : array of shape (F,), optional
+        For features that are not stored, the feature that each is the difference of; -1 for the
+        others. None where all are stored.
     """
 
     states: tuple[str, ...]
@@ -116,6 +144,12 @@ class PlainModel(ShortRepr):
     tempering: float
     farthest: float
     dead_after: Ints
+    identity: Ints | None = None
+
+    @property
+    def lead(self) -> int:
+        """Steps that are stored before the first window of every stretch."""
+        return int(self.identity is not None)
 
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:
@@ -188,6 +222,12 @@ class PlainModel(ShortRepr):
             start=place[self.start[rows]],
             codes=self.codes[rows],
         )
+
+
+def short_bits(metric: Floats) -> int:
+    """How many digits after the point 16 bits have room for."""
+    most = max(float(np.abs(metric).max(initial=0.0)), np.finfo(float).tiny)
+    return 15 - int(np.frexp(most)[1])
 
 
 def _expert(one: References, n_features: int, weight: float, typical: float) -> PlainExpert:

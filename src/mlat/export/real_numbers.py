@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..checks import Floats
-from .plain_model import PlainExpert, PlainModel
+from .plain_model import PlainExpert, PlainModel, short_bits
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -17,12 +17,14 @@ class RealNumbers:
     source = "in_reals.c"
     missing = "NaN"
     rounding = 0.0
+    anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
     def __init__(self, bits: int, *, short_squares: bool) -> None:
         self._bits = bits
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
+        self.metric_type = "short" if bits <= 16 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None:
@@ -32,8 +34,7 @@ class RealNumbers:
     def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None:
         tables.real("mlat_feature_floor", model.lift.floors)
         tables.real("mlat_feature_mean", model.feature_mean)
-        tables.real("mlat_feature_scale", model.feature_scale)
-        tables.real("mlat_unit", unit)
+        tables.real("mlat_feature_scale", model.feature_scale * unit)
 
     def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None:
         tables.real(name, values)
@@ -41,29 +42,38 @@ class RealNumbers:
     def add_expert(
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
     ) -> Sequence[str]:
-        metric = one.blocks if one.blocks is not None else one.matrix
-        assert metric is not None
-        tables.real(f"metric_{number}", metric.ravel())
-        unit = 1.0
+        metric, metric_unit = one.in_units(units).ravel(), 1.0
+        if self.metric_type == "short":
+            metric_unit = 2.0 ** -short_bits(metric)
+            whole = np.rint(metric / metric_unit).astype(np.int64)
+            tables.whole(f"metric_{number}", whole, self.metric_type)
+        else:
+            tables.real(f"metric_{number}", metric)
+        unit, largest = 1.0, float(squares.max(initial=0.0))
         if self.square_type == SHORT:
-            unit = max(float(squares.max(initial=0.0)), 1e-30) / SQUARE_LEVELS
+            unit = max(largest, 1e-30) / SQUARE_LEVELS
             kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
             tables.whole(f"squares_{number}", kept, self.square_type)
         else:
             tables.real(f"squares_{number}", squares)
-        return tables.number(one.weight), tables.number(one.typical), tables.number(unit)
+        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"
         number = Tables(suffix).number
+        threshold = 0.0
+        if np.isfinite(limit):
+            one = model.experts[0]
+            threshold = float(np.log(limit)) if len(model.experts) > 1 else limit / one.typical
         return {
             "SOFT": number(model.soft),
             "BETA": number(model.beta),
             "EXTREME": number(EXTREME[self._bits]),
             "HUGE": "1e300" if self._bits == 64 else "1e38f",
+            "NEVER": "(-MLAT_HUGE)",
             "TEMPERING": number(model.tempering),
             "HAS_THRESHOLD": str(int(np.isfinite(limit))),
-            "THRESHOLD": number(limit) if np.isfinite(limit) else "0",
+            "THRESHOLD": number(threshold),
             "ABS(x)": f"fabs{suffix}(x)",
             "SQRT(x)": f"sqrt{suffix}(x)",
             "LOG(x)": f"log{suffix}(x)",

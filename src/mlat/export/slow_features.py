@@ -33,23 +33,37 @@ def with_knots(model: PlainModel, every: int) -> tuple[PlainModel, int]:
     n_fast = int((~slow).sum())
     if every == 1 or not slow.any():
         return model, len(slow)
-    order = np.argsort(slow, kind="stable")
-    place = np.argsort(order)
-    lift = model.lift
-    steps, start = _on_knots(model.steps[:, order], model.start, model.width, every)
+    first = model.start - model.lead
+    steps, first = _on_knots(model.steps, first, model.width + model.lead, every)
+    on_knots = replace(model, steps=steps, start=first + model.lead)
+    return reordered(on_knots, np.argsort(slow, kind="stable")), n_fast
+
+
+def reordered(model: PlainModel, order: Ints) -> PlainModel:
+    """The same with its features in another order."""
+    place, lift = np.argsort(order), model.lift
     floors = np.where(lift.floors > 0, lift.floors, np.nan)
-    return (
-        replace(
-            model,
-            lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
-            feature_mean=model.feature_mean[order],
-            feature_scale=model.feature_scale[order],
-            experts=tuple(_reordered(one, place) for one in model.experts),
-            steps=steps,
-            start=start,
-        ),
-        n_fast,
+    identity = model.identity
+    if identity is not None:
+        identity = np.where(identity >= 0, place[identity], -1)[order]
+    return replace(
+        model,
+        identity=identity,
+        lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
+        feature_mean=model.feature_mean[order],
+        feature_scale=model.feature_scale[order],
+        experts=tuple(_reordered(one, place) for one in model.experts),
+        steps=model.steps[:, order],
     )
+
+
+def stretches(start: Ints, width: int, n_steps: int) -> tuple[Ints, Ints]:
+    """Steps that windows hold together: where each such stretch begins, and where it stops."""
+    together = np.zeros(n_steps, bool)  # with the step that follows
+    for begin in start:
+        together[begin : begin + width - 1] = True
+    first = np.flatnonzero(np.append(True, ~together[:-1]))
+    return first, np.append(first[1:], n_steps)
 
 
 def between_knots(steps: Floats, every: int, n_fast: int) -> Floats:
@@ -65,11 +79,7 @@ def between_knots(steps: Floats, every: int, n_fast: int) -> Floats:
 
 def _on_knots(steps: Floats, start: Ints, width: int, every: int) -> tuple[Floats, Ints]:
     """The steps with room between stretches, and where the windows now begin."""
-    together = np.zeros(len(steps), bool)  # with the step that follows
-    for begin in start:
-        together[begin : begin + width - 1] = True
-    first = np.flatnonzero(np.append(True, ~together[:-1]))
-    stop = np.append(first[1:], len(steps))
+    first, stop = stretches(start, width, len(steps))
     parts, moved = [], np.empty(len(steps), np.int64)
     total = 0
     for begin, end in zip(first.tolist(), stop.tolist(), strict=True):

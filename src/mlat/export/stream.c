@@ -101,9 +101,9 @@ int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out)
         return nothing(MLAT_DEAD, out);
     }
 #endif
-    m->newest = (m->newest + 1) % MLAT_WIDTH;
+    m->newest = (m->newest + 1) % MLAT_KEPT;
     lift(m, scaled, m->window[m->newest]);
-    if (m->n_steps < MLAT_WIDTH) {
+    if (m->n_steps < MLAT_KEPT) {
         m->n_steps++;
     }
     if (m->n_steps < MLAT_WIDTH) {
@@ -139,7 +139,7 @@ int mlat_teach(mlat *m, int state)
 #endif
     for (t = 0; t < MLAT_WIDTH; t++) {
         for (f = 0; f < MLAT_FEATURES; f++) {
-            m->taught[r][t][f] = m->window[(m->newest + 1 + t) % MLAT_WIDTH][f];
+            m->taught[r][t][f] = step_before(m, MLAT_WIDTH - 1 - t)[f];
         }
     }
     for (e = 0; e < MLAT_EXPERTS; e++) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,12 @@ class Tables:
         self.n_bytes = 0
 
     def number(self, value: float) -> str:
-        if not np.isfinite(value):
+        if not isfinite(value):
             raise InputError(f"the model holds {value}, which no table can")
+        # As many digits as tell every number of that precision from every other.
         if self.suffix:
-            value = float(np.clip(value, -3e38, 3e38))
-            text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
-        else:
-            text = np.format_float_scientific(value, unique=True, trim="0")
-        return f"{text}{self.suffix}"
+            return f"{max(-3e38, min(3e38, value)):.8e}f"
+        return f"{value:.16e}"
 
     def real(self, name: str, values: NDArray[Any]) -> None:
         kind = "float" if self.suffix else "double"

@@ -2,7 +2,7 @@
 
 A channel comes as a whole number in a power of two of its own, is scaled to 1/65536 of a deviation,
 and every feature is computed in the unit in which the references' steps are stored, with a few more
-digits (``X_BITS``). The metric between such units is a matrix of 32-bit numbers; all sums have 64
+digits (``X_BITS``). The metric between such units is a matrix of 16-bit numbers; all sums have 64
 bits, and shifts are chosen here so that none can overflow, whatever the stream does. Logarithms and
 powers are computed digit by digit.
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..checks import Floats, Ints
 from ..errors import InputError
-from .plain_model import PlainExpert, PlainModel
+from .plain_model import PlainExpert, PlainModel, short_bits
 from .tables import SHORT, STORED, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
@@ -56,6 +56,8 @@ class WholeNumbers:
     source = "in_wholes.c"
     missing = "MLAT_NO_VALUE"
     types = TYPES
+    metric_type = "short"
+    anchor = np.inf  # sums are exact
     bytes_of_real, bytes_of_square = 4, 8
 
     def __init__(self, model: PlainModel, bits: int, largest: int, *, short_squares: bool) -> None:
@@ -140,9 +142,8 @@ class WholeNumbers:
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
     ) -> Sequence[str]:
         w, n = one.width, len(one.columns)
-        units = unit[one.columns]
+        metric = one.in_units(unit)
         if one.blocks is not None:
-            metric = one.blocks * units[:, None] * units
             count = w - np.arange(len(metric))
             rows = _row_sums(np.abs(metric), w)
             spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
@@ -150,15 +151,12 @@ class WholeNumbers:
             moved = np.sqrt(of_steps @ spread @ of_steps)
         else:
             assert one.matrix is not None
-            all_units = np.tile(units, w)
-            metric = one.matrix * all_units[:, None] * all_units
             rows = np.abs(metric).sum(axis=1)
             of_steps = np.tile(self._feature_errors[one.columns], w)
             moved = np.sqrt(of_steps @ np.abs(one.matrix) @ of_steps)
         most = max(float(np.abs(metric).max()), np.finfo(float).tiny)
         largest_row = max(float(rows.max()), most)
-        # Metric times a window fits in 62 bits.
-        metric_bits = min(30 - _exponent(most), 61 - LARGEST_BITS - _exponent(largest_row))
+        metric_bits = short_bits(metric)  # times a window it fits in 62 bits
         stored = np.rint(metric * 2.0**metric_bits).astype(np.int64)
         # And a window times that, after a shift, too.
         u_bits = min(30, 61 - LARGEST_BITS - self._size_bits)
@@ -170,15 +168,14 @@ class WholeNumbers:
         kept = np.rint(squares * 2.0 ** (square_bits - squares_shift)).astype(np.int64)
         if square_bits + _exponent(float(squares.max(initial=0.0))) > 61:
             raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
-        tables.whole(f"metric_{number}", stored.ravel(), "int32_t")
+        tables.whole(f"metric_{number}", stored.ravel(), self.metric_type)
         kept = np.clip(kept, 0, 2**kept_bits - 1)
         tables.whole(f"squares_{number}", kept, self.square_type)
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
-        # Of each number of Mx: its own rounding, and that of the metric.
-        in_range = 2 * self._stored
-        of_u = 0.5 * 2.0**-square_bits + 0.5 * in_range * w * n * 2.0**-metric_bits
-        error = 4 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
+        # Each number of Mx is rounded where it is shifted; the metric is stored as it is.
+        of_u = 0.5 * 2.0**-square_bits if shift else 0.0
+        error = 8 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
         # The last: what is cut off of sums over knots, twice, and of the window's own square.
         self.bounds.append((float(moved), float(error + 3 * 2.0**-square_bits)))
         self._typical.append(one.typical)

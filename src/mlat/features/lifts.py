@@ -356,7 +356,7 @@ def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-unt
             spike = False
             if n >= reach:
                 old = ring[(n - reach) % size, j]
-                spike = abs(old) > SPIKE
+                spike = abs(old) > SPIKE or reach == 1  # one value has no sum to update
                 sums[0, j] -= old
                 sums[1, j] -= old * old
                 sums[2, j] -= abs(old)

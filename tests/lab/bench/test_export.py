@@ -17,6 +17,7 @@ def test_every_choice_is_measured(capsys):
     values = rotating_states(run_length=30, random_state=1).values
     choices = [export.Choice(f, bits) for f in (1.0, 0.25) for bits in (32, 16, 8)]
     choices.append(export.Choice(1.0, 16, fixed=True))
+    choices.append(export.Choice(1.0, 16, fixed=True, incremental=True))
     rows = export.measure("small", clf, values, Console(), choices)
     assert len(rows) == len(choices)
     assert rows[0].n_references == len(clf.windows_)
@@ -54,5 +55,5 @@ def test_emlearn_is_beside_it():
     clf = StreamClassifier(metric="euclidean").fit(train)
     with np.errstate():  # which emlearn changes for all
         rivals = export.beside_emlearn("small", clf, train, fresh, Console())
-    assert [one.name.split(",")[0] for one in rivals] == ["mlat", "mlat", "emlearn"]
+    assert [one.name.split(",")[0] for one in rivals] == ["mlat", "mlat", "mlat", "emlearn"]
     assert all(one.same > 0.9 for one in rivals)

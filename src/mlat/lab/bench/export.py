@@ -34,7 +34,7 @@ from ...export.plain_model import PlainModel
 from ...plots.figure import bare, save_figure, state_colours
 from ...stream.stream import Stream
 from ...stream.windows import sliding_windows
-from .live import recording
+from ...synthetic import rotating_states
 from .output import bench_console, table, write_json
 
 # Reads rows of doubles and tells of each a state, and of all the mean time.
@@ -66,25 +66,35 @@ int main(void)
 }}
 """
 WHOLE = "(mlat_real)floor(ldexp(row[c], mlat_input_bits[c]) + 0.5)"
-FEW = (20, 60)  # references with which instructions are counted: their number grows with them
+FEW = (
+    20,
+    45,
+)  # references of a run with which instructions are counted: their number grows with them
 COUNTED = 2  # steps
-MOST_CLASSES = 10  # of emlearn
+N_STATES, RUN_LENGTH, N_RUNS = 5, 60, 10  # of the stream that is learned: 2,550 references
+KINDS: dict[str, dict[str, Any]] = {
+    "single precision": {},
+    "16-bit whole numbers": {"bits": 16, "fixed": True},
+}
 LEAST_SAME = 0.99
 
 
 class Choice(NamedTuple):
-    """One way to export: the fraction of references, bits, steps between knots, whole numbers."""
+    """One way to export: the fraction of references, and options of :func:`write_c`."""
 
     fraction: float
     bits: int
     every: int = 1
     fixed: bool = False
+    incremental: bool = False
 
 
 CHOICES = (
-    *(Choice(fraction, bits) for fraction in (1.0, 0.5, 0.25, 0.1) for bits in (32, 16, 8)),
-    *(Choice(fraction, bits, 4) for fraction in (1.0, 0.5, 0.25) for bits in (16, 8)),
+    *(Choice(1.0, 32), Choice(1.0, 16), Choice(1.0, 16, 4)),
+    *(Choice(fraction, 8, every) for every in (1, 4) for fraction in (1.0, 0.5, 0.25, 0.1)),
     *(Choice(1.0, bits, 1, fixed=True) for bits in (16, 8)),
+    *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, 1, fixed=True, incremental=True)),
+    Choice(1.0, 8, 4, fixed=True, incremental=True),
 )
 
 
@@ -97,6 +107,7 @@ class Row:
     bits: int
     every: int
     fixed: bool
+    incremental: bool
     flash: int
     ram: int
     products: int
@@ -177,6 +188,20 @@ def codes_of(clf: StreamClassifier, stream: Stream) -> tuple[Ints, NDArray[np.bo
     return np.where(known, np.searchsorted(clf.classes_, predicted), -1), known
 
 
+def recording(channels: int, n_runs: int, seed: int = 1) -> Stream:
+    """Some runs of each of five states, so that what they have in common can be told from drift."""
+    speeds = np.linspace(-0.3, 0.3, N_STATES)
+    return rotating_states(
+        {f"state {i}": speed for i, speed in enumerate(speeds)},
+        n_channels=channels,
+        run_length=RUN_LENGTH,
+        runs_per_state=n_runs,
+        drift=0.5,
+        noise=0.5,
+        random_state=seed,
+    )
+
+
 def measure(
     name: str,
     clf: StreamClassifier,
@@ -190,7 +215,7 @@ def measure(
     rows = []
     for choice in choices:
         some = plain.take(thinning.keep(int(choice.fraction * len(plain.start))).rows)
-        code = write_c(some, bits=choice.bits, every=choice.every, fixed=choice.fixed)
+        code = write_c(some, **{name: getattr(choice, name) for name in Choice._fields[1:]})
         told = run_c(code, values)
         rows.append(
             Row(
@@ -227,9 +252,7 @@ def instructions(clf: StreamClassifier, values: Floats, **options: Any) -> float
     plain = PlainModel.of(clf)
     counts = []
     for n in FEW:
-        rows = np.linspace(0, len(plain.start) - 1, n).astype(np.int64)
-        some = plain.take(rows)
-        code = write_c(some, **options)
+        code = write_c(plain.take(np.arange(n)), **options)
         with tempfile.TemporaryDirectory() as folder:
             program = compiled(Path(folder), sources_of(code, values.shape[1]), arm=True)
             totals = []
@@ -269,13 +292,17 @@ def beside_emlearn(
     wanted, known = codes_of(clf, fresh)
     truth = np.searchsorted(clf.classes_, fresh.states)
     rivals = []
-    for every, bits in ((1, 16), (4, 16)):
-        code = write_c(PlainModel.of(clf), bits=bits, every=every, fixed=True)
+    for every, bits, incremental in ((1, 16, False), (1, 16, True), (4, 8, False)):
+        code = write_c(
+            PlainModel.of(clf), bits=bits, every=every, fixed=True, incremental=incremental
+        )
         told = run_c(code, values)
         rivals.append(
             Rival(
                 name,
-                f"mlat, {bits} bits" + (f", every {every}" if every > 1 else ""),
+                f"mlat, {bits} bits"
+                + f", every {every}" * (every > 1)
+                + ", incremental" * incremental,
                 code.flash,
                 code.ram,
                 told.microseconds,
@@ -332,6 +359,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     models = list(dict.fromkeys(row.model for row in rows))
     figure = Figure(figsize=(4.6 * len(models), 3.6), layout="constrained")
     axes = figure.subplots(1, len(models), squeeze=False)[0]
+    rows = [row for row in rows if not row.incremental]  # which are as large, and say the same
     kinds = list(dict.fromkeys((row.bits, row.every, row.fixed) for row in rows))
     for ax, model in zip(axes, models, strict=True):
         for (bits, every, fixed), colour in zip(kinds, state_colours(len(kinds)), strict=True):
@@ -368,7 +396,8 @@ def show(
     ]
     cells = [
         [
-            *(row.model, f"{row.n_references:,}", f"{row.bits}{' whole' if row.fixed else ''}"),
+            *(row.model, f"{row.n_references:,}"),
+            f"{row.bits}{' whole' * row.fixed}{' incremental' * row.incremental}",
             *(str(row.every), f"{row.flash / 1e3:.1f} kB", f"{row.ram / 1e3:.1f} kB"),
             *(f"{row.products:,}", f"{row.microseconds:.0f}", f"{row.same:.1%}"),
         ]
@@ -417,14 +446,16 @@ def main(
     with threadpool_limits(1):
         for channels in (3,) * (small or not large) + (27,) * (large or not small):
             name = f"{channels} channels"
-            train = recording(510, channels)
+            train = recording(channels, N_RUNS)
             clf = StreamClassifier(budget=0).fit(train)
-            fresh = recording(-(-steps // len(clf.classes_)), channels, seed=2)
+            fresh = recording(channels, -(-steps // (N_STATES * RUN_LENGTH)), seed=2)
             values = fresh.values.astype(np.float64)
             python[name] = python_step(clf, values)
             rows += measure(name, clf, values, console)
-            for kind, options in (("floats", {}), ("whole numbers", {"bits": 16, "fixed": True})):
-                counted[f"{name}, {kind}"] = instructions(clf, values, **options)
+            for kind, options in KINDS.items():
+                for search in ({}, {"incremental": True}):
+                    of = f"{name}, {kind}" + ", incremental" * bool(search)
+                    counted[of] = instructions(clf, values, **options, **search)
             with np.errstate():  # emlearn makes every warning of numpy an error, for all
                 rivals += beside_emlearn(name, clf, train, fresh, console)
     show(rows, python, console, counted, rivals)

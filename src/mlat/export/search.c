@@ -1,0 +1,357 @@
+
+/* Distances of an expert: (x - y)'M(x - y) = x'Mx - 2 (Mx)'y + y'My. */
+
+typedef struct {
+    int width, n_columns, n_lags, is_full;
+    int n_stored, n_fast; /* columns of every step that are stored, and with the differences of these */
+    int n_ranges, n_difference_ranges, n_slow_ranges;
+    const unsigned short *columns;  /* which features it sees: stored at every step, differences, slow ones */
+    const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
+    const mlat_metric *metric;      /* (n_lags, n_columns, n_columns), or the full matrix */
+    const mlat_stored_square *squares; /* y'My of each reference */
+    int first_sum;                  /* of its running sums, -1 where it has none */
+    numbers by;
+} expert;
+
+static const expert experts[MLAT_EXPERTS] = {
+/*EXPERTS*/
+};
+
+static void keep(mlat *m, int state, mlat_square square)
+{
+#if MLAT_NEIGHBORS > 1
+    int i = MLAT_NEIGHBORS;
+    while (i > 0 && square < m->near_square[i - 1]) {
+        i--;
+    }
+    if (i < MLAT_NEIGHBORS) {
+        int j;
+        for (j = MLAT_NEIGHBORS - 1; j > i; j--) {
+            m->near_square[j] = m->near_square[j - 1];
+            m->near_state[j] = m->near_state[j - 1];
+        }
+        m->near_square[i] = square;
+        m->near_state[i] = state;
+    }
+#endif
+    if (square < m->square[state]) {
+        m->square[state] = square;
+    }
+}
+
+static void nothing_near(mlat *m)
+{
+    int s;
+    for (s = 0; s < MLAT_STATES; s++) {
+        m->square[s] = MLAT_HUGE;
+    }
+#if MLAT_NEIGHBORS > 1
+    for (s = 0; s < MLAT_NEIGHBORS; s++) {
+        m->near_square[s] = MLAT_HUGE;
+        m->near_state[s] = 0;
+    }
+#endif
+}
+
+/* The step so long before the newest. */
+static const mlat_real *step_before(const mlat *m, int back)
+{
+    return m->window[(m->newest + MLAT_KEPT - back) % MLAT_KEPT];
+}
+
+/* matrix * column in row i, or with the matrix transposed. Four sums, as one would wait for each of
+ * its additions. */
+static mlat_square product(const mlat_metric *matrix, const mlat_real *column, int n, int i,
+                           int transposed)
+{
+    const mlat_metric *row = matrix + (transposed ? i : i * n);
+    const int next = transposed ? n : 1;
+    mlat_square a = 0, b = 0, c = 0, d = 0;
+    int j;
+    for (j = 0; j + 4 <= n; j += 4) {
+        a += (mlat_square)row[j * next] * column[j];
+        b += (mlat_square)row[(j + 1) * next] * column[j + 1];
+        c += (mlat_square)row[(j + 2) * next] * column[j + 2];
+        d += (mlat_square)row[(j + 3) * next] * column[j + 3];
+    }
+    for (; j < n; j++) {
+        a += (mlat_square)row[j * next] * column[j];
+    }
+    return (a + b) + (c + d);
+}
+
+/* x, oldest step first, and u = Mx; returns x'u */
+static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
+{
+    const int w = e->width, n = e->n_columns;
+    mlat_square sum = 0;
+    int t, c, lag;
+    for (t = 0; t < w; t++) {
+        const mlat_real *step = step_before(m, w - 1 - t);
+        for (c = 0; c < n; c++) {
+            x[t * n + c] = step[e->columns[c]];
+        }
+    }
+    for (t = 0; t < w; t++) {
+        for (c = 0; c < n; c++) {
+            mlat_square row;
+            if (e->is_full) {
+                row = product(e->metric, x, w * n, t * n + c, 0);
+            } else {
+                row = product(e->metric, x + t * n, n, c, 0);
+                for (lag = 1; lag < e->n_lags; lag++) {
+                    const mlat_metric *block = e->metric + (size_t)lag * (size_t)(n * n);
+                    if (t >= lag) {
+                        row += product(block, x + (t - lag) * n, n, c, 0);
+                    }
+                    if (t + lag < w) {
+                        row += product(block, x + (t + lag) * n, n, c, 1);
+                    }
+                }
+            }
+            u[t * n + c] = of_metric(row, &e->by);
+        }
+    }
+    for (c = 0; c < w * n; c++) {
+        sum += (mlat_square)x[c] * u[c];
+    }
+    return down(sum, MLAT_X_BITS);
+}
+
+/* The sum of products of numbers and a row of a table, in ranges of its columns. */
+#define ROW_PRODUCT(name, number, of)                                                              \
+    static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,  \
+                            int n_ranges)                                                          \
+    {                                                                                              \
+        mlat_square a = 0, b = 0, c = 0, d = 0;                                                    \
+        int i, k;                                                                                  \
+        for (k = 0; k < n_ranges; k++, range += 2) {                                               \
+            const mlat_stored *y = row + range[0];                                                 \
+            const int n = range[1];                                                                \
+            for (i = 0; i + 4 <= n; i += 4) {                                                      \
+                a += (mlat_square)v[i] * of(y, i);                                                 \
+                b += (mlat_square)v[i + 1] * of(y, i + 1);                                         \
+                c += (mlat_square)v[i + 2] * of(y, i + 2);                                         \
+                d += (mlat_square)v[i + 3] * of(y, i + 3);                                         \
+            }                                                                                      \
+            for (; i < n; i++) {                                                                   \
+                a += (mlat_square)v[i] * of(y, i);                                                 \
+            }                                                                                      \
+            v += n;                                                                                \
+        }                                                                                          \
+        return (a + b) + (c + d);                                                                  \
+    }
+
+#define itself(y, i) (mlat_square)(y)[i]
+ROW_PRODUCT(row_product, mlat_real, itself)
+#if MLAT_LEAD
+/* Less the step before, which is the row before. */
+#define difference(y, i) (mlat_square)((y)[i] - (y)[(i) - MLAT_STORED])
+ROW_PRODUCT(difference_product, mlat_real, difference)
+#endif
+
+/* A step of the references, in the features that are stored at every step. */
+static mlat_square step_product(const expert *e, const mlat_real *v, int at)
+{
+    const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
+    mlat_square sum = row_product(v, row, e->ranges, e->n_ranges);
+#if MLAT_LEAD
+    sum += difference_product(v + e->n_stored, row, e->ranges + 2 * e->n_ranges,
+                              e->n_difference_ranges);
+#endif
+    return sum;
+}
+
+#if MLAT_EVERY > 1
+ROW_PRODUCT(wide_row_product, mlat_square, itself)
+
+#define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)MLAT_SLOW)
+
+static const unsigned short *slow_ranges(const expert *e)
+{
+    return e->ranges + 2 * (e->n_ranges + e->n_difference_ranges);
+}
+
+/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
+static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
+{
+    const int n = e->n_columns, n_slow = n - e->n_fast;
+    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
+    int t, c;
+    for (c = 0; c < n_knots * n_slow; c++) {
+        m->v[c] = 0;
+    }
+    for (t = 0; t < e->width; t++) {
+        const int past = (phase + t) % MLAT_EVERY;
+        mlat_square *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
+        for (c = 0; c < n_slow; c++) {
+            const mlat_square value = u[t * n + e->n_fast + c];
+            v[c] += (mlat_square)(MLAT_EVERY - past) * value;
+            v[n_slow + c] += (mlat_square)past * value;
+        }
+    }
+    /* Where the last step is a knot, the next one is not looked at. */
+    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+}
+#endif
+
+/* MLAT_EVERY times the product of u and the reference that begins there. */
+static mlat_square window_product(const mlat *m, const expert *e, const mlat_real *u, int begin,
+                                  int n_knots)
+{
+    mlat_square sum = 0;
+    int t;
+    for (t = 0; t < e->width; t++) {
+        sum += step_product(e, u + t * e->n_columns, begin + t);
+    }
+#if MLAT_EVERY > 1
+    sum *= (mlat_square)MLAT_EVERY;
+    for (t = 0; t < n_knots; t++) {
+        sum += wide_row_product(m->v + t * (e->n_columns - e->n_fast),
+                                knot_row(begin / MLAT_EVERY + t), slow_ranges(e),
+                                e->n_slow_ranges);
+    }
+#else
+    (void)m;
+    (void)n_knots;
+#endif
+    return sum;
+}
+
+#if MLAT_SUMS > 0
+/* Of a metric without lags, all that the product of windows gains from one step to the next is that
+ * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
+
+/* The product of a step and a number of steps of references, one after the other. */
+typedef struct {
+    const expert *e;
+    const mlat_real *v;
+#if MLAT_EVERY > 1
+    int knot, n_known;     /* products are known with this knot, and with the one after it */
+    mlat_square known[2];
+#endif
+} along;
+
+#if MLAT_EVERY > 1
+static mlat_square knot_product(along *a, int knot, int which)
+{
+    if (knot != a->knot) {
+        a->known[0] = a->known[1];
+        a->n_known = knot == a->knot + 1 && a->n_known > 1;
+        a->knot = knot;
+    }
+    for (; a->n_known <= which; a->n_known++) {
+        a->known[a->n_known] =
+            row_product(a->v + a->e->n_fast, knot_row(knot + a->n_known), slow_ranges(a->e),
+                        a->e->n_slow_ranges);
+    }
+    return a->known[which];
+}
+#endif
+
+/* MLAT_EVERY times the product with the step that is there. */
+static mlat_square product_along(along *a, int at)
+{
+    mlat_square sum = step_product(a->e, a->v, at);
+#if MLAT_EVERY > 1
+    const int knot = at / MLAT_EVERY, past = at % MLAT_EVERY;
+    sum += knot_product(a, knot, 0);
+    sum *= (mlat_square)MLAT_EVERY;
+    if (past) {
+        sum += (mlat_square)past * (knot_product(a, knot, 1) - knot_product(a, knot, 0));
+    }
+#endif
+    return sum;
+}
+
+static void go_on(mlat *m, const expert *e, mlat_square own)
+{
+    const int w = e->width, n = e->n_columns, was_wild = m->wild[e - experts];
+    const mlat_real *step = step_before(m, w);
+    const mlat_stored_square *square = e->squares;
+    mlat_square *sum = m->sums + e->first_sum;
+    mlat_real *x = m->x, *left = m->x + n;
+    along enters, leaves;
+    int anew, n_knots = 0, r, c;
+    m->wild[e - experts] = is_wild(own, &e->by);
+    anew = was_wild || m->wild[e - experts] || m->n_steps <= MLAT_WIDTH;
+    for (c = 0; c < n; c++) {
+        x[c] = step[e->columns[c]];
+    }
+    for (c = 0; c < n; c++) {
+        left[c] = of_metric(product(e->metric, x, n, c, 0), &e->by);
+    }
+    memset(&enters, 0, sizeof enters);
+    enters.e = e;
+    leaves = enters;
+    enters.v = m->u + (w - 1) * n;
+    leaves.v = left;
+#if MLAT_EVERY > 1
+    enters.knot = leaves.knot = -2;
+#endif
+    for (r = 0; r < MLAT_RUNS; r++) {
+        const int first = mlat_run_start[r] + MLAT_WIDTH - w;
+        mlat_square before = 0;
+        int j;
+        for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
+            const mlat_square was = *sum;
+            if (anew || j % ANCHOR == 0) {
+#if MLAT_EVERY > 1
+                n_knots = fold(m, e, m->u, (first + j) % MLAT_EVERY);
+#endif
+                *sum = window_product(m, e, m->u, first + j, n_knots);
+            } else {
+                *sum = before + product_along(&enters, first + j + w - 1) -
+                       product_along(&leaves, first + j - 1);
+            }
+            before = was;
+            keep(m, mlat_run_state[r],
+                 own - 2 * (*sum / (mlat_square)MLAT_EVERY) + square_of(*square, &e->by));
+        }
+    }
+}
+#endif
+
+static void search(mlat *m, const expert *e)
+{
+    const mlat_square own = prepare(m, e, m->x, m->u);
+    int phase, r, n_knots = 0;
+    nothing_near(m);
+#if MLAT_SPARE > 0
+    for (r = 0; r < m->n_taught; r++) {
+        mlat_square dot = 0;
+        int t, c;
+        for (t = 0; t < e->width; t++) {
+            const mlat_real *step = m->taught[r][MLAT_WIDTH - e->width + t];
+            for (c = 0; c < e->n_columns; c++) {
+                dot += (mlat_square)m->u[t * e->n_columns + c] * step[e->columns[c]];
+            }
+        }
+        keep(m, m->taught_state[r],
+             own - 2 * down(dot, MLAT_X_BITS) + m->taught_square[e - experts][r]);
+    }
+#endif
+#if MLAT_SUMS > 0
+    if (e->first_sum >= 0) {
+        go_on(m, e, own);
+        return;
+    }
+#endif
+    for (phase = 0; phase < MLAT_EVERY; phase++) {
+        const mlat_stored_square *square = e->squares;
+#if MLAT_EVERY > 1
+        n_knots = fold(m, e, m->u, phase);
+#endif
+        for (r = 0; r < MLAT_RUNS; r++) {
+            int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
+            const int end = begin + mlat_run_size[r];
+            for (; begin < end; begin++, square++) {
+                if (begin % MLAT_EVERY == phase) {
+                    const mlat_square sum = window_product(m, e, m->u, begin, n_knots);
+                    keep(m, mlat_run_state[r],
+                         own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(*square, &e->by));
+                }
+            }
+        }
+    }
+}
