@@ -115,7 +115,8 @@ def test_ctrl_c_ends_the_workers_without_a_word_of_theirs(tmp_path, when):
     script.write_text(
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         "if __name__ == '__main__':\n"
-        "    import pathlib, imitations as t\n"
+        "    import pathlib, signal, imitations as t\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it\n"
         "    try:\n"
         "        t.compute(t.slow_experiment(), pathlib.Path(sys.argv[1]), n_workers=2, n_runs=1)\n"
         "    except KeyboardInterrupt:\n"

@@ -363,7 +363,7 @@ def test_a_record_that_is_none_with_a_right_checksum_is_refused_with_its_place(t
     filled(tmp_path, 2)
     (segment,) = tmp_path.glob("*.journal")
     content = segment.read_bytes()
-    for payload in (b"\1", b"\1\xff\0\0\0", b"\2\2\0\0\0{}", b"\7\0\0\0\0", b"\4\0\0\0\0"):
+    for payload in (b"\1", b"\1\xff\0\0\0", b"\2\2\0\0\0{}", b"\x0b\0\0\0\0", b"\4\0\0\0\0"):
         segment.write_bytes(content + encode_frame(BATCH, 2, payload))
         with (
             Journal(tmp_path, WALK) as journal,
