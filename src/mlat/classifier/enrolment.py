@@ -13,14 +13,19 @@ from collections.abc import Sequence
 
 from ..neighbours.references import References
 from ..stream.stream import Stream
-from ..stream.windows import sliding_windows
+from ..stream.windows import Windows, sliding_windows
 from .committee import last_steps
 
 
 def enrolled_experts(experts: Sequence[References], stream: Stream, step: int) -> list[References]:
     """The same experts with every ``step``-th window of a labelled stream as their references."""
+    width = max(expert.windows.width for expert in experts)
+    return experts_with(experts, sliding_windows(stream, width, step=step))
+
+
+def experts_with(experts: Sequence[References], windows: Windows) -> list[References]:
+    """The same experts with other references, windows of the widest expert's width."""
     widest = max(experts, key=lambda expert: expert.windows.width)
-    windows = sliding_windows(stream, widest.windows.width, step=step)
     plain = widest.features.of_runs(windows)
     return [
         References(

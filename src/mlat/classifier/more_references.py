@@ -11,10 +11,10 @@ from sklearn.base import clone
 
 from ..checks import Floats, Ints
 from ..errors import InputError
-from ..neighbours.references import References, compact
+from ..neighbours.references import compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier
-from .committee import last_steps
+from .enrolment import experts_with
 from .state_filter import StateFilter, no_filter
 
 
@@ -64,18 +64,7 @@ def with_more_references(
             f"a model needs windows of two states, and there are some of {kept[0]!s} only; teach "
             "another state, too"
         )
-    widest = max(clf.experts_, key=lambda expert: expert.windows.width)
-    plain = widest.features.of_runs(windows)
-    experts = [
-        References(
-            last_steps(windows, expert.windows.width),
-            widest.features,
-            expert.metric,
-            plain,
-            expert.view,
-        )
-        for expert in clf.experts_
-    ]
+    experts = experts_with(clf.experts_, windows)
     new = cast(StreamClassifier, clone(clf))
     new._set_fitted(experts, clf.committee_, clf.channels_, clf.n_neighbors_)
     new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
