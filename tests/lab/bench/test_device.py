@@ -14,5 +14,9 @@ def test_a_small_problem_is_measured(capsys):
     assert row.loss > 0
     assert row.fit > 0
     assert row.n_iter > 0
-    device.show([row], "cpu", 3, Console(width=100))
-    assert "whole fit" in capsys.readouterr().out
+    search = device.measure_search(100, 50, 4, 3, "cpu")
+    assert search.same
+    device.show([row], [search], "cpu", 3, Console(width=100))
+    said = capsys.readouterr().out
+    assert "whole fit" in said
+    assert "NO" not in said

@@ -429,7 +429,10 @@ def test_kill_and_start_again(visit, tmp_path):
 
 
 def touch(page, *fingers):
-    """Fingers that go down, move along their points, and go up, all at once."""
+    """Fingers that go down, move along their points, rest, and go up, all at once.
+
+    A finger that goes up while it moves flings the page: the tap after it would only stop that.
+    """
     client = page.context.new_cdp_session(page)
 
     def send(kind, places):
@@ -440,6 +443,9 @@ def touch(page, *fingers):
     send("touchStart", first)
     for places in more:
         send("touchMove", places)
+        page.wait_for_timeout(20)
+    page.wait_for_timeout(200)
+    send("touchMove", more[-1])
     send("touchEnd", [])
     client.detach()
 
@@ -491,7 +497,8 @@ def test_fingers_are_enough(served, visit):
 
 
 def test_two_recordings_at_once_are_labelled_each(labelling, visit):
-    served = labelling(unlabelled(STREAM), unlabelled(states_stream(seed=5)[:700]))
+    second = unlabelled(states_stream(seed=5)[:700], "run.csv")
+    served = labelling(unlabelled(STREAM), second)
     page = visit(served.url)
     assert page.locator("#second").is_hidden()
     press(page, "b")
