@@ -15,25 +15,9 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-import pytest
 from distributed import Client, get_worker
 
 SECONDS = 60
-MOST_SECONDS = 300  # of one test, on however busy a machine
-
-
-@pytest.fixture(autouse=True)
-def time_limit():
-    """No test waits for ever for a cluster."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"the test took longer than {MOST_SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MOST_SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 class Cluster:

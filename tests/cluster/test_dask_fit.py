@@ -15,7 +15,7 @@ from distributed import Client
 
 import mlat
 import mlat.cluster
-from cluster_processes import SECONDS, Cluster, die, shared_cluster, time_limit, too_much  # noqa: F401
+from cluster_processes import SECONDS, Cluster, die, shared_cluster, too_much
 from mlat import LMNN, MLAT, InputError, Stream, progress, sliding_windows
 from mlat.cluster.dask import tasks as team_module
 from mlat.cluster.dask.problem import LINEAR, DaskProblem, cells_of, evaluate, halves, plan_parts

@@ -11,7 +11,7 @@ pytest.importorskip("distributed")
 
 import mlat
 import mlat.cluster
-from cluster_processes import SECONDS, Cluster, shared_cluster, time_limit, worker_of  # noqa: F401
+from cluster_processes import SECONDS, Cluster, shared_cluster, worker_of
 from mlat import InputError, Stream, StreamClassifier
 from mlat.cluster import ShardedNeighbors
 from mlat.cluster.dask.tasks import Team

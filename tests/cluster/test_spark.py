@@ -4,7 +4,6 @@ import json
 import re
 import runpy
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -30,20 +29,6 @@ from spark_rows import Driver, as_rows, by_key, check_against_predict, streams, 
 
 SECONDS = 400  # for a driver to be killed or to end, on however busy a machine
 COLUMNS = "who string, n long, t double, a double, b double"
-
-
-@pytest.fixture(autouse=True)
-def time_limit():
-    """No test waits for ever for a JVM."""
-
-    def stop(*_):
-        raise TimeoutError(f"the test took longer than {SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from cli_runs import refused
-from cluster_processes import shared_cluster, time_limit  # noqa: F401
+from cluster_processes import shared_cluster
 from imitations import broken, compute, experiment, timeless
 from mlat import InputError
 from mlat.cli.jobs import Workers, do_jobs, start_workers
