@@ -90,7 +90,7 @@ def mean_of(drawn, name, data_set=None):
 
 
 def test_accuracy_ranks_and_tests_are_those_computed_directly(drawn, summary):
-    standing = summary.widths[TEN_STEPS].everyone
+    standing = summary.widths[TEN_STEPS].compared.everyone
     names = list(standing.accuracy)
     for data_set in ("scma", "emg"):
         for name in names:
@@ -117,7 +117,7 @@ DEVELOPED_ON = [("scma", "1"), ("scma", "2"), ("emg", "sub1")]
 def test_harm_is_counted_and_named(drawn, summary):
     ahead = {g: np.mean(by[AUTO]) - np.mean(by["ED"]) for g, by in drawn.items()}
     for standing, without in (
-        (summary.widths[TEN_STEPS].everyone, ()),
+        (summary.widths[TEN_STEPS].compared.everyone, ()),
         (summary.widths[TEN_STEPS].without_development, DEVELOPED_ON),
     ):
         kept = {group: points for group, points in ahead.items() if group not in without}
@@ -142,15 +142,15 @@ def test_two_points_below_are_no_harm_and_more_are():
         ("t", "3"): {"ED": [50]},
     }
     width = summarise({TEN_STEPS: results_of(accuracy)}, settings_of(accuracy)).widths[TEN_STEPS]
-    assert [who for _, who, _ in width.everyone.harm.below] == ["1"]
-    assert width.everyone.harm.n_groups == 3, "whoever has both"
-    assert list(width.everyone.harm.by_set) == ["s"]
+    assert [who for _, who, _ in width.compared.everyone.harm.below] == ["1"]
+    assert width.compared.everyone.harm.n_groups == 3, "whoever has both"
+    assert list(width.compared.everyone.harm.by_set) == ["s"]
 
 
 def test_seconds_and_choices(summary):
     width = summary.widths[TEN_STEPS]
-    assert width.seconds["LMNN"] == {"scma": 1.5, "emg": 1.5}
-    assert width.weights == {
+    assert width.compared.seconds["LMNN"] == {"scma": 1.5, "emg": 1.5}
+    assert width.compared.weights == {
         "scma": {"even": (10 * 100 + 6 * 40) / 16, "odd": 6 * 60 / 16},
         "emg": {"even": 100},
     }
@@ -177,7 +177,7 @@ def report_of(accuracy, settings_like=None):
 
 def test_who_lacks_somebody_is_shown_but_not_ranked(drawn, incomplete):
     width, text = report_of(incomplete, drawn)
-    standing = width.everyone
+    standing = width.compared.everyone
     assert list(standing.footings) == [PLAIN]
     assert list(standing.footings[PLAIN].ranks) == ["ED", AUTO]
     assert [test.other[0] for test in standing.footings[PLAIN].tests["all groups"]] == ["ED"]
@@ -208,7 +208,7 @@ def test_groups_that_nobody_was_run_on_do_not_count(drawn):
         group: by for group, by in drawn.items() if group not in (("emg", "sub2"), ("scma", "4"))
     }
     width, text = report_of(some, drawn)
-    assert not width.everyone.lacking
+    assert not width.compared.everyone.lacking
     assert "No system was run on SCMA 4; EMG sub2." in text
     scma = {group: by for group, by in drawn.items() if group[0] == "scma"}
     assert "No system was run on EMG." in report_of(scma, drawn)[1]
@@ -233,7 +233,7 @@ def test_the_files(computed, tmp_path):
         TEN_STEPS: 2,
         ONE_SECOND: 1,
     }
-    figure = summary["widths"][TEN_STEPS]["everyone"]["accuracy"]["LMNN"]["one"]
+    figure = summary["widths"][TEN_STEPS]["compared"]["everyone"]["accuracy"]["LMNN"]["one"]
     expected = [r["accuracy"] for r in computed[TEN_STEPS]
                 if r["system"] == "LMNN" and r["data_set"] == "one"]  # fmt: skip
     assert figure["mean"] == pytest.approx(np.mean(expected))

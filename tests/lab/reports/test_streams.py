@@ -39,7 +39,7 @@ def test_figures_over_all_over_the_development_and_over_the_others(computed):
                 if r["system"] == AUTO}  # fmt: skip
     chosen_on = {("phone_watch", "s01"), ("phone_watch", "s05"), ("scma", "1")}
     for section, groups in (
-        (found.everyone, set(accuracy)),
+        (found.compared.everyone, set(accuracy)),
         (found.development, chosen_on),
         (found.others, set(accuracy) - chosen_on),
     ):
@@ -47,8 +47,8 @@ def test_figures_over_all_over_the_development_and_over_the_others(computed):
         for one, figure in section.accuracy[AUTO].items():
             own = [accuracy[group] for group in groups if group[0] == one]
             assert figure.mean == pytest.approx(np.mean(own))
-    assert set(found.everyone.footings[WITH_FILTER].ranks) - set(
-        found.everyone.footings[PLAIN].ranks
+    assert set(found.compared.everyone.footings[WITH_FILTER].ranks) - set(
+        found.compared.everyone.footings[PLAIN].ranks
     ) == {AUTO_FILTERED, ED_FILTERED}
 
 
@@ -101,7 +101,7 @@ def test_who_lacks_somebody_has_no_rank(computed):
     lost = [r for r in computed["stream"] if (r["system"], r["person"]) != ("LMNN", "s03")]
     lost = [r for r in lost if r["system"] != "QUANT"]
     found = summarise({"stream": lost, "second": []}, streams_experiments())
-    assert "LMNN" not in found.protocols["stream"].everyone.footings[PLAIN].ranks
+    assert "LMNN" not in found.protocols["stream"].compared.everyone.footings[PLAIN].ranks
     page = "\n".join(text(found, []))
     assert "- † LMNN not run on phone, watch s03." in page
     assert "Not run: QUANT." in page
@@ -113,4 +113,4 @@ def test_with_development_alone_there_are_no_parts(computed):
     found = summarise({"stream": own}, streams_experiments()).protocols["stream"]
     assert found.development is None
     assert found.others is None
-    assert ("phone_watch", "s03") in found.nobody
+    assert ("phone_watch", "s03") in found.compared.nobody

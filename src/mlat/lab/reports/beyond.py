@@ -21,7 +21,14 @@ from ..experiments.systems import (
     TEN_STEPS,
     Decimated,
 )
-from .committee import Bins, pooled, reliability_lines, weights_lines, weights_of
+from .comparison import (
+    Comparison,
+    closing_lines,
+    compare,
+    headline,
+    opening_lines,
+    systems_with_results,
+)
 from .page import (
     COLUMNS,
     NONE,
@@ -36,22 +43,16 @@ from .page import (
 from .paper import set_title, system_title
 from .standing import (
     HARM_POINTS,
-    PLAIN,
-    WITH_FILTER,
     Standing,
-    accuracy_table,
     full_table,
     harm_lines,
     in_short_lines,
-    incomplete_lines,
     interval_table,
-    lacking_lines,
     pictures,
-    seconds_cell,
     stand,
     test_lines,
 )
-from .statistics import Group, common_runs, left_out, median_seconds, sections_of
+from .statistics import common_runs, sections_of
 
 PROTOCOL = "holdout"
 
@@ -71,15 +72,8 @@ class Width:
     steps: Mapping[str, int]  # per window, by data set
     reach: Mapping[str, int]  # how much further back MLAT-auto may look
     every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
-    everyone: Standing
+    compared: Comparison
     without_development: Standing | None
-    not_run: tuple[str, ...]  # systems without any result
-    nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
-    sizes: Mapping[str, int]  # how many people of each set the experiment has
-    seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
-    weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
-    reliability: Mapping[str, Bins]  # of its probabilities, by data set
-    left_out: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -115,8 +109,7 @@ def summarise(
 
 def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[str, int]) -> Width:
     results, n_runs = common_runs(found)
-    seconds = {name: by_set for (name, _), by_set in median_seconds(results).items()}
-    systems = [name for name in experiment.systems if name in seconds]
+    systems = systems_with_results(results, experiment)
     everyone, others = sections_of(results, PROTOCOL, lambda scores: stand(scores, systems))
     steps = {name: experiment.width_of(name) for name in everyone.data_sets}
     every: dict[str, dict[str, int]] = {}
@@ -124,7 +117,6 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         made = experiment.systems[name].make("", ALL)
         if isinstance(made, Decimated):
             every[name] = {one: made.every(w, n_channels[one]) for one, w in steps.items()}
-    planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
     return Width(
         n_runs,
         len(results),
@@ -132,15 +124,8 @@ def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[
         steps,
         {name: longest_reach(width) for name, width in steps.items()},
         every,
-        everyone,
+        compare(results, experiment, everyone),
         others,
-        tuple(name for name in experiment.systems if name not in systems),
-        tuple(group for group in planned if group not in everyone.groups),
-        {one: len(by.names) for one, by in experiment.people.items()},
-        {name: seconds[name] for name in systems},
-        weights_of(results),
-        pooled(results),
-        left_out(results),
     )
 
 
@@ -160,18 +145,14 @@ def beyond_report(
         With all systems, also those that were not run.
     """
     figures = summarise(results, experiments)
-    headline: list[str] = []
-    if TEN_STEPS in figures.widths:
-        section = figures.widths[TEN_STEPS].everyone
-        footing = section.footings.get(WITH_FILTER) or section.footings.get(PLAIN)
-        ranks = {} if footing is None else {"mean rank": footing}
-        headline = [*accuracy_table(section, ranks), *lacking_lines(section)]
     return Report(
         [{**result, "windows": name} for name, found in results.items() for result in found],
         figures,
         lambda: _draw(figures),
         lambda links: text(figures, links),
-        headline,
+        headline(figures.widths[TEN_STEPS].compared.everyone)
+        if TEN_STEPS in figures.widths
+        else [],
         ("windows", *COLUMNS, "chosen"),
     )
 
@@ -183,12 +164,13 @@ def _slug(title: str) -> str:
 
 def _draw(figures: BeyondFigures) -> Iterator[Picture]:
     for title, width in figures.widths.items():
-        yield from pictures(width.everyone, f"with windows of {title}", _slug(title))
+        yield from pictures(width.compared.everyone, f"with windows of {title}", _slug(title))
 
 
 def text(figures: BeyondFigures, links: Links) -> list[str]:
     """The lines of the page."""
-    lines = [*_opening(figures), *_in_short_lines(figures)]
+    sections = {HEADINGS[name]: width.compared.everyone for name, width in figures.widths.items()}
+    lines = [*_opening(figures), *in_short_lines(sections)]
     for title, width in figures.widths.items():
         own = [(shows, path) for shows, path in links if path.endswith(f"-{_slug(title)}.png")]
         lines += _width_lines(title, width, own)
@@ -196,15 +178,19 @@ def text(figures: BeyondFigures, links: Links) -> list[str]:
         lines += [f"## {HEADINGS[title]}", "", "Not run.", ""]
     lines += ["## Labels left out", ""]
     for title, width in figures.widths.items():
-        lines += [f"With windows of {title}:", "", *left_out_lines(width.left_out, width.n_runs)]
+        lines += [
+            f"With windows of {title}:",
+            "",
+            *left_out_lines(width.compared.left_out, width.n_runs),
+        ]
     return lines
 
 
 def _opening(figures: BeyondFigures) -> list[str]:
     settings, widths = figures.settings, figures.widths
     runs = " and ".join(
-        f"{width.n_runs} run{'s' if width.n_runs > 1 else ''} of {len(width.everyone.groups)} "
-        f"people or groups with windows of {title}"
+        f"{width.n_runs} run{'s' if width.n_runs > 1 else ''} of "
+        f"{len(width.compared.everyone.groups)} people or groups with windows of {title}"
         for title, width in widths.items()
     )
     auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
@@ -244,24 +230,16 @@ def _opening(figures: BeyondFigures) -> list[str]:
     return lines
 
 
-def _in_short_lines(figures: BeyondFigures) -> list[str]:
-    sections = {HEADINGS[title]: width.everyone for title, width in figures.widths.items()}
-    return in_short_lines(sections)
-
-
 def _width_lines(title: str, width: Width, links: Links) -> list[str]:
-    section = width.everyone
-    lines = [f"## {HEADINGS[title]}", "", *full_table(section), *lacking_lines(section)]
-    lines += incomplete_lines(section, width.not_run, width.nobody, width.sizes)
+    section = width.compared.everyone
+    lines = [f"## {HEADINGS[title]}", "", *opening_lines(width.compared)]
     if width.n_more:
         lines += [
             f"{width.n_more} results are not in these figures: they are of further runs, which not "
             "everyone has.",
             "",
         ]
-    lines += interval_table(section)
-    lines += picture_lines(links)
-    lines += test_lines(section, "###")
+    lines += [*interval_table(section), *picture_lines(links), *test_lines(section, "###")]
     if section.harm is not None:
         lines += ["### No harm?", "", *harm_lines(section.harm)]
     if width.without_development is not None:
@@ -270,21 +248,7 @@ def _width_lines(title: str, width: Width, links: Links) -> list[str]:
         lines += test_lines(others, "####")
         if others.harm is not None:
             lines += harm_lines(others.harm)
-    lines += ["### Time", "", "The median over people and runs, on one thread.", ""]
-    lines += _seconds_table(width)
-    lines += [*weights_lines(width.weights, "###"), *reliability_lines(width.reliability, "###")]
-    return lines
-
-
-def _seconds_table(width: Width) -> list[str]:
-    """The median seconds of a fit."""
-    sets = width.everyone.data_sets
-    rows = [
-        [system_title(name), *(seconds_cell(by[one]) if one in by else NONE for one in sets)]
-        for name, by in width.seconds.items()
-        if name != AUTO_FILTERED or AUTO not in width.seconds  # it is the same fit
-    ]
-    return table(["seconds per fit", *map(set_title, sets)], rows)
+    return [*lines, *closing_lines(width.compared, "people and runs")]
 
 
 def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -> list[str]:

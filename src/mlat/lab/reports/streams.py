@@ -23,27 +23,28 @@ from ..experiments.stream_protocol import (
     STREAM,
 )
 from ..experiments.systems import AUTO, AUTO_FILTERED, streams_development
-from .committee import Bins, pooled, reliability_lines, weights_lines, weights_of
+from .comparison import (
+    Comparison,
+    closing_lines,
+    compare,
+    headline,
+    opening_lines,
+    systems_with_results,
+)
 from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, picture_lines, table
 from .paper import set_title, system_title
 from .standing import (
     HARM_POINTS,
-    PLAIN,
-    WITH_FILTER,
     Standing,
-    accuracy_table,
     full_table,
     harm_lines,
     in_short_lines,
-    incomplete_lines,
     interval_table,
-    lacking_lines,
     pictures,
-    seconds_cell,
     stand,
     test_lines,
 )
-from .statistics import Group, Scores, left_out, median_seconds
+from .statistics import Scores
 
 HEADINGS = {STREAM: "Whole recordings", SECOND: "The second recording"}
 NEVER = "∞"
@@ -74,18 +75,11 @@ class SetCounts:
 class ProtocolFigures:
     """The figures under one protocol."""
 
-    everyone: Standing
+    compared: Comparison
     development: Standing | None  # None where it is nobody, or everyone
     others: Standing | None
     delays: Mapping[str, Mapping[str, Delay]]  # by system and data set
     counts: Mapping[str, SetCounts]
-    not_run: tuple[str, ...]  # systems without any result
-    nobody: tuple[Group, ...]  # of whom no system has results; they count nowhere
-    sizes: Mapping[str, int]  # how many people of each set the experiment has
-    seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
-    weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
-    reliability: Mapping[str, Bins]  # of its probabilities, by data set
-    left_out: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -117,8 +111,7 @@ def summarise(
 
 
 def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) -> ProtocolFigures:
-    seconds = {name: by_set for (name, _), by_set in median_seconds(results).items()}
-    systems = [name for name in experiment.systems if name in seconds]
+    systems = systems_with_results(results, experiment)
     everyone = Scores(results, protocol)
     chosen_on = streams_development(protocol)
     not_chosen_on: dict[str, list[str]] = defaultdict(list)
@@ -128,20 +121,12 @@ def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) 
     parts = [Scores(results, protocol, without) for without in (not_chosen_on, chosen_on)]
     some = all(part.groups for part in parts)
     development, others = [stand(part, systems) if some else None for part in parts]
-    planned = [(one, person) for one, by in experiment.people.items() for person in by.names]
     return ProtocolFigures(
-        stand(everyone, systems),
+        compare(results, experiment, stand(everyone, systems)),
         development,
         others,
         {name: _delays([r for r in results if r["system"] == name]) for name in systems},
         {one: _counts(results, one, experiment) for one in everyone.data_sets},
-        tuple(name for name in experiment.systems if name not in systems),
-        tuple(group for group in planned if group not in everyone.groups),
-        {one: len(by.names) for one, by in experiment.people.items()},
-        {name: seconds[name] for name in systems},
-        weights_of(results),
-        pooled(results),
-        left_out(results),
     )
 
 
@@ -188,25 +173,21 @@ def streams_report(
         With all systems, also those that were not run.
     """
     figures = summarise(results, experiments)
-    headline: list[str] = []
-    if STREAM in figures.protocols:
-        section = figures.protocols[STREAM].everyone
-        footing = section.footings.get(WITH_FILTER) or section.footings.get(PLAIN)
-        ranks = {} if footing is None else {"mean rank": footing}
-        headline = [*accuracy_table(section, ranks, mean=True), *lacking_lines(section)]
     return Report(
         [result for found in results.values() for result in found],
         figures,
         lambda: _draw(figures),
         lambda links: text(figures, links),
-        headline,
+        headline(figures.protocols[STREAM].compared.everyone, mean=True)
+        if STREAM in figures.protocols
+        else [],
         (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
 def _draw(figures: StreamsFigures) -> Iterator[Picture]:
     for protocol, found in figures.protocols.items():
-        yield from pictures(found.everyone, f"under {protocol}", protocol)
+        yield from pictures(found.compared.everyone, f"under {protocol}", protocol)
 
 
 def text(figures: StreamsFigures, links: Links) -> list[str]:
@@ -214,7 +195,7 @@ def text(figures: StreamsFigures, links: Links) -> list[str]:
     lines = _opening(figures)
     titles = {}
     for protocol, found in figures.protocols.items():
-        titles[HEADINGS[protocol]] = found.everyone
+        titles[HEADINGS[protocol]] = found.compared.everyone
         if found.others is not None:
             title = f"{HEADINGS[protocol]}, without the files that defaults were chosen on"
             titles[title] = found.others
@@ -225,14 +206,14 @@ def text(figures: StreamsFigures, links: Links) -> list[str]:
     for protocol in [name for name in HEADINGS if name not in figures.protocols]:
         lines += [f"## {HEADINGS[protocol]}", "", "Not run.", ""]
     lines += ["## States left out", ""]
-    rows = [row for found in figures.protocols.values() for row in found.left_out]
+    rows = [row for found in figures.protocols.values() for row in found.compared.left_out]
     return [*lines, *left_out_lines(rows, 1)]
 
 
 def _opening(figures: StreamsFigures) -> list[str]:
     settings = figures.settings
     who = " and ".join(
-        f"{len(found.everyone.groups)} people or recordings under `{protocol}`"
+        f"{len(found.compared.everyone.groups)} people or recordings under `{protocol}`"
         for protocol, found in figures.protocols.items()
     )
     given, width = settings["given"], settings["width"]
@@ -271,7 +252,7 @@ def _opening(figures: StreamsFigures) -> list[str]:
     for protocol, found in figures.protocols.items():
         counts = found.counts.values()
         rows = [
-            ["people or recordings", *(str(found.sizes[one]) for one in found.counts)],
+            ["people or recordings", *(str(found.compared.sizes[one]) for one in found.counts)],
             ["channels", *(str(c.n_channels) for c in counts)],
             ["windows given, mean", *(f"{c.n_train:.0f}" for c in counts)],
             ["steps judged, mean", *(f"{c.n_test:.0f}" for c in counts)],
@@ -282,9 +263,8 @@ def _opening(figures: StreamsFigures) -> list[str]:
 
 
 def _protocol_lines(heading: str, found: ProtocolFigures, links: Links) -> list[str]:
-    section = found.everyone
-    lines = [f"## {heading}", "", *full_table(section, mean=True), *lacking_lines(section)]
-    lines += incomplete_lines(section, found.not_run, found.nobody, found.sizes)
+    section = found.compared.everyone
+    lines = [f"## {heading}", "", *opening_lines(found.compared, mean=True)]
     lines += [*interval_table(section), *picture_lines(links), *test_lines(section, "###")]
     if section.harm is not None:
         lines += ["### No harm?", "", *harm_lines(section.harm)]
@@ -299,19 +279,7 @@ def _protocol_lines(heading: str, found: ProtocolFigures, links: Links) -> list[
             lines += [*full_table(part, mean=True), *test_lines(part, "####")]
             if part.harm is not None:
                 lines += harm_lines(part.harm)
-    lines += ["### Time", "", "The median over people, on one thread.", ""]
-    rows = [
-        [
-            system_title(name),
-            *(seconds_cell(by[one]) if one in by else NONE for one in found.counts),
-        ]
-        for name, by in found.seconds.items()
-        if name != AUTO_FILTERED or AUTO not in found.seconds  # it is the same fit
-    ]
-    lines += table(["seconds per fit", *map(set_title, found.counts)], rows)
-    lines += weights_lines(found.weights, "###")
-    lines += reliability_lines(found.reliability, "###")
-    return lines
+    return [*lines, *closing_lines(found.compared, "people")]
 
 
 def _delay_table(found: ProtocolFigures) -> list[str]:
