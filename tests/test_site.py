@@ -159,6 +159,23 @@ def test_every_command_on_a_page_has_these_options():
     assert not wrong, "\n".join(wrong)
 
 
+# The page of evidence: each figure that it quotes stands in the report that its section is about.
+
+SECTION = re.compile(r"^### \[[^\]]*\]\(([^)]+)\)\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def test_the_figures_on_the_page_of_evidence_are_those_of_the_reports():
+    folder = DOCS / "evidence"
+    sections = SECTION.findall((folder / "index.md").read_text(encoding="utf-8"))
+    assert len(sections) > 7
+    for report, text in sections:
+        known = set(FIGURE.findall((folder / report).read_text(encoding="utf-8")))
+        quoted = set(FIGURE.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)))
+        assert len(quoted) > 2, report
+        assert not quoted - known, report
+
+
 CELL = re.compile(r"`((?:src|tests)/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
 
 
