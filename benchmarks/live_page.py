@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from mlat.live import Steps
-from mlat.live.page.hub import Hub, encode_frame
+from mlat.live.page.hub import MOST_STEPS, Hub, encode_frame
 from page_server import Served, body_stream, chromium, classifier, predict_steps
 
 
@@ -136,13 +136,15 @@ def picture(path: str, scheme: str, width: int, n_steps: int = 1290) -> None:
     """
     values = body_stream(random_state=1, run_length=230).values[:n_steps]
     values[560:575, 4] = np.nan
-    with Served(classifier(), teach=lambda state, n: None) as served, chromium() as browser:
+    clf = classifier()
+    session = clf.live(teachable=MOST_STEPS)
+    lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
+    with Served(clf, save=lambda: "walk-2.mlat", **lessons) as served, chromium() as browser:
         page = browser.new_page(
             viewport={"width": width, "height": 800 if width > 600 else 844},
             color_scheme=scheme,
             device_scale_factor=2 if width < 600 else 1.5,
         )
-        session = served.clf.live()
         for at in range(0, n_steps, 4):
             some = values[at : at + 4]
             steps = Steps(some, time=np.arange(at, at + len(some)) / 100)

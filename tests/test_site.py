@@ -36,9 +36,8 @@ def blocks(page):
             yield language, text
 
 
-@pytest.mark.parametrize("page", ["start/index.md"])
-def test_every_block_of_a_page_runs(page, tmp_path):
-    found = list(blocks(DOCS / page))
+def test_start_can_be_followed_and_makes_the_files_of_the_first_pages(tmp_path):
+    found = list(blocks(DOCS / "start" / "index.md"))
     assert len(found) > 3
     for language, text in found:
         if language == "python":
@@ -54,6 +53,11 @@ def test_every_block_of_a_page_runs(page, tmp_path):
                 # A newcomer's first model is worth something.
                 assert "warning" not in _run(command, tmp_path).stderr
     assert (tmp_path / "states.csv").read_text(encoding="utf-8").count("\n") > 100
+    # The lines of the home page and of the README are about the same files.
+    for page in (DOCS / "index.md", DOCS.parent / "README.md"):
+        ((_, text),) = ((language, text) for language, text in blocks(page) if language == "python")
+        chunk = 'import mlat; chunk = mlat.read_stream("today.csv").values[:30]\n'
+        _run([sys.executable, "-c", chunk + text], tmp_path)
 
 
 def _run(command, folder):
@@ -153,6 +157,23 @@ def test_every_command_on_a_page_has_these_options():
             ]
     assert n_found > 40
     assert not wrong, "\n".join(wrong)
+
+
+# The page of evidence: each figure that it quotes stands in the report that its section is about.
+
+SECTION = re.compile(r"^### \[[^\]]*\]\(([^)]+)\)\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def test_the_figures_on_the_page_of_evidence_are_those_of_the_reports():
+    folder = DOCS / "evidence"
+    sections = SECTION.findall((folder / "index.md").read_text(encoding="utf-8"))
+    assert len(sections) > 7
+    for report, text in sections:
+        known = set(FIGURE.findall((folder / report).read_text(encoding="utf-8")))
+        quoted = set(FIGURE.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)))
+        assert len(quoted) > 2, report
+        assert not quoted - known, report
 
 
 CELL = re.compile(r"`((?:src|tests)/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
