@@ -63,7 +63,7 @@ def measure(name: str, data: Path) -> str:
 
 
 def stretches(test: mlat.Stream, past: int) -> list[tuple[int, int]]:
-    """The first step and the end of each stretch: what is judged, and its past as far as there is."""
+    """The first step and the end of each stretch: what is judged, with its past if it has one."""
     length = past + JUDGED
     segments = [(int(start), int(stop)) for start, stop, _ in test.segments]
     segments = [(a, b) for a, b in segments if b - a >= length] or segments
