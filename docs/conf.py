@@ -104,11 +104,12 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": []}
+# Pages with nothing below them need no navigation at their side.
+html_sidebars = {"index": [], "start/index": [], "paper-to-code": []}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "mlat"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,  # up to the evidence
     "show_prev_next": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

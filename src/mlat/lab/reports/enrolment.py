@@ -68,17 +68,19 @@ def _text(
 ) -> list[str]:
     people = {(r["data_set"], person_of(r["data_set"], r["person"])) for r in results}
     lines = [
-        "# Enrol: a new person under what was learned of others",
+        "# Enrol: use a model for a new person",
         "",
-        "What was learned of some people serves another person, placement or day better with "
-        "references of their own. A few seconds of each state are enough, and nothing is learned, "
-        "so it is done at once:",
+        "A model was learned from some people. Now somebody else wears the sensors, or they sit "
+        "elsewhere, or it is another day. Label a few seconds of each state of the new stream, and "
+        "the model takes these as its references. No metric is learned, so it is done at once:",
         "",
         "```sh",
         "mlat enrol walk.mlat eve.csv --label state -o eve.mlat",
         "```",
         "",
-        "In Python it is `clf.enrol(stream)`. What it is worth:",
+        "In Python it is `clf.enrol(stream)`.",
+        "",
+        "## How good it is",
         "",
         f"Written by `mlat reproduce --table enrol` (mlat {__version__}): {len(results)} "
         f"recordings of {len(people)} people. Each person is left out once. From the others a "
