@@ -236,7 +236,7 @@ def export(
     if fixed:
         screen.print(
             "Whole numbers: a distance of an expert is off by at most "
-            f"{code.rounding:.2g} of its typical one, beside the rounding of stored references."
+            f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored."
         )
     _say_written(written)
 

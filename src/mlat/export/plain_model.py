@@ -11,8 +11,10 @@ So references can share one table of steps, as they overlap, and ``y·M y`` is o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import Bools, Floats, Ints, ShortRepr
 from ..classifier.classifier import StreamClassifier
@@ -60,10 +62,16 @@ class PlainExpert(ShortRepr):
         """Its metric, by lag or as a matrix, for features in units (F,) of their own."""
         units = unit[self.columns]
         if self.blocks is not None:
-            return self.blocks * units[:, None] * units
+            return self.blocks * (units[:, None] * units)
         assert self.matrix is not None
         units = np.tile(units, self.width)
-        return self.matrix * units[:, None] * units
+        return self.matrix * (units[:, None] * units)
+
+    def packed(self, metric: NDArray[Any]) -> NDArray[Any]:
+        """A metric of its shape as it is stored: of what is symmetric rows up to the diagonal."""
+        symmetric = metric[0] if self.blocks is not None else metric
+        rows = symmetric[np.tril_indices(len(symmetric))]
+        return rows if self.blocks is None else np.append(rows, metric[1:])
 
     def rounded(self, unit: Floats) -> PlainExpert:
         """The same with a metric that 16 bits hold, for features in such units."""
@@ -242,7 +250,9 @@ def _expert(one: References, n_features: int, weight: float, typical: float) -> 
         return PlainExpert(width, columns, None, (metric + metric.T) / 2, weight, typical)
     used = np.flatnonzero(metric.any(axis=(1, 2)))
     n_lags = int(used.max(initial=0)) + 1
-    return PlainExpert(width, columns, metric[:n_lags], None, weight, typical)
+    blocks = metric[:n_lags].copy()
+    blocks[0] = (blocks[0] + blocks[0].T) / 2
+    return PlainExpert(width, columns, blocks, None, weight, typical)
 
 
 def _kept_steps(references: References) -> tuple[Bools, Ints]:
