@@ -27,6 +27,7 @@ from ..metric.toeplitz import distance
 from ..neighbours.references import References
 
 BLOCK = 1024  # windows at a time
+SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
 SHORT_MOST = 2**15 - 1
 
 
@@ -172,11 +173,12 @@ class PlainModel(ShortRepr):
             if committee
             else [confidence.calibration.typical]
         )
-        experts = tuple(
-            _expert(one, len(features.lifted.mean), weight, usual)
-            for one, weight, usual in zip(clf.experts_, weights, typical, strict=True)
-        )
-        return cls(
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            experts = tuple(
+                _expert(one, len(features.lifted.mean), weight, usual)
+                for one, weight, usual in zip(clf.experts_, weights, typical, strict=True)
+            )
+        model = cls(
             tuple(map(str, clf.classes_.tolist())),
             tuple(clf.channels_),
             widest.windows.width,
@@ -199,6 +201,28 @@ class PlainModel(ShortRepr):
             float(confidence.farthest),
             dead_after(clf.windows_),
         )
+        model._check_sizes()
+        return model
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers that no stream leads to, before something overflows."""
+        metrics = [one.matrix if one.blocks is None else one.blocks for one in self.experts]
+        scales = self.channel_scale, self.feature_scale
+        levels = self.channel_mean, self.feature_mean, self.steps
+        usual = np.array([(one.typical, one.weight) for one in self.experts])
+        for what, arrays, least in (
+            ("metric", metrics, SMALLEST),
+            ("scale", scales, SMALLEST),
+            ("level", levels, 0.0),
+            ("weight or typical distance", [usual], 0.0),
+        ):
+            for array in arrays:
+                largest = float(np.abs(np.asarray(array)).max(initial=0.0))
+                if largest != 0.0 and not least <= largest <= LARGEST:  # NaN is neither
+                    raise InputError(
+                        f"a {what} of the model is {largest:.3g}, beyond what can be exported; "
+                        "fit the model again"
+                    )
 
     def limit(self, far: float | None = None) -> float:
         """The distance beyond which a state is unknown, infinite for never.
@@ -234,7 +258,7 @@ class PlainModel(ShortRepr):
 
 def short_bits(metric: Floats) -> int:
     """How many digits after the point 16 bits have room for."""
-    most = max(float(np.abs(metric).max(initial=0.0)), np.finfo(float).tiny)
+    most = max(float(np.abs(metric).max(initial=0.0)), SMALLEST**2)  # units are small themselves
     return 15 - int(np.frexp(most)[1])
 
 
