@@ -70,9 +70,9 @@ def _text(
     lines = [
         "# Enrol: a new person under what was learned of others",
         "",
-        "What was learned of some people serves another person, placement or day better with "
-        "references of their own. A few seconds of each state are enough, and nothing is learned, "
-        "so it is done at once:",
+        "What was learned of some people can serve another person, placement or day, with "
+        "references of their own: some seconds of each state. Nothing is learned, so it is done at "
+        "once:",
         "",
         "```sh",
         "mlat enrol walk.mlat eve.csv --label state -o eve.mlat",
@@ -151,10 +151,12 @@ def _verdict(scores: Scores) -> str:
 
     by_anew = [signed(mean(ENROLLED, one) - mean(ANEW, one)) for one in seconds]
     by_euclidean = [signed(mean(ENROLLED, one) - mean(EUCLIDEAN, one)) for one in seconds]
+    by_others = [signed(mean(ENROLLED, one) - mean(AS_IT_IS, one)) for one in seconds]
     return (
         f"In the mean over sets enrolling differs from learning anew by {', '.join(by_anew)} "
-        f"points, with {', '.join(seconds)} s a state, and from the Euclidean distance by "
-        f"{', '.join(by_euclidean)}. Enrolling learns nothing, and so is done at once."
+        f"points, with {', '.join(seconds)} s a state, from the Euclidean distance by "
+        f"{', '.join(by_euclidean)}, and from the others' model as it is by "
+        f"{', '.join(by_others)}. Enrolling learns nothing, and so is done at once."
     )
 
 
