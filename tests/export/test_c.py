@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,10 +18,11 @@ from compiled_c import (
     Compiled,
 )
 from export_models import FRESH, SHAPES, TRAIN
-from mlat import InputError, Stream, StreamClassifier
+from mlat import InputError, Stream, StreamClassifier, load
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised
+from mlat.sealed.container import seal, unseal
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 
@@ -265,6 +267,25 @@ def test_strings_are_ascii_and_closed(text):
     assert written[0] == written[-1] == '"'
     assert '"' not in written[1:-1]
     assert written[1:-1].encode().decode("unicode_escape").encode("latin-1").decode() == text
+
+
+def test_numbers_that_no_stream_leads_to_are_refused(tmp_path):
+    file = tmp_path / "model.mlat"
+    COMMITTEE.save(file)
+    found = unseal(file.read_bytes(), "no model")
+    wild = {"0.taps": 1e200, "1.mixing": 1e200, "1.taps": 1e-20, "scale": 1e200}
+    for name, factor in wild.items():
+        forged = {**found.arrays, name: found.arrays[name] * factor}
+        file.write_bytes(seal(found.header, forged))
+        with np.errstate(all="ignore"), pytest.raises(InputError, match="of the model is"):
+            PlainModel.of(load(file))
+
+
+def test_a_metric_of_zeros_is_exported_in_every_size(tmp_path):
+    plain = PlainModel.of(COMMITTEE)
+    none = tuple(replace(one, blocks=np.zeros_like(one.blocks)) for one in plain.experts)
+    for bits in (8, 16, 32, 64):
+        write_c(replace(plain, experts=none), bits=bits)
 
 
 def test_its_size_is_told(tmp_path):

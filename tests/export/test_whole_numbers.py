@@ -3,7 +3,8 @@
 import re
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
 from mlat.export.differences import derive, with_leads
+from mlat.export.plain_model import PlainExpert
 from mlat.export.tables import Tables, quantised
 from mlat.export.whole_numbers import WholeNumbers
 from mlat.features.lifts import RUNNING
@@ -29,18 +31,34 @@ def clf(request):
     return StreamClassifier(**SHAPES[request.param]).fit(TRAIN)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Stored(PlainExpert):
+    kept: Any = None
+
+    def squares(self, steps, start):
+        return self.kept
+
+
 def as_stored(clf, bits):
-    """The model with what is stored, references and metrics: what is left is the arithmetic."""
+    """The model with all that is stored: what is left is the arithmetic."""
     plain = with_leads(PlainModel.of(clf))
     stored, unit = derive(*quantised(plain.steps, bits), plain)
     experts = tuple(one.rounded(unit) for one in plain.experts)
-    return replace(plain, steps=stored * unit, experts=experts)
+    model = replace(plain, steps=stored * unit, experts=experts)
+    kept = arithmetic_of(model, bits).squares
+    of = [{f.name: getattr(one, f.name) for f in fields(PlainExpert)} for one in experts]
+    experts = tuple(Stored(**one, kept=squares) for one, squares in zip(of, kept, strict=True))
+    return replace(model, experts=experts), arithmetic_of(model, bits).bounds
 
 
-def bounds(model, bits):
-    """How far each expert's distances may be off: sqrt(δ·|M|δ) and e."""
+def arithmetic_of(model, bits):
     largest = max(e.width * len(e.columns) for e in model.experts)
-    arithmetic = WholeNumbers(model, bits, largest, short_squares=bits == 8)
+    new = (np.diff(model.start) != 1) | (np.diff(model.codes) != 0)
+    runs = np.flatnonzero(np.append(True, new))
+    coded = bits == 8 and len(model.start) > 4 * len(runs)
+    arithmetic = WholeNumbers(
+        model, bits, largest, short_squares=bits == 8, runs=runs if coded else None
+    )
     stored, unit = derive(*quantised(model.steps, bits), model)
     tables = Tables("f")
     arithmetic.add_channels(tables, model)
@@ -48,15 +66,15 @@ def bounds(model, bits):
     for number, one in enumerate(model.experts):
         squares = one.squares(stored * unit, model.start + model.width - one.width)
         arithmetic.add_expert(tables, number, one, squares, unit)
-    return arithmetic.bounds
+    return arithmetic
 
 
-def assert_within_the_bound(clf, model, told, exact, bits):
+def assert_within_the_bound(clf, model, bounds, told, exact):
     states, why, distances, proba = told
     assert why == exact[1]
     known = np.array(why) == ""
     if clf.committee_ is None:
-        ((moved, square),) = bounds(model, bits)
+        ((moved, square),) = bounds
         found = distances * model.experts[0].typical
         allowed = moved + np.minimum(np.sqrt(square), square / np.maximum(exact[2], 1e-12))
         told_to = 2.0**-16 * model.experts[0].typical  # how finely it is told
@@ -77,11 +95,11 @@ def assert_within_the_bound(clf, model, told, exact, bits):
 @pytest.mark.parametrize("bits", [16, 8])
 def test_only_ties_within_the_bound_differ(clf, bits, tmp_path):
     (tmp_path / "exact").mkdir()
-    model = as_stored(clf, bits)
+    model, bounds = as_stored(clf, bits)
     exact = Compiled(clf, tmp_path / "exact", model=model, bits=64, flags=STRICT)
     whole = Compiled(clf, tmp_path, bits=bits, fixed=True)
     told, wanted = whole.push(FRESH.values), exact.push(FRESH.values)
-    assert_within_the_bound(clf, model, told, wanted, bits)
+    assert_within_the_bound(clf, model, bounds, told, wanted)
     assert whole.code.rounding < 0.5
     assert (told[0] == clf.predict(FRESH)).mean() >= (0.99 if bits == 16 else 0.9)
 
@@ -94,10 +112,10 @@ def test_any_model_and_stream(tmp_path_factory, clf, bits, seed):
     rng = np.random.default_rng(seed)
     values = FRESH.values[:60] + rng.normal(size=(60, 3)) * 0.1
     values[rng.integers(0, 60, 2), rng.integers(0, 3)] = np.nan
-    model = as_stored(clf, bits)
+    model, bounds = as_stored(clf, bits)
     exact = Compiled(clf, folder / "exact", model=model, bits=64, flags=STRICT).push(values)
     told = Compiled(clf, folder, bits=bits, fixed=True).push(values)
-    assert_within_the_bound(clf, model, told, exact, bits)
+    assert_within_the_bound(clf, model, bounds, told, exact)
 
 
 @pytest.mark.parametrize(("bits", "every"), [(16, 1), (8, 3)])

@@ -204,6 +204,8 @@ def export(
             plain, said = _thin(
                 Thinning(classifier, by_steps=True), plain, max_references, max_kb, size
             )
+        if bits < 32 or (every or 1) > 1:
+            said += " What fewer bits and steps change is not in it."
         screen.print(said)
     written = []
     if onnx is not None:
@@ -236,7 +238,7 @@ def export(
     if fixed:
         screen.print(
             "Whole numbers: a distance of an expert is off by at most "
-            f"{code.rounding:.2g} of its typical one, beside the rounding of stored references."
+            f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored."
         )
     _say_written(written)
 

@@ -170,13 +170,16 @@ def write_c(
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
         "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
+        "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.experts)),
     }  # fmt: skip
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
+    first = np.append(0, np.cumsum(runs[:-1, 1]))
+    coded = first if bits == 8 and n > 4 * len(runs) else None  # else codes would save nothing
     arithmetic: Arithmetic = (
-        WholeNumbers(model, bits, largest, short_squares=short)
+        WholeNumbers(model, bits, largest, short_squares=short, runs=coded)
         if fixed
-        else RealNumbers(bits, short_squares=short)
+        else RealNumbers(bits, short_squares=short, runs=coded)
     )
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
@@ -219,6 +222,7 @@ def write_c(
             *(str(int(is_stored.sum())), str(int((~is_slow).sum()))),
             *(str(len(fast)), str(len(derived)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
+            "0" if coded is None else f"first_squares_{number}",
             str(n * sum(sums[:number]) if sums[number] else -1),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
@@ -234,7 +238,10 @@ def write_c(
         else:
             rows = n * of_row
         products += of_metric + rows + (spare + 2) * size
-    constants = arithmetic.constants(model, limit)
+    constants = {
+        "SQUARE_CODES": str(int(coded is not None)),
+        **arithmetic.constants(model, limit),
+    }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
         f"const char *const {name}[] = {{\n{_strings(values)}\n}};"

@@ -28,7 +28,7 @@ typedef struct {
 } numbers;
 
 #define of_metric(sum, by) ((sum) * (by)->metric_unit)
-#define square_of(stored, by) ((mlat_real)(stored) * (by)->square_unit)
+#define square_of(stored, by) ((stored) * (by)->square_unit)
 
 /* After so many additions a sum begins anew, before rounding adds up. One of a window far larger
  * than references, such as a value that is wildly wrong, is not gone on with: it has lost digits. */

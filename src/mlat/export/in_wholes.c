@@ -137,11 +137,12 @@ static mlat_real feature_of(int64_t value, int f)
 typedef struct {
     int32_t weight; /* Q24 */
     int32_t factor; /* of a distance, to make it one in typical distances */
-    int metric_shift, squares_shift, factor_shift;
+    int64_t square_unit;
+    int metric_shift, factor_shift;
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
-#define square_of(stored, by) ((int64_t)(stored) * ((int64_t)1 << (by)->squares_shift))
+#define square_of(stored, by) ((stored) * (by)->square_unit)
 
 /* Sums of whole numbers are exact: they never have to begin anew. */
 #define ANCHOR 2147483647

@@ -11,8 +11,10 @@ So references can share one table of steps, as they overlap, and ``y·M y`` is o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import Bools, Floats, Ints, ShortRepr
 from ..classifier.classifier import StreamClassifier
@@ -25,6 +27,7 @@ from ..metric.toeplitz import distance
 from ..neighbours.references import References
 
 BLOCK = 1024  # windows at a time
+SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
 SHORT_MOST = 2**15 - 1
 
 
@@ -60,10 +63,16 @@ class PlainExpert(ShortRepr):
         """Its metric, by lag or as a matrix, for features in units (F,) of their own."""
         units = unit[self.columns]
         if self.blocks is not None:
-            return self.blocks * units[:, None] * units
+            return self.blocks * (units[:, None] * units)
         assert self.matrix is not None
         units = np.tile(units, self.width)
-        return self.matrix * units[:, None] * units
+        return self.matrix * (units[:, None] * units)
+
+    def packed(self, metric: NDArray[Any]) -> NDArray[Any]:
+        """A metric of its shape as it is stored: of what is symmetric rows up to the diagonal."""
+        symmetric = metric[0] if self.blocks is not None else metric
+        rows = symmetric[np.tril_indices(len(symmetric))]
+        return rows if self.blocks is None else np.append(rows, metric[1:])
 
     def rounded(self, unit: Floats) -> PlainExpert:
         """The same with a metric that 16 bits hold, for features in such units."""
@@ -164,11 +173,12 @@ class PlainModel(ShortRepr):
             if committee
             else [confidence.calibration.typical]
         )
-        experts = tuple(
-            _expert(one, len(features.lifted.mean), weight, usual)
-            for one, weight, usual in zip(clf.experts_, weights, typical, strict=True)
-        )
-        return cls(
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            experts = tuple(
+                _expert(one, len(features.lifted.mean), weight, usual)
+                for one, weight, usual in zip(clf.experts_, weights, typical, strict=True)
+            )
+        model = cls(
             tuple(map(str, clf.classes_.tolist())),
             tuple(clf.channels_),
             widest.windows.width,
@@ -191,6 +201,28 @@ class PlainModel(ShortRepr):
             float(confidence.farthest),
             dead_after(clf.windows_),
         )
+        model._check_sizes()
+        return model
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers that no stream leads to, before something overflows."""
+        metrics = [one.matrix if one.blocks is None else one.blocks for one in self.experts]
+        scales = self.channel_scale, self.feature_scale
+        levels = self.channel_mean, self.feature_mean, self.steps
+        usual = np.array([(one.typical, one.weight) for one in self.experts])
+        for what, arrays, least in (
+            ("metric", metrics, SMALLEST),
+            ("scale", scales, SMALLEST),
+            ("level", levels, 0.0),
+            ("weight or typical distance", [usual], 0.0),
+        ):
+            for array in arrays:
+                largest = float(np.abs(np.asarray(array)).max(initial=0.0))
+                if largest != 0.0 and not least <= largest <= LARGEST:  # NaN is neither
+                    raise InputError(
+                        f"a {what} of the model is {largest:.3g}, beyond what can be exported; "
+                        "fit the model again"
+                    )
 
     def limit(self, far: float | None = None) -> float:
         """The distance beyond which a state is unknown, infinite for never.
@@ -226,7 +258,7 @@ class PlainModel(ShortRepr):
 
 def short_bits(metric: Floats) -> int:
     """How many digits after the point 16 bits have room for."""
-    most = max(float(np.abs(metric).max(initial=0.0)), np.finfo(float).tiny)
+    most = max(float(np.abs(metric).max(initial=0.0)), SMALLEST**2)  # units are small themselves
     return 15 - int(np.frexp(most)[1])
 
 
@@ -242,7 +274,9 @@ def _expert(one: References, n_features: int, weight: float, typical: float) -> 
         return PlainExpert(width, columns, None, (metric + metric.T) / 2, weight, typical)
     used = np.flatnonzero(metric.any(axis=(1, 2)))
     n_lags = int(used.max(initial=0)) + 1
-    return PlainExpert(width, columns, metric[:n_lags], None, weight, typical)
+    blocks = metric[:n_lags].copy()
+    blocks[0] = (blocks[0] + blocks[0].T) / 2
+    return PlainExpert(width, columns, blocks, None, weight, typical)
 
 
 def _kept_steps(references: References) -> tuple[Bools, Ints]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..checks import Floats
+from ..checks import Floats, Ints
 from .plain_model import PlainExpert, PlainModel, short_bits
+from .square_codes import CODE, code_unit, encoded
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -19,11 +20,13 @@ class RealNumbers:
     rounding = 0.0
     anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
-    def __init__(self, bits: int, *, short_squares: bool) -> None:
-        self._bits = bits
+    def __init__(self, bits: int, *, short_squares: bool, runs: Ints | None = None) -> None:
+        self._bits, self._runs = bits, runs
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
+        if runs is not None:
+            self.square_type = CODE
         self.metric_type = "short" if bits <= 16 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
@@ -42,7 +45,7 @@ class RealNumbers:
     def add_expert(
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
     ) -> Sequence[str]:
-        metric, metric_unit = one.in_units(units).ravel(), 1.0
+        metric, metric_unit = one.packed(one.in_units(units)), 1.0
         if self.metric_type == "short":
             metric_unit = 2.0 ** -short_bits(metric)
             whole = np.rint(metric / metric_unit).astype(np.int64)
@@ -50,7 +53,12 @@ class RealNumbers:
         else:
             tables.real(f"metric_{number}", metric)
         unit, largest = 1.0, float(squares.max(initial=0.0))
-        if self.square_type == SHORT:
+        if self._runs is not None:
+            unit = code_unit(squares, self._runs)
+            codes, first, _ = encoded(squares, self._runs, unit)
+            tables.whole(f"squares_{number}", codes, CODE)
+            tables.real(f"first_squares_{number}", first)
+        elif self.square_type == SHORT:
             unit = max(largest, 1e-30) / SQUARE_LEVELS
             kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
             tables.whole(f"squares_{number}", kept, self.square_type)

@@ -7,8 +7,10 @@ typedef struct {
     int n_ranges, n_difference_ranges, n_slow_ranges;
     const unsigned short *columns;  /* which features it sees: stored at every step, differences, slow ones */
     const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
-    const mlat_metric *metric;      /* (n_lags, n_columns, n_columns), or the full matrix */
-    const mlat_stored_square *squares; /* y'My of each reference */
+    /* By lag, or one matrix. What is symmetric, lag 0 and the one matrix, has rows up to the diagonal. */
+    const mlat_metric *metric;
+    const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
+    const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
     int first_sum;                  /* of its running sums, -1 where it has none */
     numbers by;
 } expert;
@@ -59,13 +61,10 @@ static const mlat_real *step_before(const mlat *m, int back)
     return m->window[(m->newest + MLAT_KEPT - back) % MLAT_KEPT];
 }
 
-/* matrix * column in row i, or with the matrix transposed. Four sums, as one would wait for each of
+/* A row or, by `next`, a column of a matrix times a column. Four sums, as one would wait for each of
  * its additions. */
-static mlat_square product(const mlat_metric *matrix, const mlat_real *column, int n, int i,
-                           int transposed)
+static mlat_square product(const mlat_metric *row, int next, const mlat_real *column, int n)
 {
-    const mlat_metric *row = matrix + (transposed ? i : i * n);
-    const int next = transposed ? n : 1;
     mlat_square a = 0, b = 0, c = 0, d = 0;
     int j;
     for (j = 0; j + 4 <= n; j += 4) {
@@ -80,12 +79,34 @@ static mlat_square product(const mlat_metric *matrix, const mlat_real *column, i
     return (a + b) + (c + d);
 }
 
+/* Row i of a symmetric matrix times a column. */
+static mlat_square symmetric_product(const mlat_metric *matrix, const mlat_real *column, int n,
+                                     int i)
+{
+    const mlat_metric *row = matrix + (size_t)i * (size_t)(i + 1) / 2;
+    mlat_square a = product(row, 1, column, i + 1), b = 0;
+    int j;
+    row += i;
+    for (j = i + 1; j + 1 < n; j += 2) { /* down from the diagonal */
+        a += (mlat_square)row[j] * column[j];
+        row += 2 * j + 1;
+        b += (mlat_square)row[0] * column[j + 1];
+    }
+    if (j < n) {
+        a += (mlat_square)row[j] * column[j];
+    }
+    return a + b;
+}
+
 /* x, oldest step first, and u = Mx; returns x'u */
 static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
 {
     const int w = e->width, n = e->n_columns;
     mlat_square sum = 0;
-    int t, c, lag;
+    int t, c;
+#if MLAT_LAGS
+    int lag;
+#endif
     for (t = 0; t < w; t++) {
         const mlat_real *step = step_before(m, w - 1 - t);
         for (c = 0; c < n; c++) {
@@ -96,18 +117,21 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
         for (c = 0; c < n; c++) {
             mlat_square row;
             if (e->is_full) {
-                row = product(e->metric, x, w * n, t * n + c, 0);
+                row = symmetric_product(e->metric, x, w * n, t * n + c);
             } else {
-                row = product(e->metric, x + t * n, n, c, 0);
+                row = symmetric_product(e->metric, x + t * n, n, c);
+#if MLAT_LAGS
                 for (lag = 1; lag < e->n_lags; lag++) {
-                    const mlat_metric *block = e->metric + (size_t)lag * (size_t)(n * n);
+                    const mlat_metric *block =
+                        e->metric + n * (n + 1) / 2 + (size_t)(lag - 1) * (size_t)(n * n);
                     if (t >= lag) {
-                        row += product(block, x + (t - lag) * n, n, c, 0);
+                        row += product(block + c * n, 1, x + (t - lag) * n, n);
                     }
                     if (t + lag < w) {
-                        row += product(block, x + (t + lag) * n, n, c, 1);
+                        row += product(block + c, n, x + (t + lag) * n, n);
                     }
                 }
+#endif
             }
             u[t * n + c] = of_metric(row, &e->by);
         }
@@ -218,6 +242,16 @@ static mlat_square window_product(const mlat *m, const expert *e, const mlat_rea
     return sum;
 }
 
+/* y'My of the references of a run, one after the other. */
+#if MLAT_SQUARE_CODES
+/* A code c stands for a change by c|c|: small ones are exact, large ones are rounded. */
+#define first_square(e, r) ((mlat_square)(e)->first_squares[r])
+#define next_square(last, code) ((last) + (mlat_square)((code) * ((code) < 0 ? -(code) : (code))))
+#else
+#define first_square(e, r) 0
+#define next_square(last, stored) ((mlat_square)(stored))
+#endif
+
 #if MLAT_SUMS > 0
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
@@ -279,7 +313,7 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
         x[c] = step[e->columns[c]];
     }
     for (c = 0; c < n; c++) {
-        left[c] = of_metric(product(e->metric, x, n, c, 0), &e->by);
+        left[c] = of_metric(symmetric_product(e->metric, x, n, c), &e->by);
     }
     memset(&enters, 0, sizeof enters);
     enters.e = e;
@@ -291,7 +325,7 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
 #endif
     for (r = 0; r < MLAT_RUNS; r++) {
         const int first = mlat_run_start[r] + MLAT_WIDTH - w;
-        mlat_square before = 0;
+        mlat_square before = 0, stored = first_square(e, r);
         int j;
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
@@ -305,8 +339,9 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
                        product_along(&leaves, first + j - 1);
             }
             before = was;
+            stored = next_square(stored, *square);
             keep(m, mlat_run_state[r],
-                 own - 2 * (*sum / (mlat_square)MLAT_EVERY) + square_of(*square, &e->by));
+                 own - 2 * (*sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
         }
     }
 }
@@ -345,11 +380,13 @@ static void search(mlat *m, const expert *e)
         for (r = 0; r < MLAT_RUNS; r++) {
             int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
             const int end = begin + mlat_run_size[r];
+            mlat_square stored = first_square(e, r);
             for (; begin < end; begin++, square++) {
+                stored = next_square(stored, *square);
                 if (begin % MLAT_EVERY == phase) {
                     const mlat_square sum = window_product(m, e, m->u, begin, n_knots);
                     keep(m, mlat_run_state[r],
-                         own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(*square, &e->by));
+                         own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
                 }
             }
         }

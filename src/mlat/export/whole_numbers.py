@@ -20,6 +20,7 @@ import numpy as np
 from ..checks import Floats, Ints
 from ..errors import InputError
 from .plain_model import PlainExpert, PlainModel, short_bits
+from .square_codes import CODE, code_unit, encoded
 from .tables import SHORT, STORED, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
@@ -50,7 +51,10 @@ class WholeNumbers:
     bounds : list of (float, float)
         Of each expert ``sqrt(δ·|M|δ)`` and ``e``.
     rounding : float
-        The largest change of a typical distance, in typical distances.
+        The largest change of a typical distance, in typical distances, beside what rounding
+        changes in all that is stored in 8 bits.
+    squares : list of arrays of shape (n,)
+        Of each expert ``y·M y`` as they are stored.
     """
 
     source = "in_wholes.c"
@@ -60,7 +64,15 @@ class WholeNumbers:
     anchor = np.inf  # sums are exact
     bytes_of_real, bytes_of_square = 4, 8
 
-    def __init__(self, model: PlainModel, bits: int, largest: int, *, short_squares: bool) -> None:
+    def __init__(
+        self,
+        model: PlainModel,
+        bits: int,
+        largest: int,
+        *,
+        short_squares: bool,
+        runs: Ints | None = None,
+    ) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")
         scale, mean = model.channel_scale, model.channel_mean
@@ -69,6 +81,9 @@ class WholeNumbers:
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
         self.square_type = SHORT if short_squares else "int32_t"
+        self._runs = runs
+        if runs is not None:
+            self.square_type = CODE
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
         # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
         wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
@@ -80,6 +95,7 @@ class WholeNumbers:
         self._size_bits = int(np.ceil(np.log2(max(2, largest))))
         self._feature_errors: Floats = np.zeros(0)
         self.bounds: list[tuple[float, float]] = []
+        self.squares: list[Floats] = []
         self._typical: list[float] = []
 
     @property
@@ -163,27 +179,39 @@ class WholeNumbers:
         shift = max(0, metric_bits + _exponent(largest_row) + LARGEST_BITS - u_bits)
         shift += (metric_bits + self._x_bits - shift) % 2  # whose root is a whole shift
         square_bits = metric_bits + self._x_bits - shift
-        kept_bits = 16 if self.square_type == SHORT else 31
-        squares_shift = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
-        kept = np.rint(squares * 2.0 ** (square_bits - squares_shift)).astype(np.int64)
         if square_bits + _exponent(float(squares.max(initial=0.0))) > 61:
             raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
-        tables.whole(f"metric_{number}", stored.ravel(), self.metric_type)
-        kept = np.clip(kept, 0, 2**kept_bits - 1)
-        tables.whole(f"squares_{number}", kept, self.square_type)
+        tables.whole(f"metric_{number}", one.packed(stored), self.metric_type)
+        last_digit = 2.0**-square_bits
+        if self._runs is not None:
+            square_unit = max(1, int(np.ceil(code_unit(squares, self._runs) / last_digit)))
+            codes, first, kept = encoded(squares, self._runs, square_unit * last_digit)
+            tables.whole(f"squares_{number}", codes, CODE)
+            tables.whole(f"first_squares_{number}", first, "int32_t")
+            square_error = 0.0
+        else:
+            kept_bits = 16 if self.square_type == SHORT else 31
+            largest = _exponent(float(squares.max(initial=0.0)))
+            square_unit = 2 ** max(0, largest + square_bits - kept_bits)
+            whole = np.rint(squares / (square_unit * last_digit)).astype(np.int64)
+            whole = np.clip(whole, 0, 2**kept_bits - 1)
+            tables.whole(f"squares_{number}", whole, self.square_type)
+            kept = whole * (square_unit * last_digit)
+            square_error = square_unit * last_digit
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # Each number of Mx is rounded where it is shifted; the metric is stored as it is.
         of_u = 0.5 * 2.0**-square_bits if shift else 0.0
-        error = 8 * self._stored * w * n * of_u + 2.0 ** (squares_shift - square_bits)
+        error = 8 * self._stored * w * n * of_u + square_error
         # The last: what is cut off of sums over knots, twice, and of the window's own square.
-        self.bounds.append((float(moved), float(error + 3 * 2.0**-square_bits)))
+        self.bounds.append((float(moved), float(error + 3 * last_digit)))
+        self.squares.append(kept)
         self._typical.append(one.typical)
         return (
             str(round(one.weight * 2**LOG_BITS)),
             str(int(factor[0])),
+            f"(int64_t){square_unit}",
             str(shift),
-            str(squares_shift),
             str(int(factor_shift[0])),
         )
 

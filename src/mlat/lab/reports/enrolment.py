@@ -153,10 +153,12 @@ def _verdict(scores: Scores) -> str:
 
     by_anew = [signed(mean(ENROLLED, one) - mean(ANEW, one)) for one in seconds]
     by_euclidean = [signed(mean(ENROLLED, one) - mean(EUCLIDEAN, one)) for one in seconds]
+    by_others = [signed(mean(ENROLLED, one) - mean(AS_IT_IS, one)) for one in seconds]
     return (
         f"In the mean over sets enrolling differs from learning anew by {', '.join(by_anew)} "
-        f"points, with {', '.join(seconds)} s a state, and from the Euclidean distance by "
-        f"{', '.join(by_euclidean)}. Enrolling learns nothing, and so is done at once."
+        f"points, with {', '.join(seconds)} s a state, from the Euclidean distance by "
+        f"{', '.join(by_euclidean)}, and from the others' model as it is by "
+        f"{', '.join(by_others)}. Enrolling learns nothing, and so is done at once."
     )
 
 
