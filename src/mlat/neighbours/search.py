@@ -28,7 +28,7 @@ REFERENCES = 16384
 MANY_REFERENCES = 20_000
 # Up to this share of all coordinates, reading them one after the other is quicker than a product
 # with all of them: for a few points, and for many, which share what a product reads.
-MOST_LEFT, MOST_LEFT_OF_MANY = 1 / 3, 1 / 30
+MOST_LEFT, MOST_LEFT_OF_MANY = 1 / 3, 1 / 20
 FEW_POINTS = 8
 ASKED = 64  # references that say how many are left
 NEARBY = 500  # rows before and after such a one that are held out, being near-copies of it

@@ -737,7 +737,7 @@ def _incremental_searches(
 
 
 # What a coordinate takes that a search by clusters reads, in products of the incremental search.
-OF_CLUSTERS = 4
+OF_CLUSTERS = 3
 
 
 def _most_passed_over(experts: Sequence[References]) -> bool:
