@@ -1,6 +1,7 @@
 """The committee: the product of its experts, and what it is learned from."""
 
 import warnings
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,8 @@ from mlat.classifier.committee import (
     run_length,
     typical_distance,
 )
+from mlat.classifier.model_file import to_bytes
+from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
 from naive import naive_expert_distances, naive_product
@@ -379,3 +382,24 @@ def test_a_model_file_holds_the_committee_to_the_last_bit(tmp_path):
 def test_several_neighbours_need_one_metric():
     with pytest.raises(InputError, match='for 3 neighbours give one metric, such as metric="mlat"'):
         StreamClassifier(n_neighbors=3).fit(TRAIN)
+
+
+def test_searches_among_many_references_are_in_memory_one_at_a_time(monkeypatch):
+    stream = energy_states(0, run_length=40)
+    kept = StreamClassifier(8).fit(stream)
+    alive = weakref.WeakSet()
+    build = ClassDistances.of_blocks
+
+    def build_alone(*given):
+        assert not len(alive)
+        alive.add(search := build(*given))
+        return search
+
+    monkeypatch.setattr(ClassDistances, "of_blocks", build_alone)
+    monkeypatch.setattr("mlat.neighbours.references.MANY_REFERENCES", 1)
+    freed = StreamClassifier(8).fit(stream)
+    assert len(freed.experts_) > 1
+    freed.committee_ = replace(freed.committee_, seconds=kept.committee_.seconds)
+    assert to_bytes(freed) == to_bytes(kept)
+    monkeypatch.setattr(ClassDistances, "of_blocks", build)
+    np.testing.assert_array_equal(freed.predict_proba(stream), kept.predict_proba(stream))

@@ -452,6 +452,7 @@ def _judge(
     for number, expert in enumerate(experts):
         distances = expert.class_distances(fold.judged, features)[ends]
         nearest[number][:, np.searchsorted(classes, known)] = distances
+        expert.free_search()  # so that there is one at a time
     # What is too far for its features or distances to be computed cannot be judged.
     there = np.isfinite(nearest.min(axis=2)).all(axis=0)
     if not there.any():

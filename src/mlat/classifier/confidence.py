@@ -24,7 +24,7 @@ threshold is a conformal quantile of the distances of held-out training windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -157,14 +157,17 @@ def learn_confidence(
         The rate of false alarms among windows like the references.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    of_experts, codes, blocks = judged_references(experts)
+    references, codes, blocks = _some_references(widest)
     if committee is None:
-        nearest = of_experts[0]
+        nearest = _ask(experts, references)[0][0]
         calibration = fit_calibration(nearest, codes, blocks)
     else:
+        steps, codes_of_steps = _some_steps(widest, stream)
+        of_experts, of_steps = _ask(experts, references, steps)
         committee = committee.with_typical(of_experts)
         nearest = committee.combine(of_experts)
-        committee = _expect(committee, experts, stream)
+        n_runs = len(np.unique(widest.windows.run))
+        committee = _expect(committee, committee.combine(of_steps), codes_of_steps, n_runs)
         calibration = Calibration(committee.beta, 1.0, soft=0.0)
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
@@ -204,7 +207,8 @@ def enrolled_confidence(
         Balanced, of the references, each judged by those of another time; NaN where none can be.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    of_experts, codes, blocks = judged_references(experts)
+    references, codes, blocks = _some_references(widest)
+    of_experts = _ask(experts, references)[0]
     nearest = of_experts[0] if committee is None else committee.combine(of_experts)
     if np.isin(widest.classes, known_classes).all():
         rows = np.searchsorted(known_classes, widest.classes)
@@ -227,15 +231,55 @@ def enrolled_confidence(
     return confidence, accuracy
 
 
-def judged_references(experts: Sequence[References]) -> tuple[list[Floats], Ints, Ints]:
-    """The distances (n, S) of each expert from some references to those of another time, the state
-    of each and its block of time."""
-    widest = max(experts, key=lambda expert: expert.windows.width)
+class _Judged(NamedTuple):
+    """Windows that an expert's references judge.
+
+    ``points`` gives them in the space of an expert, (n, r); ``exclude`` (n, 2) are the rows of the
+    references at the time of each, which are held out.
+    """
+
+    points: Callable[[References], Floats]
+    exclude: Ints
+
+
+def _ask(experts: Sequence[References], *questions: _Judged) -> list[list[Floats]]:
+    """The distances (n, S) of each expert to its references, for each of the questions.
+
+    A committee's searches among many references are in memory one after the other.
+    """
+    answers: list[list[Floats]] = [[] for _ in questions]
+    for expert in experts:
+        for question, of_experts in zip(questions, answers, strict=True):
+            points = question.points(expert)
+            of_experts.append(expert.by_class.query(points, exclude=question.exclude))
+        if len(experts) > 1:
+            expert.free_search()
+    return answers
+
+
+def _some_references(widest: References) -> tuple[_Judged, Ints, Ints]:
+    """Some references, by those of another time; the state of each and its block of time."""
     codes, start, width = widest.codes, widest.windows.start, widest.windows.width
     judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
     exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
-    of_experts = [one.by_class.query(one.embedded(judged), exclude=exclude) for one in experts]
-    return of_experts, codes[judged], time_blocks(start, codes, 2 * width)[judged]
+    blocks = time_blocks(start, codes, 2 * width)[judged]
+    return _Judged(lambda expert: expert.embedded(judged), exclude), codes[judged], blocks
+
+
+def _some_steps(widest: References, stream: Stream) -> tuple[_Judged, Ints]:
+    """Some steps of the training stream, with its switches; the state of each."""
+    start, width = widest.windows.start, widest.windows.width
+    ends, rows = _own_steps(stream, widest)
+    step = max(1, -(-len(ends) // MOST_JUDGED))
+    ends, rows = ends[::step], rows[::step]
+    exclude = rows_nearby(start, widest.codes, held_out_gap(start, widest.codes, width))[rows]
+    features = widest.features(stream)
+
+    def points(expert: References) -> Floats:
+        begins = ends - expert.windows.width + 1
+        return np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
+
+    return _Judged(points, exclude), widest.codes[rows]
 
 
 def _farthest(nearest: Floats) -> float:
@@ -244,33 +288,30 @@ def _farthest(nearest: Floats) -> float:
     return float(distance.max()) if len(distance) else np.nan
 
 
-def _expect(committee: Committee, experts: Sequence[References], stream: Stream) -> Committee:
+def _expect(committee: Committee, nearest: Floats, codes: Ints, n_runs: int) -> Committee:
     """What to expect of a committee on new steps: its power β, and its balanced accuracy.
 
     On held-out runs it looks worse than it is, for it learned from fewer of them. On its own
     training stream, with its switches, each step judged by references of another time, it looks
     better, for its metrics were learned there. What is expected lies half-way between, as with the
     estimators of prediction error that weigh held-out and training error (Efron 1983).
+
+    Parameters
+    ----------
+    committee : Committee
+    nearest : array of shape (n, S)
+        Its distances, for steps of its training stream.
+    codes : array of shape (n,)
+        The states of these.
+    n_runs : int
+        Of how many runs they are.
     """
-    widest = max(experts, key=lambda expert: expert.windows.width)
-    start, width = widest.windows.start, widest.windows.width
-    ends, rows = _own_steps(stream, widest)
-    step = max(1, -(-len(ends) // MOST_JUDGED))
-    ends, rows = ends[::step], rows[::step]
-    exclude = rows_nearby(start, widest.codes, held_out_gap(start, widest.codes, width))[rows]
-    features = widest.features(stream)
-    of_experts = []
-    for expert in experts:
-        begins = ends - expert.windows.width + 1
-        Z = np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
-        of_experts.append(expert.by_class.query(Z, exclude=exclude))
-    nearest, codes = committee.combine(of_experts), widest.codes[rows]
     there = np.isfinite(nearest[np.arange(len(codes)), codes])
     if not there.any():
         beta = committee.beta if np.isfinite(committee.beta) else float(np.exp(LOG_BETA[0]))
         return replace(committee, beta=beta)
     nearest, codes = nearest[there], codes[there]
-    beta = matched_power(nearest, codes, len(np.unique(widest.windows.run)))
+    beta = matched_power(nearest, codes, n_runs)
     if np.isnan(committee.beta):  # nothing could be held out
         return replace(committee, beta=beta)
     own = balanced_accuracy(nearest, codes)

@@ -72,6 +72,19 @@ class TimeClusters:
         # The nearest of each state to the last point: the next point is usually near it, too.
         self._last = np.full(len(edges) - 1, -1, np.int64)
 
+    def share_left(self, x: Floats, reach: Floats) -> float:
+        """The share of all coordinates of the references that a search for points (m, r) reads.
+
+        ``reach`` (m, S) are the distances to the nearest of each state, which a search has from
+        the beginning, or soon.
+        """
+        n, r = self._points.shape
+        y = (x @ self._basis).astype(np.float32)
+        clusters = (self._centres, self._radii, self._first, self._edges)
+        looked_at, compared = _count_left(y, reach, self._seen, *clusters)
+        read = len(x) * len(self._group_centres) + looked_at
+        return (read * self._basis.shape[1] + compared * r) / max(1, len(x) * n * r)
+
     def query(self, x: Floats, best: Floats, where: Ints) -> None:
         """Write the squared distances of points (m, r) and the rows into ``best`` and ``where``.
 
@@ -120,6 +133,21 @@ def _squared_below(a, b, limit):  # type: ignore[no-untyped-def]
         if total > limit:
             break
     return total
+
+
+@jit()
+def _count_left(y, reach, seen, centres, radii, first, edges):  # type: ignore[no-untyped-def]
+    """How many references are in clusters within reach, and within reach by their own bound."""
+    looked_at, compared = 0, 0
+    for q in range(len(y)):
+        for s in range(len(edges) - 1):
+            for k in range(edges[s], edges[s + 1]):
+                if np.sqrt(_apart(y, q, centres, k)) - radii[k] > reach[q, s]:
+                    continue
+                for i in range(first[k], first[k + 1]):
+                    looked_at += 1
+                    compared += _apart(y, q, seen, i) <= reach[q, s] * abs(reach[q, s])
+    return looked_at, compared
 
 
 @jit()

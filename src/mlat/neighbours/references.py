@@ -22,7 +22,7 @@ from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
 from ..stream.windows import Windows, flatten, sliding_windows
-from .search import ClassDistances, NearestNeighbors
+from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
 ALL = slice(None)
@@ -96,6 +96,11 @@ class References:
             self.embedded_blocks(), self.n_dimensions, self.codes, len(self.classes)
         )
 
+    def free_search(self) -> None:
+        """Give back the memory of a search among many references; its next use builds it again."""
+        if len(self) >= MANY_REFERENCES:
+            self.__dict__.pop("by_class", None)
+
     @property
     def nearest(self) -> NearestNeighbors:
         """The search for the k nearest references, whatever their state."""
@@ -106,6 +111,12 @@ class References:
         """Of the learned space, r."""
         one = self[:1] if len(self) else np.zeros((1, self.windows.width, self.plain.shape[1]))
         return int(self.embed(self.view(self.features.mix(one))).shape[1])
+
+    @property
+    def n_seen(self) -> int:
+        """Features that the metric sees of a step."""
+        columns = self.view.columns
+        return self.plain.shape[1] if columns is None else len(columns)
 
     def embedded(self, rows: Ints | slice = ALL) -> Floats:
         """Some references in the learned space, shape (n, r): computed, not kept."""

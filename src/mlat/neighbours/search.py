@@ -24,8 +24,14 @@ from .device_search import DeviceSearch
 # Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
 QUERIES = 256
 REFERENCES = 16384
-# From so many references on, most of them are passed over by clusters of neighbours in time.
+# From so many references on, clusters of neighbours in time may pass over most of them.
 MANY_REFERENCES = 20_000
+# Up to this share of all coordinates, reading them one after the other is quicker than a product
+# with all of them: for a few points, and for many, which share what a product reads.
+MOST_LEFT, MOST_LEFT_OF_MANY = 1 / 3, 1 / 20
+FEW_POINTS = 8
+ASKED = 64  # references that say how many are left
+NEARBY = 500  # rows before and after such a one that are held out, being near-copies of it
 ON_DEVICE = 4096  # queries given to a device at a time
 
 
@@ -220,7 +226,12 @@ class ClassDistances:
                 f"windows must have shape (m, {self.nearest.points.shape[1]}), not {Z.shape}"
             )
         device = device if exclude is None else None
-        clustered = exclude is None and device is None and self.clusters is not None
+        clustered = (
+            exclude is None
+            and device is None
+            and self.clusters is not None
+            and self.share_left <= (MOST_LEFT if len(Z) <= FEW_POINTS else MOST_LEFT_OF_MANY)
+        )
         if exclude is None:
             exclude = np.zeros((len(Z), 2), np.int64)
         elif exclude.shape != (len(Z), 2):
@@ -248,6 +259,23 @@ class ClassDistances:
         if len(self) < MANY_REFERENCES:
             return None
         return TimeClusters(self.nearest.points, self.nearest.rows, self._edges)
+
+    @cached_property
+    def share_left(self) -> float:
+        """The share of all coordinates that a search by clusters reads; 1 where there are none.
+
+        Some of the references are asked for, each without those near it in time. They are the same
+        ones each time, so that the share is, too.
+        """
+        if self.clusters is None:
+            return 1.0
+        rng = np.random.default_rng(0)
+        at = np.sort(rng.choice(len(self), min(ASKED, len(self)), replace=False))
+        x, rows = self.nearest.points[at], self.nearest.rows[at]
+        exclude = np.stack([rows - NEARBY, rows + NEARBY + 1], axis=1)
+        distances = self.query(x * self.nearest.scale + self.nearest.mean, exclude=exclude)
+        reach = np.where(np.isfinite(distances), distances / self.nearest.scale, -np.inf)
+        return self.clusters.share_left(x, reach)
 
     def _query_clusters(self, Z: Floats, best: Floats, where: Ints) -> bool:
         """As :meth:`_query_block`; False, and nothing written, where a point is too far out."""

@@ -8,7 +8,6 @@ from live_models import ENERGY, EXACT, SETTINGS, STREAM, fitted, sizes
 from live_oracles import assert_as_batch, comparable, probabilities, push_all, states
 from mlat import InputError, StreamClassifier
 from mlat.live import LiveModel, Steps
-from mlat.synthetic import rotating_states
 from model_rewriting import put_inside, rewrite, rewrite_as_version_2
 from state_streams import clusters, energy_states
 
@@ -122,11 +121,51 @@ def test_an_unknown_rate_is_that_of_predict(far):
     assert live.counters["far"] > 5
 
 
-def test_very_many_references_are_searched_by_clusters(monkeypatch):
-    stream = rotating_states(n_channels=3, random_state=0)
-    clf = mlat.StreamClassifier(20, metric="euclidean").fit(stream)
-    assert clf.live().model.search == "incremental"
-    monkeypatch.setattr("mlat.live.core.model.MANY_REFERENCES", len(clf.references_))
-    live = clf.live()
-    assert live.model.search == "exact"
-    assert clf.live(search="incremental").model.search == "incremental"
+def smooth_and_noisy():
+    """Classifiers of many references that clusters pass over, and of as many that they do not."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(2000, 30))
+    turning = np.sin(0.01 * np.arange(2000)[:, None] + np.arange(30)) + 0.001 * noise
+    states = np.repeat(["a", "b"], 1000)
+    return [
+        StreamClassifier(5, metric="euclidean").fit(values, states) for values in (turning, noise)
+    ]
+
+
+def test_references_that_clusters_pass_over_are_searched_by_them(monkeypatch):
+    smooth, noisy = smooth_and_noisy()
+    assert smooth.live().model.search == noisy.live().model.search == "incremental"
+    monkeypatch.setattr("mlat.neighbours.search.MANY_REFERENCES", 1)
+    smooth, noisy = smooth_and_noisy()
+    assert smooth.live().model.search == "exact"
+    assert smooth.live(search="incremental").model.search == "incremental"
+    assert noisy.live().model.search == "incremental"
+
+
+def test_a_snapshot_opens_whichever_search_was_chosen(monkeypatch):
+    values = smooth_and_noisy()[0].windows_.values[::3] + 0.1
+    sessions = []
+    for many in (10**9, 1):
+        monkeypatch.setattr("mlat.neighbours.search.MANY_REFERENCES", many)
+        sessions.append(smooth_and_noisy()[0].live(far=None))
+    assert [live.model.search for live in sessions] == ["incremental", "exact"]
+    kept = []
+    for live in sessions:
+        live.push(values[:300])
+        live.teach("new")
+        kept.append(live.snapshot())
+    told = [states(live.push(values[300:])) for live in sessions]
+    for live, snapshot, search in zip(sessions, kept[::-1], ("exact", "incremental"), strict=True):
+        live.restore(snapshot)
+        assert live.model.search == search
+        assert live.snapshot() == snapshot
+        assert states(live.push(values[300:])) == told[0] == told[1]
+    assert {"a", "b", "new"} <= set(told[0])
+
+
+def test_several_neighbours_are_followed_however_many_references(monkeypatch):
+    monkeypatch.setattr("mlat.neighbours.search.MANY_REFERENCES", 1)
+    values = smooth_and_noisy()[0].windows_.values
+    clf = StreamClassifier(20, metric="euclidean", n_neighbors=3)
+    clf.fit(values, np.repeat(["a", "b"], 1000))
+    assert clf.live().model.search == "incremental"  # clusters know the nearest one alone

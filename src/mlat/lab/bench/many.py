@@ -7,7 +7,7 @@ states turn at speeds of their own; a live step is one window after the other of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -140,7 +140,7 @@ def measure_search(name: str, build: Callable[[], Search], n: int, queries: Floa
     share = None
     if name == "mlat":
         looked = 0 if clusters is None else clusters.n_looked_at - before
-        share = 1.0 if clusters is None else looked / (n * len(taken))
+        share = looked / (n * len(taken)) if looked else 1.0  # a product with all of them
     found = np.array(rows)
     same = 1.0 if truth is None else float((found == truth).mean())
     return Searched(n, name, built, 1e3 * float(np.median(taken)), share, same), found
@@ -206,6 +206,12 @@ def main(
         console.print("without faiss, which is not installed (pip install faiss-cpu)")
     if dask or spark:  # the command takes them out, and starts the other benchmarks
         raise InputError("call main of mlat.lab.bench.scale or mlat.lab.bench.scale_spark")
+
+    def keep() -> None:
+        """What was measured so far: the largest sizes take long."""
+        rows = {"learned": [asdict(r) for r in learned], "searched": [asdict(r) for r in searched]}
+        write_json(out, rows)
+
     with threadpool_limits(1):
         if learn:
             measure_fit(make_windows(Size(2, 60, 2, 3)), "plain")  # compile
@@ -215,26 +221,24 @@ def main(
                 if way != "plain" or n <= plain:
                     console.print(f"{len(some):,} windows: {way}")
                     learned.append(measure_fit(some, way))
-            if search:
-                searched += _search(some, Size(N_STATES, N_QUERIES, channels, width), console)
+                    keep()
+            asked = Size(N_STATES, N_QUERIES, channels, width)
+            for row in _search(some, asked, console) if search else ():
+                searched.append(row)
+                keep()
     show(learned, searched, f"d={channels}, w={width}", console)
-    write_json(
-        out,
-        {"learned": [asdict(r) for r in learned], "searched": [asdict(r) for r in searched]},
-    )
 
 
-def _search(some: Windows, asked: Size, console: Console) -> list[Searched]:
+def _search(some: Windows, asked: Size, console: Console) -> Iterator[Searched]:
     points = some.X.reshape(len(some), -1)
     queries = make_windows(asked, seed=2).X[:N_QUERIES].reshape(N_QUERIES, -1)
     codes = np.unique(some.y, return_inverse=True)[1]
-    rows, truth = [], None
+    truth = None
     for name, build in searches(points, codes).items():
         console.print(f"{len(points):,} references: {name}")
         row, found = measure_search(name, build, len(points), queries, truth)
         truth = found if truth is None else truth
-        rows.append(row)
-    return rows
+        yield row
 
 
 def _devices() -> list[str]:

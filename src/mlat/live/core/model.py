@@ -7,6 +7,7 @@ accepted become features, windows, distances and states, as in ``predict``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -21,6 +22,7 @@ from ...classifier.more_references import with_more_references
 from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
 from ...errors import InputError
 from ...features.features import FeatureSteps
+from ...neighbours.references import References
 from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
 from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
@@ -44,7 +46,7 @@ from .order import (
     longest_step,
     release,
 )
-from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes
+from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes, search_of
 from .steps import Counters, Prediction, Steps, as_steps
 
 UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
@@ -299,6 +301,21 @@ class LiveModel:
         """
         return from_bytes(data, self.start(), self)
 
+    def for_snapshot(self, data: bytes) -> LiveModel:
+        """This model; or, where the search was left to choose, one with that of a snapshot.
+
+        What is quicker is measured, and another version or processor may choose otherwise. The
+        states are the same with either.
+        """
+        search = search_of(data)
+        if self.options.search != "auto" or search in (self.search, None):
+            return self
+        other = copy(self)
+        other._classifier = StepClassifier(self.clf, self.options, search)
+        other.search = other._classifier.search
+        other._fingerprint = replace(self._fingerprint, search=other.search)
+        return other
+
     def classes(self, state: LiveState) -> list[str | int]:
         """The states that can be predicted, those of the model first."""
         return [*self._known, *state.taught.names]
@@ -384,7 +401,9 @@ class StepClassifier:
         The distance beyond which a window is far from every reference.
     """
 
-    def __init__(self, clf: StreamClassifier, options: LiveOptions) -> None:
+    def __init__(
+        self, clf: StreamClassifier, options: LiveOptions, search: str | None = None
+    ) -> None:
         self._clf, self._options = clf, options
         self._width = clf.width_
         self._features = FeatureSteps(clf.features_, len(clf.channels_))
@@ -397,7 +416,8 @@ class StepClassifier:
         self._unknown = clf.unknown_
         self.exact = ExactSearch(clf)
         self.limit: float = _limit(clf, options.far)
-        self._incremental = _incremental_searches(clf, options, self.limit)
+        search = options.search if search is None else search
+        self._incremental = _incremental_searches(clf, options, search, self.limit)
         self.search: str = "exact" if self._incremental is None else "incremental"
 
     def begin(self, why: str) -> Segment:
@@ -684,13 +704,8 @@ def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> list[Any]:
     return entries[accepted].tolist()
 
 
-# References, from which passing over clusters of them is sooner done than updating a sum for each.
-# Measured at 36,000 (not yet) and at 360,000.
-MANY_REFERENCES = 200_000
-
-
 def _incremental_searches(
-    clf: StreamClassifier, options: LiveOptions, limit: float
+    clf: StreamClassifier, options: LiveOptions, search: str, limit: float
 ) -> ExpertSearches | None:
     """The incremental searches, where they are chosen or cheaper; None for the exact ones."""
     # The filter uses the probability of each state, which the incremental search knows up to its
@@ -698,26 +713,40 @@ def _incremental_searches(
     # of a committee finds them exactly, from the few references that may be the nearest.
     alone = clf.committee_ is None
     if not len(clf.references_):  # nothing to follow: what is taught is compared exactly
-        if options.filtered or options.search == "incremental":
+        if options.filtered or search == "incremental":
             raise InputError(
                 "a session without references knows no switches to filter by and no distances to "
                 'follow; leave filtered and search="incremental" out, or fit a model first'
             )
         return None
-    if options.search == "exact" or (options.search == "auto" and options.filtered and alone):
+    if search == "exact" or (search == "auto" and options.filtered and alone):
         return None
-    if options.search == "auto" and len(clf.references_) >= MANY_REFERENCES:
+    # Passing over most of very many references is sooner done than updating a sum for each.
+    if search == "auto" and clf.n_neighbors_ == 1 and _most_passed_over(clf.experts_):
         return None
     exactly = options.filtered and not alone
     searches = ExpertSearches.of(clf, anchor=options.anchor, limit=limit, exactly=exactly)
-    if options.search == "incremental" and searches is None:
+    if search == "incremental" and searches is None:
         raise InputError(
             "the incremental search needs a Toeplitz metric and every window as a reference "
             '(step=1); leave search out, or give search="exact"'
         )
-    if searches is not None and options.search == "auto" and not searches.cheaper():
+    if searches is not None and search == "auto" and not searches.cheaper():
         return None
     return searches
+
+
+# What a coordinate takes that a search by clusters reads, in products of the incremental search.
+OF_CLUSTERS = 3
+
+
+def _most_passed_over(experts: Sequence[References]) -> bool:
+    """Whether clusters leave so little that they are quicker than a sum for each reference.
+
+    The incremental search has a product for each feature of each reference.
+    """
+    read = sum(expert.by_class.share_left * expert.n_dimensions for expert in experts)
+    return OF_CLUSTERS * read < sum(expert.n_seen for expert in experts)
 
 
 def _limit(clf: StreamClassifier, far: float | None) -> float:

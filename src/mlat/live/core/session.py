@@ -241,7 +241,8 @@ class LiveSession:
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot of a session with the same model and options."""
-        self.state = self.model.state_from_bytes(snapshot)
+        model = self.model.for_snapshot(snapshot)
+        self.state, self.model = model.state_from_bytes(snapshot), model
         self._recent.clear()
 
     @property

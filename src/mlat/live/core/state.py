@@ -315,6 +315,13 @@ def _bytes_of(array: NDArray[Any]) -> bytes:
     return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
 
 
+def search_of(data: bytes) -> str | None:
+    """The search with which a snapshot was made, if it is one that is known."""
+    search = _open(data)[0].get("search")
+    search = "incremental" if search == OLD_NAME else search
+    return search if search in ("exact", "incremental") else None
+
+
 def from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
     """The state that :meth:`LiveState.to_bytes` wrote.
 
