@@ -56,8 +56,7 @@ def test_start_can_be_followed_and_makes_the_files_of_the_first_pages(tmp_path):
     # The lines of the home page and of the README are about the same files.
     for page in (DOCS / "index.md", DOCS.parent / "README.md"):
         ((_, text),) = ((language, text) for language, text in blocks(page) if language == "python")
-        chunk = 'import mlat; chunk = mlat.read_stream("today.csv").values[:30]\n'
-        _run([sys.executable, "-c", chunk + text], tmp_path)
+        _run([sys.executable, "-c", text], tmp_path)
 
 
 def _run(command, folder):

@@ -120,6 +120,14 @@ def test_a_stream_with_its_states_is_read_back(folder, name, states, timed):
     assert os.listdir(folder) == [name]
 
 
+def test_a_stream_without_states_has_no_column_of_them(folder):
+    stream = Stream([[0.5, 2.0], [1.5, 3.0]], channels=["x", "y"])
+    write_stream("out.csv", stream)
+    back = read_stream("out.csv")
+    assert back.channels == ("x", "y")
+    np.testing.assert_array_equal(back.values, stream.values)
+
+
 def test_gaps_that_no_column_shows_become_recordings(folder):
     whole = Stream(np.cos(np.arange(12.0)).reshape(6, 2), list("aabbcc"), channels=["x", "y"])
     part = whole[np.array([0, 1, 4, 5])]

@@ -66,7 +66,8 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
     """Write a stream with its states, as ``read_stream(path, label=label)`` reads it.
 
     The columns are ``recording`` and ``time`` where the stream has them, the channels, and the
-    states. The file is written completely or not at all.
+    states; a stream without any state is written without that column, as ``read_stream(path)``
+    reads it. The file is written completely or not at all.
 
     Parameters
     ----------
@@ -99,7 +100,8 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
     columns |= dict(zip(stream.channels, stream.values.T, strict=True))
     if form.delimiter is not None and stream.states.dtype.kind == "U":
         _refuse_lost_states(stream.classes.tolist())
-    columns[label] = _null_for_no_state(stream.states)
+    if len(stream.classes):  # an empty column would be read as one more channel
+        columns[label] = _null_for_no_state(stream.states)
     table = pa.table({name: _arrow(column) for name, column in columns.items()})
     texts = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
     with (
