@@ -42,6 +42,9 @@ MAIN = """
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
+#ifdef UNTIMED /* to tell a time takes as many instructions as it has digits */
+#define clock() 0
+#endif
 {before}
 int main(void)
 {{
@@ -61,7 +64,9 @@ int main(void)
         n++;
         printf("%d\\n", state);
     }}
+#ifndef UNTIMED
     fprintf(stderr, "%.6f\\n", 1e6 * (double)spent / CLOCKS_PER_SEC / (double)n);
+#endif
     return 0;
 }}
 """
@@ -147,7 +152,7 @@ def compiled(
         (folder / name).write_text(text, encoding="utf-8")
     files = [str(folder / name) for name in sources if name.endswith(".c")]
     flags = ["-std=gnu99", "-O2", "-w", *(f"-I{place}" for place in include)]
-    flags += ["-static"] if arm else []
+    flags += ["-static", "-DUNTIMED"] if arm else []
     program = folder / "run"
     subprocess.run([compiler, *flags, *files, "-o", str(program), "-lm"], check=True)
     return program
