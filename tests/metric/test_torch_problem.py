@@ -5,6 +5,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
 from mlat import LMNN, MLAT, InputError, sliding_windows
 from mlat.metric import torch_problem
 from mlat.metric.problem import Problem
@@ -37,23 +39,35 @@ def problem(windows):
 
 
 WAYS = {
-    "one tile": (4096, 16384, 10**6, 0.0, 0.0, False),
-    "many tiles": (16, 50, 99, 0.0, 0.0, False),
-    "many tiles, pairs in products": (16, 50, 99, 0.0, 1.0, False),
-    "many tiles, pairs one by one": (16, 50, 99, 1.0, 1.0, False),
-    "pairs at once": (99, 99, 10**6, 1.0, 1.0, False),
-    "split": (16, 50, 99, 0.0, 0.3, True),
-    "split, pairs one by one": (16, 50, 99, 1.0, 1.0, True),
+    "one tile": (4096, 16384, 10**6, 0.0, 0.0, 0, False),
+    "many tiles": (16, 50, 99, 0.0, 0.0, 0, False),
+    "many tiles, pairs in products": (16, 50, 99, 0.0, 1.0, 0, False),
+    "many tiles, pairs one by one": (16, 50, 99, 1.0, 1.0, 0, False),
+    "pairs at once": (99, 99, 10**6, 1.0, 1.0, 0, False),
+    "all pairs at once": (99, 99, 10**6, 1.0, 1.0, 10**6, False),
+    "split": (16, 50, 99, 0.0, 0.3, 0, True),
+    "split, pairs one by one": (16, 50, 99, 1.0, 1.0, 0, True),
+    "split, all pairs at once": (99, 99, 99, 1.0, 1.0, 10**6, True),
 }
 
 
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
 @pytest.fixture(params=WAYS.values(), ids=WAYS)
-def on_torch(request, problem, monkeypatch):
-    names = ("ROWS", "COLUMNS", "PAIRS", "FEW", "MOST")
+def on_torch(request, problem, device, monkeypatch):
+    names = ("ROWS", "COLUMNS", "PAIRS", "FEW", "MOST", "FEW_WINDOWS")
     *values, split = request.param
     for name, value in zip(names, values, strict=True):
         monkeypatch.setattr(torch_problem, name, value)
-    on_torch = TorchProblem(problem, "cpu")
+    if "many tiles" in request.node.callspec.id:  # and targets in many parts
+        monkeypatch.setattr(torch_problem, "VALUES", 15 * 100)
+    on_torch = TorchProblem(problem, device)
     on_torch.split = split
     return on_torch
 
@@ -88,11 +102,11 @@ def test_the_start_is_the_same(problem, on_torch):
 
 
 @pytest.mark.parametrize("metric", [MLAT(max_iter=15), LMNN(max_iter=15)], ids=["mlat", "lmnn"])
-def test_what_is_learned(windows, metric):
+def test_what_is_learned(windows, metric, device):
     when = {"start": windows.start, "run": windows.run}
     plain = metric.fit(windows.X, windows.y, **when)
     loss, distances = plain.loss_, plain.transform(windows.X)
-    other = metric.fit(windows.X, windows.y, **when, device="cpu")
+    other = metric.fit(windows.X, windows.y, **when, device=device)
     assert other.loss_ == pytest.approx(loss, rel=1e-2)
     nearest = [
         np.argsort(((Z[:1] - Z[30:]) ** 2).sum(axis=1))[0]
@@ -106,9 +120,19 @@ def test_a_device_that_is_not_there(windows):
         MLAT().fit(windows.X, windows.y, device="nonsense")
 
 
-def test_the_parts_of_a_number_are_all_of_it():
-    import torch
+def test_a_recorded_loss_is_that_of_what_is_given(problem, device):
+    """Replayed for one metric after the other, and once more for the first."""
+    loss, plain = TorchProblem(problem, device).filter_loss(7, 3), problem.filter_loss(7, 3)
+    rng = np.random.default_rng(0)
+    taps = [rng.normal(size=(7, 3, 3)) * size for size in (0.1, 0.2, 0.4)]
+    found = [loss(H) for H in (*taps, taps[0])]
+    for H, (value, gradient) in zip((*taps, taps[0]), found, strict=True):
+        wanted, slope = plain(H)
+        assert value == pytest.approx(wanted, rel=1e-4)
+        np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
 
+
+def test_the_parts_of_a_number_are_all_of_it():
     numbers = torch.tensor([1 / 3, -1e-30, 7.0, 1e30, 0.0])
     kept, rest = torch_problem._split(numbers)
     assert torch.equal(kept + rest, numbers)

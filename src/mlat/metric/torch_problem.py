@@ -10,10 +10,14 @@ Products have the accuracy of single precision. On a GPU they are made on its ma
 keep 11 binary digits of a factor: a number is split into a part that they keep and the rest, which
 gives 22, and the parts are columns of one product (:func:`_split`). W are small whole numbers and
 need no split. Memory is bounded by the tiles, whatever the number of windows.
+
+With few windows it takes longer to start the kernels than to run them. Then all pairs are one tile,
+nothing depends on what was found, and the kernels are recorded once and replayed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -21,16 +25,17 @@ import numpy as np
 
 from ..checks import Floats
 from ..errors import InputError
-from . import toeplitz
 from .loss import pairs_of_different_states
 from .problem import Loss, MarginProblem, Problem
-from .torch_device import open_device, products
+from .torch_device import Recorded, open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
 # By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
 # are entered into W for products, though nearly all of it is zero, and most fill all of W.
 FEW, MOST = 0.002, 0.03
 PAIRS = 2**22  # at a time
+FEW_WINDOWS = 10_000  # up to which their kernels are recorded
+VALUES = 2**26  # of differences of windows and their targets at a time: 0.3 GB in single precision
 LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
 
 
@@ -59,11 +64,13 @@ class TorchProblem(MarginProblem):
         targets = problem.targets[order]
         self._X = self._tensor(problem.flat[order])
         self._there = self._tensor(targets >= 0, torch.bool)
-        # Of each place the windows that have a target there, and these targets.
+        # The windows that have a target at a place, these places, and the targets.
+        rows, places = np.nonzero(targets >= 0)
+        of_rows = (rows, places, place[targets[rows, places]])
+        size = max(1, VALUES // self._X.shape[1])
         self._targets = [
-            (self._tensor(rows, torch.int64), self._tensor(place[column[rows]], torch.int64))
-            for column in targets.T
-            for rows in [np.flatnonzero(column >= 0)]
+            tuple(self._tensor(one[begin : begin + size], torch.int64) for one in of_rows)
+            for begin in range(0, len(rows), size)
         ]
         self.split = self.device.type == "cuda"
         rectangles = pairs_of_different_states(np.zeros(len(order), np.int64), states, [(0, 0)])
@@ -73,6 +80,12 @@ class TorchProblem(MarginProblem):
             for i in range(a, b, ROWS)
             for j in range(c, d, COLUMNS)
         ]
+        self._recorded: dict[str, Recorded] = {}
+        self._same_state = self._kept = None
+        if len(order) <= FEW_WINDOWS:
+            self._same_state = self._tensor(states[:, None] == states, torch.bool)
+            if len(self._targets) == 1:
+                self._kept = self._apart(*self._targets[0][::2])
 
     @property
     def width(self) -> int:
@@ -102,41 +115,59 @@ class TorchProblem(MarginProblem):
         return loss
 
     def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
-        def loss(H: Floats) -> tuple[float, Floats]:
-            value, gradient = self.of_blocks(toeplitz.autocorrelation(H, self.width))
-            return value, toeplitz.autocorrelation_gradient(H, gradient)
-
-        return loss
+        return lambda H: self._run(self._sum_taps, H)
 
     def of_matrix(self, M: Floats) -> tuple[float, Floats]:
         """``E(M)`` and ``dE/dM`` for a symmetric M (w*d, w*d)."""
+        return self._run(self._sum, M)
+
+    def _run(self, function: Callable[[Any], tuple[Any, Any]], x: Floats) -> tuple[float, Floats]:
         import torch
 
+        given, name = self._tensor(x, torch.float64), function.__name__
         with torch.no_grad(), products("high" if self.split else "highest"):
-            value, gradient = self._sum(self._tensor(M))
-        return value, gradient.double().cpu().numpy()
+            if self._same_state is None or self.device.type != "cuda":
+                value, gradient = function(given)
+            else:
+                if name not in self._recorded:
+                    self._recorded[name] = Recorded(function, given)
+                value, gradient = self._recorded[name](given)
+        return float(value), gradient.double().cpu().numpy()
 
-    def of_blocks(self, blocks: Floats) -> tuple[float, Floats]:
-        """The same for a block Toeplitz M and its blocks (w, d, d)."""
+    def _sum_taps(self, H: Any) -> tuple[Any, Any]:
+        """``E`` and ``dE/dH`` of filter taps (q, r, d)."""
+        import torch
+
+        q, w = len(H), self.width
+        size = 2 * (q + w)
+        spectrum = torch.fft.rfft(H, size, dim=0)
+        # As in mlat.metric.toeplitz, autocorrelation and its gradient.
+        blocks = torch.fft.irfft(spectrum.mH @ spectrum, size, dim=0)[:w]
+        value, in_blocks = self._sum_blocks(blocks)
+        in_blocks[1:] *= 2  # each block stands above the diagonal, too
+        G = torch.fft.rfft(in_blocks, size, dim=0)
+        return value, torch.fft.irfft(spectrum @ (G + G.mH), size, dim=0)[:q]
+
+    def _sum_blocks(self, A: Any) -> tuple[Any, Any]:
+        """The same for the blocks (w, d, d) of a block Toeplitz M, of the lower ones alone."""
         import torch
 
         w, d = self.width, self.n_channels
-        with torch.no_grad(), products("high" if self.split else "highest"):
-            A = self._tensor(blocks)
-            both = torch.cat([A.flip(0)[:-1].transpose(1, 2), A])
-            steps = torch.arange(w, device=self.device)
-            M = both[steps[:, None] - steps + w - 1].permute(0, 2, 1, 3).reshape(w * d, w * d)
-            value, gradient = self._sum(M)
-            grid = gradient.double().view(w, d, w, d)
-            sums = [grid.diagonal(-lag, 0, 2).sum(dim=-1) for lag in range(w)]
-            in_blocks: Floats = torch.stack(sums).cpu().numpy()
-        in_blocks[1:] *= 2  # each block stands above the diagonal, too
-        return value, in_blocks
+        both = torch.cat([A.flip(0)[:-1].transpose(1, 2), A])
+        steps = torch.arange(w, device=self.device)
+        M = both[steps[:, None] - steps + w - 1].permute(0, 2, 1, 3).reshape(w * d, w * d)
+        value, gradient = self._sum(M)
+        # After w blocks of zeros in each row, the diagonals of blocks are columns of longer rows.
+        grid = gradient.view(w, d, w, d).permute(0, 2, 1, 3)
+        padded = torch.nn.functional.pad(grid, (0, 0, 0, 0, w, 0)).contiguous()
+        strides = ((2 * w + 1) * d * d, d * d, d, 1)
+        diagonals = padded.as_strided((w, w, d, d), strides, d * d)
+        return value, diagonals.sum(dim=0, dtype=torch.float64).flip(0)
 
-    def _sum(self, M: Any) -> tuple[float, Any]:
+    def _sum(self, M: Any) -> tuple[Any, Any]:
         import torch
 
-        X, there = self._X, self._there
+        X, there, M = self._X, self._there, M.to(torch.float32)
         n, c = len(X), self.problem.push_weight
         U = self._product(X, M)
         q = (U * X).sum(dim=1, keepdim=True)
@@ -144,21 +175,51 @@ class TorchProblem(MarginProblem):
         # One product gives q_i + q_l - 2 U_i·x_l, and one W X with the sums of W beside it.
         left, right = torch.cat([-2 * U, q, ones], dim=1), torch.cat([X, ones, q], dim=1)
         beside = torch.cat([X, ones], dim=1)
-        wide = beside
         if self.split:
             left, right = _beside_each_other(left, right)
-            wide = torch.cat(_split(beside), dim=1)
-        right = right.T
         to_targets = torch.full(there.shape, -torch.inf, device=self.device, dtype=X.dtype)
-        for m, (rows, targets) in enumerate(self._targets):
-            apart = X[rows] - X[targets]
+        for rows, places, targets in self._targets:
+            apart = self._apart(rows, targets)
             moved = self._product(apart, M)
-            to_targets[rows, m] = (moved * apart).sum(dim=1).clamp(min=0)
+            to_targets[rows, places] = (moved * apart).sum(dim=1).clamp(min=0)
         margin = 1 + to_targets
-        violations = torch.zeros(there.shape, device=self.device, dtype=torch.int32)
-        sums = torch.zeros_like(wide)  # W X of both sides, and the sums of W
+        push = self._push_tiles if self._same_state is None else self._push_all
+        violations, sums = push(left, right.T, margin, beside)
+        force = sums[:, -1:] * X - sums[:, :-1]
+        pushed = (force * U).double().sum()  # Σ W_il D_il
+        # The margins hold a distance to a target each: pull and push weigh it together.
+        hinges = torch.where(there, violations * margin.double(), 0.0).sum()
+        pulled = torch.where(there, to_targets.double(), 0.0).sum()
+        value = (1 - c) / n * pulled + c / n * (hinges - pushed)
+        weight = ((1 - c) / n + c / n * violations.double()).to(X.dtype)
+        force *= -c / n
+        for rows, places, targets in self._targets:
+            pull = weight[rows, places, None] * self._apart(rows, targets)
+            force.index_add_(0, rows, pull)
+            force.index_add_(0, targets, -pull)
+        gradient = self._product(X.T, force)
+        return value, (gradient + gradient.T) / 2
+
+    def _apart(self, rows: Any, targets: Any) -> Any:
+        """Differences of windows and their targets: always the same, and kept of few windows."""
+        if self._kept is not None:
+            return self._kept
+        return self._X[rows] - self._X[targets]
+
+    def _push_all(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
+        """Violations of each margin (n, k), and W times ``beside``, from all pairs at once."""
+        D = (left @ right).masked_fill_(self._same_state, np.inf)
+        violations = self._no_violations()
+        W = _violated(margin, D, violations)
+        return violations, self._times(W + W.T, beside)
+
+    def _push_tiles(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
+        """The same, tile by tile of pairs of different states."""
+        import torch
+
+        violations = self._no_violations()
         farthest = margin.max(dim=1).values
-        one_by_one = torch.zeros_like(beside)
+        sums = torch.zeros_like(beside)
         for i, i_end, j, j_end in self._tiles:
             rows, columns = slice(i, i_end), slice(j, j_end)
             D = left[rows] @ right[:, columns]
@@ -176,32 +237,32 @@ class TorchProblem(MarginProblem):
                     of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
                     violations[rows] += _counts(p, of_p, i_end - i)
                     violations[columns].index_add_(0, o, of_o.int())
-                    weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(X.dtype)
+                    weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(D.dtype)
                     if W is not None:
                         W[p, o] = weight
                         continue
-                    one_by_one.index_add_(0, p + i, weight[:, None] * beside[o + j])
-                    one_by_one.index_add_(0, o + j, weight[:, None] * beside[p + i])
+                    sums.index_add_(0, p + i, weight[:, None] * beside[o + j])
+                    sums.index_add_(0, o + j, weight[:, None] * beside[p + i])
             if W is not None:
-                sums[rows] += W @ wide[columns]
-                sums[columns] += W.T @ wide[rows]
-        for begin in range(0, wide.shape[1], beside.shape[1]):  # the parts of a split number
-            one_by_one += sums[:, begin : begin + beside.shape[1]]
-        sums = one_by_one
-        force = sums[:, -1:] * X - sums[:, :-1]
-        pushed = (force * U).double().sum()  # Σ W_il D_il
-        # The margins hold a distance to a target each: pull and push weigh it together.
-        hinges = torch.where(there, violations * margin.double(), 0.0).sum()
-        pulled = torch.where(there, to_targets.double(), 0.0).sum()
-        value = (1 - c) / n * pulled + c / n * (hinges - pushed)
-        weight = torch.where(there, (1 - c) / n + c / n * violations.double(), 0.0).to(X.dtype)
-        force *= -c / n
-        for m, (rows, targets) in enumerate(self._targets):
-            pull = weight[rows, m, None] * (X[rows] - X[targets])
-            force.index_add_(0, rows, pull)
-            force.index_add_(0, targets, -pull)
-        gradient = self._product(X.T, force)
-        return float(value), (gradient + gradient.T) / 2
+                sums[rows] += self._times(W, beside[columns])
+                sums[columns] += self._times(W.T, beside[rows])
+        return violations, sums
+
+    def _no_violations(self) -> Any:
+        import torch
+
+        return torch.zeros(self._there.shape, device=self.device, dtype=torch.int32)
+
+    def _times(self, W: Any, b: Any) -> Any:
+        """``W @ b`` in the accuracy of single precision, for small whole numbers W."""
+        import torch
+
+        W = W.to(b.dtype)
+        if not self.split:
+            return W @ b
+        # Both factors with their sums along memory, which the matrix units read fastest.
+        both = W @ torch.cat(_split(b.T)).T
+        return both[:, : b.shape[1]] + both[:, b.shape[1] :]
 
     def _product(self, a: Any, b: Any) -> Any:
         """``a @ b`` in the accuracy of single precision."""
@@ -226,8 +287,8 @@ def _violated(margin: Any, D: Any, violations: Any) -> Any:
     for m in range(margin.shape[1]):
         of_rows = margin[:, m, None] > D
         violations[:, m] += of_rows.sum(dim=1, dtype=torch.int32)
-        W += of_rows
-    return W.to(D.dtype)
+        W += of_rows.view(torch.int8)
+    return W
 
 
 def _counts(rows: Any, violated: Any, n: int) -> Any:

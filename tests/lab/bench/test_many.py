@@ -11,10 +11,11 @@ from mlat.lab.bench import many
 
 
 def test_all_ways_in_one_run(tmp_path, capsys):
-    many.main([400], 3, 5, 1000, True, True, tmp_path / "figures.json", False, False)
+    many.main([400], 3, 5, 1000, True, True, 1, tmp_path / "figures.json", False, False)
     told = json.loads((tmp_path / "figures.json").read_text())
     ways = {row["way"]: row for row in told["learned"]}
     assert ways["working set"]["loss"] == pytest.approx(ways["plain"]["loss"], rel=0.01)
+    assert all(row["clock"] > 0 and row["peak"] > 10 for row in told["learned"])
     found = {row["search"]: row for row in told["searched"]}
     assert {"mlat", "numpy, all", "scikit-learn BallTree"} <= set(found)
     assert all(row["same"] == 1 for name, row in found.items() if "approximate" not in name)

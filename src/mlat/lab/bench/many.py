@@ -1,7 +1,8 @@
 """Many windows: learning from a working set against the plain way, and searching them live.
 
-Everything is in CPU seconds of one thread, within one run. The windows are those of a stream whose
-states turn at speeds of their own; a live step is one window after the other of another stream.
+CPU seconds within one run, of one thread unless more are given; a fit also by the clock. The
+windows are those of a stream whose states turn at speeds of their own; a live step is one window
+after the other of another stream.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ...metric.estimators import MLAT
 from ...neighbours.search import ClassDistances
 from ...stream.windows import Windows
 from .fit import Size, make_windows
-from .output import bench_console, table, write_json
+from .output import bench_console, peak_mb, table, write_json
 
 SIZES = (2_000, 10_000, 50_000, 360_000)
 N_STATES = 5
@@ -36,11 +37,16 @@ PLAIN = 10_000  # windows; beyond, every pair takes too long
 
 @dataclass(frozen=True)
 class Learned:
-    """One fit: CPU seconds, the loss over all windows, and how many were learned from."""
+    """One fit: CPU seconds and those of the clock, the loss over all windows, how many were used.
+
+    ``peak`` is the most memory that the process had taken until its end, in MB.
+    """
 
     n_windows: int
     way: str
     seconds: float
+    clock: float
+    peak: float
     loss: float
     n_used: int
     bound: float
@@ -65,13 +71,17 @@ def measure_fit(windows: Windows, way: str) -> Learned:
     """Learn a metric in one way: working set, plain, or a device of PyTorch."""
     metric = MLAT(working_set=way == "working set")
     more = {} if way in ("working set", "plain") else {"device": way}
-    on_device = bool(more)
-    clock = time.perf_counter if on_device else time.process_time
-    began = clock()
+    began = time.process_time(), time.perf_counter()
     metric.fit(windows.X, windows.y, start=windows.start, run=windows.run, **more)
-    used = metric.n_windows_used_ or len(windows)
     return Learned(
-        len(windows), way, clock() - began, metric.loss_, used, float(metric.loss_bound_ or 0.0)
+        len(windows),
+        way,
+        time.process_time() - began[0],
+        time.perf_counter() - began[1],
+        peak_mb(),
+        metric.loss_,
+        metric.n_windows_used_ or len(windows),
+        float(metric.loss_bound_ or 0.0),
     )
 
 
@@ -154,6 +164,8 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
             f"{r.n_windows:,}",
             r.way,
             f"{r.seconds:.1f}",
+            f"{r.clock:.1f}",
+            f"{r.peak:,.0f}",
             f"{r.loss:.5g}",
             f"{r.loss / plain[r.n_windows].loss - 1:+.2%}" if r.n_windows in plain else "",
             f"{r.n_used:,}",
@@ -161,7 +173,17 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
         )
         for r in learned
     ]
-    headings = ("windows", "way", "CPU s", "loss", "to plain", "used", "bound")
+    headings = (
+        "windows",
+        "way",
+        "CPU s",
+        "clock s",
+        "peak MB",
+        "loss",
+        "to plain",
+        "used",
+        "bound",
+    )
     if cells:
         console.print(table(f"Learning from many windows, {size}", headings, cells, left=2))
     steps = {r.n_references: r.step for r in searched if r.search == "mlat"}
@@ -189,6 +211,7 @@ def main(
     plain: Annotated[int, typer.Option(help="The most windows for the plain way.")] = PLAIN,
     learn: Annotated[bool, typer.Option(help="Measure learning.")] = True,
     search: Annotated[bool, typer.Option(help="Measure searching.")] = True,
+    threads: Annotated[int, typer.Option(min=1, help="Of the libraries of linear algebra.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
     dask: Annotated[
         bool, typer.Option("--dask", help="Learning on a Dask cluster instead; --dask --help.")
@@ -212,7 +235,7 @@ def main(
         rows = {"learned": [asdict(r) for r in learned], "searched": [asdict(r) for r in searched]}
         write_json(out, rows)
 
-    with threadpool_limits(1):
+    with threadpool_limits(threads):
         if learn:
             measure_fit(make_windows(Size(2, 60, 2, 3)), "plain")  # compile
         for n in windows or SIZES:

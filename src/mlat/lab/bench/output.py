@@ -1,9 +1,10 @@
-"""What the benchmarks share: a table on the terminal, and the measurements as JSON."""
+"""What the benchmarks share: a table on the terminal, measurements as JSON, and peak memory."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,3 +41,16 @@ def write_json(path: Path | None, content: Any) -> None:
     if path is not None:
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def peak_mb() -> float:
+    """The most memory that this process has had, in MB.
+
+    Linux also counts, in ``getrusage``, what the process that started it had; its status does not.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii").splitlines()
+        return next(int(s.split()[1]) for s in lines if s.startswith("VmHWM")) * 1024 / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -30,7 +30,7 @@ from ...errors import InputError
 from ...metric.estimators import LMNN, MLAT
 from ...stream.windows import Windows
 from .fit import Size, make_windows
-from .output import bench_console, table, write_json
+from .output import bench_console, peak_mb, table, write_json
 
 # Within Linux's tcp_info: acknowledged and received bytes.
 _ACKED = 120
@@ -137,7 +137,7 @@ def measure_here(system: str, windows: Windows, n_iter: int, name: str) -> tuple
         cpu,
         0.0,
         _parameters(metric),
-        _peak(),
+        peak_mb(),
         metric.loss_,
     )
     return row, metric
@@ -175,7 +175,7 @@ def measure_there(
         busiest / fitted.n_iter_,  # after the first iteration the others, and the loss at the end
         moved,
         _parameters(fitted),
-        max(client.run(_peak).values()),
+        max(client.run(peak_mb).values()),
         fitted.loss_,
         off,
     )
@@ -184,14 +184,6 @@ def measure_there(
 def _parameters(metric: Any) -> int:
     array = metric.taps_ if hasattr(metric, "taps_") else metric.components_
     return int(array.nbytes)
-
-
-def _peak() -> float:
-    """The most memory that this process has had, in MB; the system's own figure would be that of
-    the process that started it, where that had more."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024 / 1e6
 
 
 def _warm() -> None:
