@@ -82,3 +82,47 @@ def test_no_unit_is_too_small_or_too_large(seed, power):
     X, others = rng.normal(size=(9, 3)), rng.normal(size=(30, 3))
     found = nearest(np.ldexp(X, power), np.ldexp(others, power), 4)
     np.testing.assert_array_equal(found.rows, nearest(X, others, 4).rows)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.integers(1, 4))
+def test_windows_that_share_steps_find_the_same(seed, width, k):
+    """By the steps they share, in tiles and blocks that end within runs, bit by bit."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 120, rng.integers(1, 5))
+    whole = rng.random() < 0.5  # whole numbers: many ties
+    runs, starts, windows = [], [], []
+    for run, length in enumerate(lengths):
+        steps = rng.normal(size=(length + width - 1, 2)) + run
+        steps = np.round(steps) if whole else steps * 10.0 ** rng.integers(-3, 4)
+        views = np.lib.stride_tricks.sliding_window_view(steps, width, axis=0).transpose(0, 2, 1)
+        windows.append(views.reshape(length, -1))
+        runs.append(np.full(length, run))
+        starts.append(1000 * run + np.arange(length))
+    X = np.concatenate(windows)
+    n = len(X)
+    places = Places(
+        np.arange(n), np.concatenate(starts), np.concatenate(runs), rng.integers(0, 99, n)
+    )
+    rows = rng.permutation(2 * n)[:n]
+    expected = nearest(X, X, k, rows=rows, places=(places, places))
+    before = module.MANY_PAIRS, module.TILE, module.WINDOWS
+    module.MANY_PAIRS, module.TILE, module.WINDOWS = 0, module.CHUNK, 7
+    try:
+        found = module.nearest_windows(X, k, width, rows=rows, places=places)
+        shared = module.OverlappingWindows.of(X, width, rows)
+    finally:
+        module.MANY_PAIRS, module.TILE, module.WINDOWS = before
+    np.testing.assert_array_equal(found.rows, expected.rows)
+    np.testing.assert_array_equal(found.squared, expected.squared)
+    n_steps = (lengths + width - 1).sum()
+    assert (shared is not None) == (n_steps <= 2 * n) or whole  # equal steps may join runs
+
+
+def test_windows_that_share_nothing_are_compared_as_they_are(monkeypatch):
+    monkeypatch.setattr(module, "MANY_PAIRS", 0)
+    X = np.random.default_rng(0).normal(size=(50, 12))
+    places = Places(np.arange(50), np.arange(50), np.zeros(50, int), np.full(50, 3))
+    assert module.OverlappingWindows.of(X, 4, np.arange(50)) is None
+    found = module.nearest_windows(X, 2, 4, rows=np.arange(50), places=places)
+    expected = nearest(X, X, 2, places=(places, places))
+    np.testing.assert_array_equal(found.rows, expected.rows)

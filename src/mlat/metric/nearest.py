@@ -5,6 +5,10 @@ error has a bound, so a point whose lower bound exceeds the k-th smallest upper 
 the k nearest. The few that remain are compared by their differences, summed in one fixed order.
 The result is that of the plain search to the last bit, whatever the product rounds to. Of equally
 near points the one with the lower row comes first.
+
+Windows of w steps that follow each other share all but one. The product of two windows is the sum
+of w products of their steps, and those of a step serve w windows: among very many windows that is
+the quicker way to the same result.
 """
 
 from __future__ import annotations
@@ -22,8 +26,13 @@ from ..fixed_order import exponent_of
 BLOCK = 512  # points compared at a time: memory is bounded by their products
 ORDINARY = 300  # powers of two up to which squares are far from overflowing and from vanishing
 MANY_PAIRS = 50_000_000  # from which products are in single precision, with its bound
+LARGE = 40  # powers of two up to which the squares of single precision are far from overflowing
 # Points this far out (where candidates are within 1) would overflow single precision.
 FAR = 1e15
+CHUNK = 64  # candidates that are passed over at once
+# Windows that are compared with others at a time: their products stay in a core's cache. A tile is
+# of whole chunks.
+WINDOWS, TILE = 128, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +113,8 @@ def nearest(
     # Around their mean the points are small, and so are the rounding errors of the product.
     mean = others.mean(axis=0)
     # The result is the same; many candidates within a wider bound cost more than a product saves.
-    dtype = np.float32 if len(X) * len(others) > MANY_PAIRS else np.float64
+    many = len(X) * len(others) > MANY_PAIRS and exponent < LARGE
+    dtype = np.float32 if many else np.float64
     candidates = Candidates(others, others - mean, rows, dtype)
     here, there = (None, None) if places is None else (places[0].table(), places[1].table())
     for begin in range(0, len(X), BLOCK):
@@ -120,6 +130,29 @@ def nearest(
     if abs(exponent) > ORDINARY:
         with np.errstate(over="ignore", under="ignore"):
             found.squared[:] = np.ldexp(found.squared, 2 * exponent)
+    return found
+
+
+def nearest_windows(X: Floats, k: int, width: int, *, rows: Ints, places: Places) -> Nearest:
+    """As :func:`nearest`, of windows among themselves.
+
+    Parameters
+    ----------
+    X : array of shape (n, w*d)
+        In the order of time, so that those that share steps follow each other.
+    k, width : int
+    rows : array of shape (n,)
+    places : Places
+    """
+    windows = None
+    if len(X) ** 2 > MANY_PAIRS and width > 1 and exponent_of(X) < LARGE:
+        windows = OverlappingWindows.of(X, width, rows)
+    if windows is None:
+        return nearest(X, X, k, rows=rows, places=(places, places))
+    found, table = Nearest.none(len(X), k), places.table()
+    for begin in range(0, len(X), WINDOWS):
+        some = slice(begin, min(begin + WINDOWS, len(X)))
+        windows.compare(some, found.rows[some], found.squared[some], table)
     return found
 
 
@@ -184,8 +217,12 @@ class Candidates:
         far = ~(norms < self.bounded)
         if far.any():  # they would overflow, and are compared with every candidate
             centred = np.where(far[:, None], 0.0, centred)
+        product = centred.astype(self.rough.dtype, copy=False) @ self.rough.T
+        least = no_chunks(product)
+        least_of_chunks(product, self.squared, 1.0 - self.rounding[0], least, 0, len(self.exact))
         _select(
-            centred.astype(self.rough.dtype, copy=False) @ self.rough.T,
+            product,
+            least,
             exact,
             norms,
             self.exact,
@@ -200,9 +237,147 @@ class Candidates:
         )
 
 
+class OverlappingWindows:
+    """Windows of one state as places in the steps that they share; made by :meth:`of`.
+
+    Parameters
+    ----------
+    exact : array of shape (n, w*d)
+        The windows, which decide.
+    steps : array of shape (T, d)
+        All steps, those of windows that do not follow each other one after the other.
+    place : array of shape (n,)
+        Of the first step of each window.
+    width : int
+    rows : array of shape (n,)
+        Row numbers.
+    """
+
+    def __init__(self, exact: Floats, steps: Floats, place: Ints, width: int, rows: Ints) -> None:
+        self.exact, self.place, self.width, self.rows = exact, place, width, rows
+        centred = steps - steps.mean(axis=0)
+        self.steps = centred.astype(np.float32)
+        energy = np.einsum("ij,ij->i", centred, centred)
+        self.squared: Floats = sum((energy[place + t] for t in range(width)), np.zeros(len(place)))
+        # Of a product of two steps, of the sum over w of them, and a few more roundings.
+        n, limits = steps.shape[1] + width + 16, np.finfo(np.float32)
+        self.rounding = n * float(limits.eps), n * float(limits.tiny)
+
+    @classmethod
+    def of(cls, X: Floats, width: int, rows: Ints) -> OverlappingWindows | None:
+        """None where too few of the windows share their steps with the one before."""
+        windows = X.reshape(len(X), width, X.shape[1] // width)
+        begins = np.ones(len(X), np.bool_)
+        for some in range(1, len(X), BLOCK):
+            here, before = windows[some : some + BLOCK], windows[some - 1 : some - 1 + BLOCK]
+            same = here[:, :-1] == before[: len(here), 1:]
+            begins[some : some + BLOCK] = ~same.all(axis=(1, 2))
+        place = np.arange(len(X)) + (width - 1) * (np.cumsum(begins) - 1)
+        n_steps = int(place[-1]) + width
+        if n_steps > 2 * len(X):
+            return None
+        steps = np.empty((n_steps, windows.shape[2]))
+        for t in range(width):
+            steps[place + t] = windows[:, t]
+        return cls(X, steps, place, width, rows)
+
+    def compare(self, some: slice, rows: Ints, squared: Floats, table: Ints) -> None:
+        """Write the nearest of some windows into ``rows`` and ``squared`` (b, k).
+
+        ``table`` (n, 4) is that of :class:`Places`.
+        """
+        n, w, at = len(self.exact), self.width, self.place[some]
+        here = self.steps[at[0] : at[-1] + w]
+        product = np.empty((len(at), n), np.float32)
+        least = no_chunks(product)
+        for begin in range(0, n, TILE):
+            end = min(begin + TILE, n)
+            there = self.place[begin:end]
+            of_steps = here @ self.steps[there[0] : there[-1] + w].T
+            _sum_steps(of_steps, at - at[0], there - there[0], w, product, begin)
+            least_of_chunks(product, self.squared, 1.0 - self.rounding[0], least, begin, end)
+        _select(
+            product,
+            least,
+            self.exact[some],
+            self.squared[some],
+            self.exact,
+            self.squared,
+            *self.rounding,
+            np.inf,
+            self.rows,
+            table[some],
+            table,
+            rows,
+            squared,
+        )
+
+
+def no_chunks(product: NDArray[Any]) -> Floats:
+    """Room for what :func:`least_of_chunks` finds, (n, chunks)."""
+    return np.empty((len(product), -(-product.shape[1] // CHUNK)))
+
+
+@jit()
+def _sum_steps(of_steps, here, there, width, product, column):  # type: ignore[no-untyped-def]
+    """Products of n windows with m others, from ``column`` on, by those of all their steps.
+
+    ``here`` (n,) and ``there`` (m,) are the first steps of the windows. A product of windows is the
+    sum along a diagonal of ``of_steps``, which changes.
+    """
+    n_steps, n_others = of_steps.shape
+    product[:, column : column + len(there)] = np.float32(0.0)
+    # Sums of 1, 2, 4, ... steps take the place of the products; those of the binary digits of the
+    # width make up its sum.
+    size, offset = 1, 0
+    while size <= width:
+        if width & size:
+            begin = 0
+            while begin < len(there):
+                end = begin + 1  # windows that follow each other
+                while end < len(there) and there[end] == there[end - 1] + 1:
+                    end += 1
+                for q in range(len(here)):
+                    row = product[q, column + begin : column + end]
+                    sums = of_steps[here[q] + offset, there[begin] + offset :]
+                    for j in range(len(row)):
+                        row[j] += sums[j]
+                begin = end
+            offset += size
+        if 2 * size <= width:
+            for i in range(n_steps - size):
+                sums, later = of_steps[i, : n_others - size], of_steps[i + size, size:]
+                for j in range(len(sums)):
+                    sums[j] += later[j]
+        size *= 2
+
+
+# All are finite: points that are too large for the product's precision never get here.
+@jit(fastmath={"nnan", "nsz"})
+def least_of_chunks(product, squared, less, least, begin, end):  # type: ignore[no-untyped-def]
+    """The least ``less * squared - 2 product`` of each chunk of the candidates from begin to end.
+
+    ``least`` (n, chunks) takes them; begin is that of a chunk.
+    """
+    n_whole = (end - begin) // CHUNK * CHUNK
+    for q in range(len(product)):
+        for first in range(begin, begin + n_whole, CHUNK):
+            row, norms = product[q, first : first + CHUNK], squared[first : first + CHUNK]
+            low = np.inf
+            for i in range(CHUNK):  # of a length that is known, which makes it vector code
+                low = min(low, less * norms[i] - 2.0 * row[i])
+            least[q, first // CHUNK] = low
+        if begin + n_whole < end:
+            low = np.inf
+            for i in range(begin + n_whole, end):
+                low = min(low, less * squared[i] - 2.0 * product[q, i])
+            least[q, end // CHUNK] = low
+
+
 @jit()
 def _select(  # type: ignore[no-untyped-def]
     product,
+    least,
     x,
     x_squared,
     others,
@@ -224,40 +399,46 @@ def _select(  # type: ignore[no-untyped-def]
         high, low = more * x_squared[q] + absolute, less * x_squared[q] - absolute
         # The k-th smallest upper bound: nothing whose lower bound is above it can be a neighbour.
         upper[:] = np.inf
-        for i in range(m if x_squared[q] < bounded else 0):
-            bound = more * squared[i] - 2.0 * product[q, i] + high
-            if bound < upper[k - 1]:
-                if here is not None and _too_near(here[q], there[i]):
-                    continue
-                place = k - 1
-                while place > 0 and upper[place - 1] > bound:
-                    upper[place] = upper[place - 1]
-                    place -= 1
-                upper[place] = bound
+        for chunk in range(least.shape[1] if x_squared[q] < bounded else 0):
+            if least[q, chunk] + low > upper[k - 1]:
+                continue
+            for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, m)):
+                bound = more * squared[i] - 2.0 * product[q, i] + high
+                if bound < upper[k - 1]:
+                    if here is not None and _too_near(here[q], there[i]):
+                        continue
+                    place = k - 1
+                    while place > 0 and upper[place - 1] > bound:
+                        upper[place] = upper[place - 1]
+                        place -= 1
+                    upper[place] = bound
         cut = upper[k - 1]
         found = 0
-        for i in range(m):
-            if less * squared[i] - 2.0 * product[q, i] + low > cut:
+        for chunk in range(least.shape[1]):
+            if least[q, chunk] + low > cut:
                 continue
-            if here is not None and _too_near(here[q], there[i]):
-                continue
-            distance = squared_distance(x[q], others[i])
-            place = found
-            if found == k:
-                place = k - 1
-                last = distances[q, place]
-                if not (distance < last or (distance == last and numbers[i] < rows[q, place])):
+            for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, m)):
+                if less * squared[i] - 2.0 * product[q, i] + low > cut:
                     continue
-            while place > 0 and (
-                distances[q, place - 1] > distance
-                or (distances[q, place - 1] == distance and rows[q, place - 1] > numbers[i])
-            ):
-                distances[q, place] = distances[q, place - 1]
-                rows[q, place] = rows[q, place - 1]
-                place -= 1
-            distances[q, place] = distance
-            rows[q, place] = numbers[i]
-            found = min(found + 1, k)
+                if here is not None and _too_near(here[q], there[i]):
+                    continue
+                distance = squared_distance(x[q], others[i])
+                place = found
+                if found == k:
+                    place = k - 1
+                    last = distances[q, place]
+                    if not (distance < last or (distance == last and numbers[i] < rows[q, place])):
+                        continue
+                while place > 0 and (
+                    distances[q, place - 1] > distance
+                    or (distances[q, place - 1] == distance and rows[q, place - 1] > numbers[i])
+                ):
+                    distances[q, place] = distances[q, place - 1]
+                    rows[q, place] = rows[q, place - 1]
+                    place -= 1
+                distances[q, place] = distance
+                rows[q, place] = numbers[i]
+                found = min(found + 1, k)
 
 
 @jit()

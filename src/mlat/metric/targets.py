@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..checks import Ints
 from ..errors import InputError
-from .nearest import Places, nearest
+from .nearest import Places, nearest_windows
 
 Gap = int | Literal["run"]
 
@@ -70,8 +70,10 @@ def select_targets(
     targets = np.full((len(X), n_targets), -1, dtype=np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
+        rows = rows[np.lexsort((start[rows], run[rows]))]  # those that share steps side by side
         here = places.take(rows)
-        targets[rows] = nearest(X[rows], X[rows], n_targets, rows=rows, places=(here, here)).rows
+        found = nearest_windows(X[rows], n_targets, width, rows=rows, places=here)
+        targets[rows] = found.rows
     check_found(codes, targets, gap, names)
     return targets
 
