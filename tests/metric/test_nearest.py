@@ -105,13 +105,14 @@ def test_windows_that_share_steps_find_the_same(seed, width, k):
     )
     rows = rng.permutation(2 * n)[:n]
     expected = nearest(X, X, k, rows=rows, places=(places, places))
-    before = module.MANY_PAIRS, module.TILE, module.WINDOWS
+    before = module.MANY_PAIRS, module.TILE, module.WINDOWS, module.n_threads
     module.MANY_PAIRS, module.TILE, module.WINDOWS = 0, module.CHUNK, 7
+    module.n_threads = lambda: 1 + seed % 3
     try:
         found = module.nearest_windows(X, k, width, rows=rows, places=places)
         shared = module.OverlappingWindows.of(X, width, rows)
     finally:
-        module.MANY_PAIRS, module.TILE, module.WINDOWS = before
+        module.MANY_PAIRS, module.TILE, module.WINDOWS, module.n_threads = before
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_array_equal(found.squared, expected.squared)
     n_steps = (lengths + width - 1).sum()

@@ -40,6 +40,23 @@ def test_the_cover_of_all_windows_has_the_plain_loss_and_gradient(dtype, off):
     np.testing.assert_allclose(gradient, plain_gradient, atol=off * np.abs(gradient).max())
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_threads_share_the_tiles(n, monkeypatch):
+    problem = random_problem(seed=3, push_weight=0.3)
+    L = random_map(problem)
+    monkeypatch.setattr(ws, "TILE", 7)
+    alone = cover_loss(problem, everything(problem))
+    monkeypatch.setattr(ws, "n_threads", lambda: n)
+    assert len(alone.tiles) >= ws.MANY_TILES
+    value, gradient = alone(L)
+    plain, plain_gradient = problem.linear_loss()(L)
+    assert value == pytest.approx(plain, rel=1e-12)
+    np.testing.assert_allclose(gradient, plain_gradient, atol=1e-12 * np.abs(gradient).max())
+    _, busy = alone.judge(L)
+    monkeypatch.setattr(ws, "n_threads", lambda: 1)
+    np.testing.assert_allclose(alone.judge(L)[1], busy, rtol=1e-12)
+
+
 def test_the_loss_of_a_cover_is_the_sum_over_its_pairs_with_their_shares():
     problem = random_problem(seed=1, push_weight=0.4)
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..checks import Floats, Ints
 from ..compiled import jit
 from ..fixed_order import exponent_of
+from .threads import n_threads, run_each
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
 ORDINARY = 300  # powers of two up to which squares are far from overflowing and from vanishing
@@ -150,9 +151,12 @@ def nearest_windows(X: Floats, k: int, width: int, *, rows: Ints, places: Places
     if windows is None:
         return nearest(X, X, k, rows=rows, places=(places, places))
     found, table = Nearest.none(len(X), k), places.table()
-    for begin in range(0, len(X), WINDOWS):
+
+    def compare(begin: int) -> None:
         some = slice(begin, min(begin + WINDOWS, len(X)))
         windows.compare(some, found.rows[some], found.squared[some], table)
+
+    run_each(compare, range(0, len(X), WINDOWS), n_threads())
     return found
 
 

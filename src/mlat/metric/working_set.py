@@ -36,6 +36,7 @@ from ..compiled import jit
 from . import toeplitz
 from .loss import pairs_of_different_states, pull, target_distances
 from .problem import Loss, MarginProblem, Problem, Record, Solution, scale_for
+from .threads import n_threads, run_each
 
 # With fewer windows, learning from all of them at once is as quick.
 MANY_WINDOWS = 6_000
@@ -52,6 +53,7 @@ EVENLY = 0.3  # of a cover is drawn without regard to what violates margins
 JUDGES, ALL_JUDGE = 20_000, 25_000
 NEARLY_SINGULAR = 1e-6  # the least part of Cholesky's diagonal in its largest
 TILE = 1024  # windows a side: a tile of products stays in a core's cache
+MANY_TILES = 8  # from which threads share them
 DENSE = 0.02  # of the pairs of a tile, from which a matrix product sums their forces sooner
 
 
@@ -147,54 +149,92 @@ class CoverLoss:
         X = self.X
         Z = X @ L.T.astype(X.dtype)
         force = np.zeros_like(Z)
-        hinge, violated, _ = self._push(Z, force)
+        pushed = self._push(Z, force)
         force *= np.asarray(self.scale, Z.dtype)
-        pull(Z, self.targets, self.scale * violated, force)
+        pull(Z, self.targets, self.scale * self._violations(pushed), force)
         pulled = L @ self.pull
         rows = np.flatnonzero(force.any(axis=1))
         in_L = (force[rows].T @ X[rows]).astype(np.float64)
-        return self.scale * hinge + float(np.vdot(pulled, L)), 2 * (pulled + in_L)
+        return self.scale * pushed.hinge + float(np.vdot(pulled, L)), 2 * (pulled + in_L)
 
     def judge(self, L: Floats) -> tuple[float, Floats]:
         """The value, and of each window of the cover (m,) how many margins it has a part in."""
-        hinge, _, sums = self._push(self.X @ L.T.astype(self.X.dtype))
+        pushed = self._push(self.X @ L.T.astype(self.X.dtype))
         busy = np.empty(self.m)
-        busy[self.by_state] = sums / self.share
-        return self.scale * hinge + float(np.vdot(L @ self.pull, L)), busy
+        busy[self.by_state] = pushed.sums / self.share
+        return self.scale * pushed.hinge + float(np.vdot(L @ self.pull, L)), busy
 
-    def _push(self, Z: NDArray[Any], force: NDArray[Any] | None = None) -> tuple[float, Any, Any]:
-        """The hinges, the violations of each margin (m, k) and of the pairs of each window (m,).
+    def _violations(self, pushed: _Pushed) -> Floats:
+        """How many windows violate each margin, (m, k)."""
+        return (pushed.violated + pushed.violated_too.T) * self.share[:, None]
 
-        The forces of the pairs are added to ``force``.
-        """
+    def _push(self, Z: NDArray[Any], force: NDArray[Any] | None = None) -> _Pushed:
+        """The hinges of all pairs; their forces are added to ``force``."""
         margin = 1 + target_distances(Z, self.targets)
         farthest = margin.max(axis=1)
         squared = np.einsum("ij,ij->i", Z, Z)
         by_target = np.ascontiguousarray(margin.T)
-        violated, violated_too = np.zeros(margin.shape), np.zeros(by_target.shape)
-        sums = np.zeros(self.m)
-        hinge = 0.0
-        for low, high, left, right in self.tiles:
-            tile = Z[low:high] @ Z[left:right].T
-            part, active = _push_tile(
-                tile, low, left, squared, self.share, margin, by_target, farthest,
-                violated, violated_too,
-            )  # fmt: skip
-            if not active:
-                continue
-            hinge += part
-            rows, cols = tile.sum(axis=1), tile.sum(axis=0)
-            sums[low:high] += rows
-            sums[left:right] += cols
-            if force is None:
-                continue
-            if active < DENSE * tile.size:
-                _force_of_few(tile, Z, low, left, force)
-                continue
-            # Σ_l weight (z_l - z_i), and the same from the other side.
-            force[low:high] += tile @ Z[left:right] - rows[:, None] * Z[low:high]
-            force[left:right] += tile.T @ Z[low:high] - cols[:, None] * Z[left:right]
-        return hinge, (violated + violated_too.T) * self.share[:, None], sums
+        n = n_threads() if len(self.tiles) >= MANY_TILES else 1
+        parts = [_Pushed.zeros(margin, force)]
+        for _ in range(1, n):
+            other = None if force is None else np.zeros_like(force)
+            parts.append(_Pushed.zeros(margin, other))
+
+        def add(number: int) -> None:
+            part = parts[number]
+            violated = (part.violated, part.violated_too)
+            for low, high, left, right in self.tiles[number::n]:
+                tile = Z[low:high] @ Z[left:right].T
+                hinge, active = _push_tile(
+                    tile, low, left, squared, self.share, margin, by_target, farthest, *violated
+                )
+                if not active:
+                    continue
+                part.hinge += hinge
+                rows, cols = tile.sum(axis=1), tile.sum(axis=0)
+                part.sums[low:high] += rows
+                part.sums[left:right] += cols
+                if part.force is None:
+                    continue
+                if active < DENSE * tile.size:
+                    _force_of_few(tile, Z, low, left, part.force)
+                    continue
+                # Σ_l weight (z_l - z_i), and the same from the other side.
+                part.force[low:high] += tile @ Z[left:right] - rows[:, None] * Z[low:high]
+                part.force[left:right] += tile.T @ Z[low:high] - cols[:, None] * Z[left:right]
+
+        run_each(add, range(n), n)
+        for part in parts[1:]:
+            parts[0].add(part)
+        return parts[0]
+
+
+@dataclass(eq=False)
+class _Pushed:
+    """What some tiles add up to.
+
+    The sum of their hinges; how many windows violate each margin of the rows (m, k) and of the
+    columns (k, m); the weights of the pairs of each window (m,); forces.
+    """
+
+    hinge: float
+    violated: Floats
+    violated_too: Floats
+    sums: Floats
+    force: NDArray[Any] | None
+
+    @classmethod
+    def zeros(cls, margin: NDArray[Any], force: NDArray[Any] | None) -> _Pushed:
+        m, k = margin.shape
+        return cls(0.0, np.zeros((m, k)), np.zeros((k, m)), np.zeros(m), force)
+
+    def add(self, other: _Pushed) -> None:
+        self.hinge += other.hinge
+        self.violated += other.violated
+        self.violated_too += other.violated_too
+        self.sums += other.sums
+        if self.force is not None and other.force is not None:
+            self.force += other.force
 
 
 class WholeProblem:

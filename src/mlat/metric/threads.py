@@ -1,0 +1,41 @@
+"""Threads of our own in place of those of linear algebra.
+
+Where loops stand between short matrix products, a product by several threads wastes most of them.
+Here each thread makes its own products, and runs its own loops, which hold no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def n_threads() -> int:
+    """How many threads the products of matrices may use now."""
+    return max((int(pool["num_threads"]) for pool in _controller().info()), default=1)
+
+
+def run_each(function: Callable[[T], Any], items: Iterable[T], n: int) -> None:
+    """Call a function with each item, in n threads with one thread of linear algebra each."""
+    if n == 1:
+        for item in items:
+            function(item)
+        return
+    with _controller().limit(limits=1), ThreadPoolExecutor(n) as pool:
+        try:
+            for _ in pool.map(function, items):
+                pass
+        except BaseException:  # an interrupt, too: what has not begun is not waited for
+            pool.shutdown(cancel_futures=True)
+            raise
