@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+MOST = 8  # each thread has sums and products of its own, up to tens of megabytes
 
 
 @cache
@@ -22,8 +23,8 @@ def _controller() -> ThreadpoolController:
 
 
 def n_threads() -> int:
-    """How many threads the products of matrices may use now."""
-    return max((int(pool["num_threads"]) for pool in _controller().info()), default=1)
+    """How many threads the products of matrices may use now, up to eight."""
+    return min(max((int(pool["num_threads"]) for pool in _controller().info()), default=1), MOST)
 
 
 def run_each(function: Callable[[T], Any], items: Iterable[T], n: int) -> None:
