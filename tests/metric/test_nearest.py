@@ -76,12 +76,16 @@ def test_nothing_to_compare_finds_nothing():
     assert nearest(np.empty((0, 3)), np.zeros((2, 3)), 1).rows.shape == (0, 1)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(-1000, 1000))
-def test_no_unit_is_too_small_or_too_large(seed, power):
+@given(st.integers(0, 2**32 - 1), st.integers(-1000, 1000), st.booleans())
+def test_no_unit_is_too_small_or_too_large(seed, power, many):
+    """With few pairs, and with so many that products are in single precision."""
     rng = np.random.default_rng(seed)
     X, others = rng.normal(size=(9, 3)), rng.normal(size=(30, 3))
-    found = nearest(np.ldexp(X, power), np.ldexp(others, power), 4)
-    np.testing.assert_array_equal(found.rows, nearest(X, others, 4).rows)
+    expected = nearest(X, others, 4).rows
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MANY_PAIRS", 0 if many else module.MANY_PAIRS)
+        found = nearest(np.ldexp(X, power), np.ldexp(others, power), 4)
+    np.testing.assert_array_equal(found.rows, expected)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.integers(1, 4))
@@ -105,14 +109,13 @@ def test_windows_that_share_steps_find_the_same(seed, width, k):
     )
     rows = rng.permutation(2 * n)[:n]
     expected = nearest(X, X, k, rows=rows, places=(places, places))
-    before = module.MANY_PAIRS, module.TILE, module.WINDOWS, module.n_threads
-    module.MANY_PAIRS, module.TILE, module.WINDOWS = 0, module.CHUNK, 7
-    module.n_threads = lambda: 1 + seed % 3
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MANY_PAIRS", 0)
+        patch.setattr(module, "TILE", module.CHUNK)
+        patch.setattr(module, "WINDOWS", 7)
+        patch.setattr(module, "n_threads", lambda: 1 + seed % 3)
         found = module.nearest_windows(X, k, width, rows=rows, places=places)
         shared = module.OverlappingWindows.of(X, width, rows)
-    finally:
-        module.MANY_PAIRS, module.TILE, module.WINDOWS, module.n_threads = before
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_array_equal(found.squared, expected.squared)
     n_steps = (lengths + width - 1).sum()
