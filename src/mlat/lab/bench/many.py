@@ -159,7 +159,7 @@ def measure_search(name: str, build: Callable[[], Search], n: int, queries: Floa
 def show(learned: list[Learned], searched: list[Searched], size: str, console: Console) -> None:
     """Print the tables."""
     plain = {row.n_windows: row for row in learned if row.way == "plain"}
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             f"{r.n_windows:,}",
             r.way,
