@@ -173,17 +173,7 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
         )
         for r in learned
     ]
-    headings = (
-        "windows",
-        "way",
-        "CPU s",
-        "clock s",
-        "peak MB",
-        "loss",
-        "to plain",
-        "used",
-        "bound",
-    )
+    headings = ["windows", "way", "CPU s", "clock s", "MB", "loss", "to plain", "used", "bound"]
     if cells:
         console.print(table(f"Learning from many windows, {size}", headings, cells, left=2))
     steps = {r.n_references: r.step for r in searched if r.search == "mlat"}
@@ -199,7 +189,7 @@ def show(learned: list[Learned], searched: list[Searched], size: str, console: C
         )
         for r in searched
     ]
-    headings = ("references", "search", "build s", "step ms", "x mlat", "looked at", "same nearest")
+    headings = ["references", "search", "build s", "step ms", "x mlat", "looked at", "same nearest"]
     if cells:
         console.print(table(f"A live step among many references, {size}", headings, cells, left=2))
 
