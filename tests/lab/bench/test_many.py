@@ -19,7 +19,9 @@ def test_all_ways_in_one_run(tmp_path, capsys):
     found = {row["search"]: row for row in told["searched"]}
     assert {"mlat", "numpy, all", "scikit-learn BallTree"} <= set(found)
     assert all(row["same"] == 1 for name, row in found.items() if "approximate" not in name)
-    assert "to plain" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Learning from many windows" in shown
+    assert "A live step among many references" in shown
 
 
 def test_a_search_is_asked_for_one_window_at_a_time():
