@@ -132,6 +132,15 @@ def test_a_recorded_loss_is_that_of_what_is_given(problem, device):
         np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
 
 
+@pytest.mark.parametrize("n_targets", [3, 63, 64, 200])
+def test_any_number_of_margins_is_counted(n_targets):
+    margin, D = torch.ones(4, n_targets), torch.zeros(4, 4)
+    violations = torch.zeros(4, n_targets, dtype=torch.int32)
+    W = torch_problem._violated(margin, D, violations)
+    assert set((W + W.T).unique().tolist()) == {2 * n_targets}
+    assert (violations == 4).all()
+
+
 def test_the_parts_of_a_number_are_all_of_it():
     numbers = torch.tensor([1 / 3, -1e-30, 7.0, 1e30, 0.0])
     kept, rest = torch_problem._split(numbers)

@@ -283,7 +283,9 @@ def _violated(margin: Any, D: Any, violations: Any) -> Any:
     """How many margins (n, k) of its row each distance (n, m) violates; counted by margin, too."""
     import torch
 
-    W = torch.zeros_like(D, dtype=torch.int8)
+    # Twice the margins at most, once the other side is added; a byte is read and written fastest.
+    few = 2 * margin.shape[1] <= torch.iinfo(torch.int8).max
+    W = torch.zeros_like(D, dtype=torch.int8 if few else torch.int32)
     for m in range(margin.shape[1]):
         of_rows = margin[:, m, None] > D
         violations[:, m] += of_rows.sum(dim=1, dtype=torch.int32)
