@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mlat
 from mlat import InputError
 from mlat.metric import toeplitz
+from mlat.metric.matrix import metric_array
 from mlat.synthetic import rotating_states
 from problems import alignment, planted_problem
 
@@ -73,6 +74,28 @@ def test_flat_and_folded_windows_give_the_same_model(windows):
 def test_same_seed_same_model(metric, windows):
     first, second = fitted(clone(metric), windows), fitted(clone(metric), windows)
     np.testing.assert_array_equal(first.metric_, second.metric_)
+
+
+WAYS = [
+    {"solver": "filter"},
+    {"solver": "admm"},
+    {"solver": "filter", "n_filters": 1, "n_taps": 2},
+    {"solver": "filter", "working_set": True},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=repr)
+@pytest.mark.parametrize("before", WAYS, ids=repr)
+def test_a_second_fit_leaves_nothing_of_the_first(before, way, windows):
+    few = windows.take(np.arange(0, len(windows), 2))
+    fresh = fitted(mlat.MLAT(max_iter=3, **way), windows)
+    again = fitted(mlat.MLAT(max_iter=3, **before), few)
+    again.set_params(**clone(fresh).get_params())
+    assert vars(fitted(again, windows)).keys() == vars(fresh).keys()
+    for of in (lambda m: metric_array(m, 8, 3), lambda m: m.transform(windows.X)):
+        np.testing.assert_array_equal(of(again), of(fresh))
+    for name in ("blocks_", "components_", "loss_", "n_windows_used_", "loss_bound_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(fresh, name))
 
 
 def test_more_filters_than_channels_use_the_seed(windows):

@@ -159,6 +159,24 @@ def test_the_whole_objective_is_within_one_per_cent_of_the_plain_way(make, monke
     assert whole <= few.loss_ * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("seed", "first"), [(6, 300), (3, 600)])
+def test_a_sample_that_happens_to_do_well_has_a_bound_too(seed, first, monkeypatch):
+    """The loss fell more on the judges than on the sample; that is luck, and says nothing."""
+    monkeypatch.setattr(ws, "FIRST", first)
+    rates = {"a": 0.05, "b": 0.02}
+    stream = rotating_states(rates, n_channels=3, run_length=400, noise=0.1, random_state=seed)
+    windows = mlat.sliding_windows(stream, width=6)
+    few, all_at_once = (
+        mlat.MLAT(working_set=way, tol=1e-4).fit(
+            windows.X, windows.y, start=windows.start, run=windows.run
+        )
+        for way in (True, False)
+    )
+    assert few.n_windows_used_ < len(windows)
+    assert 0 < few.loss_bound_ <= ws.WITHIN
+    assert few.loss_ <= (1 + few.loss_bound_) * all_at_once.loss_
+
+
 def test_windows_that_judge_are_in_no_cover(monkeypatch):
     monkeypatch.setattr(ws, "ALL_JUDGE", 100)
     monkeypatch.setattr(ws, "JUDGES", 60)

@@ -398,8 +398,8 @@ class MLAT(MarginMetric):
         Windows of the last working set; None where all were used at once.
     loss_bound_ : float
         How far the loss over all windows may be above what learning from all of them would reach,
-        relative to it; 0 where all were used. ``loss_`` is then that of all windows or, of more
-        than 25,000, of 20,000 that were left out of the working set.
+        relative to it: an estimate, to which ``tol`` adds; 0 where all were used. ``loss_`` is that
+        of all windows or, of more than 25,000, of 20,000 that were left out of the working set.
     n_iter_ : int
     converged_ : bool
     message_ : str
@@ -515,6 +515,7 @@ class MLAT(MarginMetric):
             blocks = toeplitz.autocorrelation(solution.taps, self.width_)
         else:
             self._components, blocks = self._linear(solution.L), solution.blocks
+            self.__dict__.pop("taps_", None)  # of a fit before, by "filter"
         self._blocks = self._own_unit(blocks, 2)
 
     def _map_of(self, solution: FilterSolution, width: int) -> Floats:

@@ -423,12 +423,13 @@ def learn_growing(
             L = linear(solution)
             after, busy = judge(L)
             bound = 0.0
-            if not is_all and after:
+            is_sampled = not is_all and after > 0
+            if is_sampled:
                 # By how much more the loss fell on the cover than on the judges.
                 bound = max(1 - _fall(loss, L_before, L) * before / after, 0.0)
             if bound > WITHIN and size < LARGEST:
                 break
-        if bound and (bound <= WITHIN or size >= LARGEST):
+        if is_sampled and (bound <= WITHIN or size >= LARGEST):
             # How far such a fall is off by the choice of windows alone, on covers of the same size.
             others = (whole.cover(size, judges, busy_before, offset + i / 4) for i in (1, 2, 3))
             falls = [_fall(whole.loss(one), L_before, L) for one in others]
