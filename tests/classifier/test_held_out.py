@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mlat import InputError, Lift, Stream
+from mlat import InputError, Lift, Stream, StreamClassifier
 from mlat.classifier.held_out import (
     BOTH,
     EARLY,
@@ -318,3 +318,20 @@ def test_windows_left_out_need_a_gap():
         time_blocks(np.arange(3), np.zeros(3, int), 0)
     assert rows_nearby(np.empty(0, int), np.empty(0, int), 1).shape == (0, 2)
     assert time_blocks(np.empty(0, int), np.empty(0, int), 1).shape == (0,)
+
+
+def test_copies_of_noise_do_not_look_learnable():
+    rng = np.random.default_rng(0)
+    states = np.tile(np.repeat(["a", "b", "c"], 60), 4)
+    one = Stream(rng.normal(size=(len(states), 2)), states)
+    streams = Stream.join([one, one])
+    with pytest.warns(UserWarning, match="720 of 1440 labelled steps are copies of earlier ones"):
+        clf = StreamClassifier(8).fit(streams)
+    assert clf.committee_.accuracy < 0.45
+    assert clf.committee_.expected < 0.45
+    predicted, complete = clf.predict_held_out(streams)
+    assert complete.any()
+    assert (predicted[complete] == streams.states[complete]).mean() < 0.45
+    alone = StreamClassifier(8).fit(one)
+    again = Stream(rng.normal(size=(300, 2)))
+    np.testing.assert_array_equal(clf.predict(again), alone.predict(again))

@@ -95,3 +95,13 @@ def test_evaluate_states_the_model_never_saw(folder, in_folder):
     out, _ = run("evaluate", folder / "walk.mlat", "s.csv", "--label", "state")
     assert "The model never saw resting: these steps are all wrong." in out
     assert Path("s-evaluation/confusion.png").exists()
+
+
+def test_steps_that_the_model_was_learned_from_are_told(folder, in_folder):
+    model, label = folder / "walk.mlat", ["--label", "state", "--no-pictures"]
+    train = rotating_states(**SENSORS)
+    half = mlat.Stream.join([train[:200], again])
+    write_csv(in_folder / "half.csv", half, recording=half.recordings)
+    _, error = run("evaluate", model, in_folder / "half.csv", *label)
+    told = f"half.csv: 200 of {len(half)} steps are among those that the model was learned from"
+    assert told in error

@@ -24,7 +24,7 @@ def streams(draw):
     runs = draw(st.lists(st.tuples(st.sampled_from("ab "), st.integers(3, 30)), max_size=8))
     runs = [("a", 12), ("b", 12), *runs, ("a", 12), ("b", 12)]
     states = np.repeat([state.strip() for state, _ in runs], [length for _, length in runs])
-    values = np.arange(2.0 * len(states)).reshape(-1, 2) % 17
+    values = np.arange(2.0 * len(states)).reshape(-1, 2) ** 2 % 1999
     values[draw(st.lists(st.integers(0, len(states) - 1), max_size=3)), 0] = np.nan
     recordings = np.arange(len(states)) * draw(st.integers(1, 3)) // len(states)
     return Stream(values, states, recordings=recordings, channels=["p", "q"])
@@ -72,6 +72,18 @@ def test_windows_on_two_sides_share_no_step(stream, width, every):
         for train, test in folds:
             before, after = windows.start[train], windows.start[test]
             assert np.abs(before[:, None] - after).min() >= width
+
+
+@pytest.mark.parametrize("cv", [WholeRuns(2), GappedBlocks(2, gap=5), WholeRecordings(2)], ids=repr)
+def test_a_copy_is_on_neither_side(cv):
+    noise = np.random.default_rng(0).normal(size=(3, 80, 2))
+    one = Stream(np.concatenate(noise), np.tile(np.repeat(["a", "b"], 20), 6))
+    whole = Stream.join([one[:120], one[120:], one])
+    with pytest.warns(UserWarning, match="240 of 480 rows are copies of earlier ones"):
+        folds = list(cv.split(whole))
+    assert all(max(train.max(), test.max()) < 240 for train, test in folds)
+    with pytest.warns(UserWarning, match="copies"), pytest.raises(InputError, match="too few"):
+        list(WholeRecordings(2).split(Stream.join([one, one])))
 
 
 def test_whole_runs_deal_out_every_state_evenly():

@@ -27,6 +27,7 @@ from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References, check_channels, steps_inside
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
+from ..stream.overlap import without_copies
 from ..stream.several import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
@@ -215,7 +216,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -----
         UserWarning
             If the steps seem to be in random order, or beside a value the others of its channel are
-            nothing.
+            nothing. Of stretches that are copies of earlier ones: they are learned from once.
         """
         more = {"recordings": recordings, "time": time, "channels": channels}
         stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
@@ -236,6 +237,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_references=self.max_references,
             device=self.device,
         )
+        stream = without_copies(stream, self.width)
         committee = held_out = None
         if setup.designs:
             codes, lengths = stream.runs.code, stream.runs.length
@@ -577,7 +579,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             If fewer than two states have windows far enough apart.
         """
-        stream = self.as_stream(stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # fit has said it
+            stream = without_copies(self.as_stream(stream), self.width_)
         sides, _ = far_sides(stream, self.width_)
         part, side = cut(stream, sides)
         inside = np.zeros(len(stream), dtype=bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from ..classifier.model_file import load
 from ..classifier.pieces import PiecePredictor
 from ..errors import InputError
 from ..explain.confusions import ConfusionCounter
+from ..stream.overlap import count_seen
 from .as_json import AsJson, print_json, score_of
 from .columns import (
     Columns,
@@ -62,7 +64,7 @@ def evaluate(
         check_can_be_folder(folder)
     check_labelled(label, labels)
     classifier = load(model).set_params(device=device)
-    counter = ConfusionCounter(classifier.classes_)
+    counter, n_seen = ConfusionCounter(classifier.classes_), 0
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
             pieces = stack.enter_context(
@@ -81,6 +83,7 @@ def evaluate(
             for piece in pieces:
                 states, proba, complete = predictor.push(piece.with_channels(classifier.channels_))
                 counter.add(piece.states, states, complete, piece.recordings)
+                n_seen += count_seen(classifier.windows_.values, piece, classifier.width_)
                 if timeline is not None:
                     sure = proba.max(axis=1) if confidence else None
                     recordings = piece.recordings
@@ -90,6 +93,13 @@ def evaluate(
         raise InputError(
             f"{stream}: no labelled step ends a complete window of {classifier.width_} steps, so "
             "there is nothing to judge"
+        )
+    if n_seen:
+        warnings.warn(
+            f"{stream}: {n_seen} of {pieces.n_steps} steps are among those that the model was "
+            "learned from: of these the accuracy says nothing; judge by another recording",
+            UserWarning,
+            stacklevel=2,
         )
     screen = console()
     if as_json:

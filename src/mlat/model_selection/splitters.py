@@ -4,7 +4,8 @@ They have the interface of scikit-learn's splitters and take what it cuts: a :cl
 values (T, d) with their states, or windows with theirs. Rows must be in the order of time, as a
 stream and its windows are. A part of a stream knows where it was cut, and so does a pandas frame
 by its index; with an array give the time (``time``, by metadata routing), or windows are taken
-across the cuts.
+across the cuts. Rows that are copies of earlier ones, of a recording that was copied or is there in
+two parts, are on neither side.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from ..checks import Bools, Ints, check_whole
 from ..errors import InputError
 from ..stream.conversion import as_recordings, as_states, no_state
+from ..stream.overlap import copied_again, first_equal
 from ..stream.stream import Stream
 
 UNUSED = -1  # the fold of a row that is on neither side
@@ -66,10 +68,26 @@ class _Splitter(metaclass=ABCMeta):
         ------
         InputError
             If there are no states, or too few runs or recordings for the folds.
+
+        Warns
+        -----
+        UserWarning
+            Of copies of labelled rows, which are left out.
         """
         n_splits = self.get_n_splits()
         states = _states_of(X, y)
-        fold = self._folds(X, states, groups, n_splits)
+        again = _copies(X, states, groups)
+        kept, fold = np.flatnonzero(~again), np.full(len(states), UNUSED)
+        if again.any():
+            warnings.warn(
+                f"{int(again.sum())} of {len(fold)} rows are copies of earlier ones and are left "
+                "out: one would predict the other",
+                UserWarning,
+                stacklevel=2,
+            )
+            X = X[kept] if isinstance(X, Stream) else X
+            groups = None if groups is None else as_recordings(groups, len(fold))[kept]
+        fold[kept] = self._folds(X, states[kept], groups, n_splits)
         for test in range(n_splits):
             learned = (fold != test) & (fold != UNUSED)
             learned &= ~self._too_near(fold == test)
@@ -244,6 +262,17 @@ def _runs_of(X: Any, states: NDArray[Any], groups: Any) -> Ints:
     if isinstance(X, Stream):
         run[X.missing] = -1
     return run
+
+
+def _copies(X: Any, states: NDArray[Any], groups: Any) -> Bools:
+    """Which rows are copies of earlier rows of the same state, shape (n,)."""
+    rows = np.asarray(X.values if isinstance(X, Stream) else X)
+    if rows.dtype.kind not in "fiu":
+        return np.zeros(len(states), dtype=bool)
+    codes = np.unique(states, return_inverse=True)[1]
+    codes[states == no_state(states)] = -1
+    first = first_equal(rows.reshape(len(rows), -1), _runs_of(X, states, groups))
+    return copied_again(first, codes)
 
 
 def _check_all_used(fold: Ints, n_splits: int, what: str) -> None:
