@@ -6,6 +6,9 @@ import pytest
 
 from cli_runs import refused
 from label_server import states_stream
+from mlat import read_stream
+from mlat.label.recording import Recording
+from mlat.label.session import LabelSession
 
 
 @pytest.fixture
@@ -16,6 +19,15 @@ def walk(in_folder):
         rows.writerow(stream.channels)
         rows.writerows(stream.values.tolist())
     return in_folder
+
+
+def labelled(folder, *states):
+    """Labels as the page leaves them."""
+    one = Recording("walk.csv", read_stream(folder / "walk.csv"))
+    session = LabelSession([one], folder / "walk.labels.csv")
+    for i, state in enumerate(states):
+        session.label(0, 10 * i, 10 * i + 5, state)
+    session.close()
 
 
 @pytest.mark.parametrize(
@@ -36,8 +48,7 @@ def walk(in_folder):
 def test_what_is_refused_leaves_nothing_behind(walk, arguments, says):
     before = {file.name for file in walk.iterdir()}
     assert says in refused("label", *arguments)
-    left = {file.name for file in walk.iterdir()} - before
-    assert left <= {"walk.labels.csv.log"}  # the head alone, where only the address was wrong
+    assert {file.name for file in walk.iterdir()} == before
 
 
 def test_a_table_that_is_wrong_is_refused_with_its_line(walk):
@@ -47,8 +58,17 @@ def test_a_table_that_is_wrong_is_refused_with_its_line(walk):
 
 
 def test_a_recording_that_changed_is_refused(walk):
-    refused("label", "walk.csv", "--serve", "0.0.0.0:0")  # makes the log
+    labelled(walk, "a")
     lines = (walk / "walk.csv").read_text().splitlines()
     lines[5] = ",".join(["9"] * 4)
     (walk / "walk.csv").write_text("\n".join(lines) + "\n")
     assert "has changed since it was labelled" in refused("label", "walk.csv", "--no-browser")
+
+
+def test_a_table_that_another_program_changed_is_asked_about(walk):
+    labelled(walk, "a", "b")
+    (walk / "walk.labels.csv").write_text("start,end,state\n0,9,a\n")
+    said = refused("label", "walk.csv", "--no-browser")
+    assert "walk.labels.csv is not as it was written" in said
+    assert "give --changed" in said
+    assert (walk / "walk.labels.csv").read_text().count("\n") == 2

@@ -1,6 +1,9 @@
 """A session is what its edits made it, whenever the process ends and starts again."""
 
 import csv
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mlat import InputError, Stream
+from mlat.errors import DiskError
 from mlat.label.label_table import Span, read_spans, write_spans
 from mlat.label.recording import Recording
 from mlat.label.session import LabelSession
@@ -35,7 +39,6 @@ class Editing(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         import tempfile
-        from pathlib import Path
 
         self.folder = Path(tempfile.mkdtemp())
         self.session = made(self.folder)
@@ -128,31 +131,160 @@ Editing.TestCase.settings = settings(max_examples=12, stateful_step_count=25)
 TestEditing = Editing.TestCase
 
 
-def test_a_table_that_another_program_changed_is_taken_and_can_be_undone(tmp_path):
+def test_a_table_that_another_program_changed_is_asked_about_then_taken_and_undone(tmp_path):
     session = made(tmp_path)
     session.label(0, 0, 5, "a")
     session.close()
     write_spans(session.table, [Span(2, 9, "b", "r0.csv")])
-    again = made(tmp_path)
-    assert "changed by another program" in again.notes[0]
+    kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"another program changed it.*differ: 1.*changed=True"):
+        made(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
+    again = made(tmp_path, changed=True)
+    assert "another program changed it" in again.notes[0]
     assert again.pieces()[0] == (Piece(2, 9, "b"),)
     again.undo()
     assert again.pieces()[0] == (Piece(0, 5, "a"),)
     again.close()
 
 
-def test_a_table_one_edit_behind_the_log_is_written_anew(tmp_path):
+def test_a_row_deleted_by_hand_is_no_table_that_is_behind(tmp_path):
     session = made(tmp_path)
     session.label(0, 0, 5, "a")
     behind = session.table.read_bytes()
     session.label(0, 7, 9, "b")
     session.close()
-    session.table.write_bytes(behind)
+    session.table.write_bytes(behind)  # as it was after the first edit
+    with pytest.raises(InputError, match="another program changed it"):
+        made(tmp_path)
+    again = made(tmp_path, changed=True)
+    assert again.pieces()[0] == (Piece(0, 5, "a"),)
+    again.close()
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_a_table_that_could_not_be_written_is_behind_and_written_anew(tmp_path, n):
+    session = made(tmp_path)
+    session.label(0, 0, 2, "a")
+    with unwritable(session.table):
+        for i in range(n):
+            session.label(0, 3 + i % 20, 4 + i % 20, f"b{i}")
+            assert session.table_error
+    now = session.pieces()
+    session.close()
     again = made(tmp_path)
     assert not again.notes
-    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(7, 9, "b"))
-    assert len(read_spans(again.table)) == 2
+    assert again.pieces() == now
+    assert len(read_spans(again.table)) == len(now[0])
     again.close()
+
+
+def test_a_change_by_hand_beside_later_edits_loses_neither(tmp_path):
+    session = made(tmp_path)
+    for start, state in ((0, "a"), (10, "b"), (20, "c")):
+        session.label(0, start, start + 5, state)
+    with unwritable(session.table):
+        session.label(0, 0, 2, "later")
+        session.label(0, 20, 25, "later")
+    session.close()
+    rows = [(0, 5, "a"), (10, 15, "by hand"), (20, 25, "too"), (27, 29, "new")]
+    write_spans(session.table, [Span(*row, "r0.csv") for row in rows])
+    again = made(tmp_path, changed=True)
+    assert again.pieces()[0] == (
+        Piece(0, 2, "later"),
+        Piece(2, 5, "a"),
+        Piece(10, 15, "by hand"),
+        Piece(20, 25, "later"),  # where both changed it, the log stays
+        Piece(27, 29, "new"),
+    )
+    again.close()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "csv.gz", "parquet"])
+def test_a_table_cut_or_flipped_anywhere_never_beats_the_log(tmp_path, form):
+    """Whether it still parses or not."""
+    table = tmp_path / f"r.labels.{form}"
+    session = LabelSession(recordings((30,)), table)
+    for i in range(5):
+        session.label(0, 5 * i, 5 * i + 3, f"state {i}")
+    now = session.pieces()
+    session.close()
+    whole, log = table.read_bytes(), table.with_name(table.name + ".log").read_bytes()
+    cuts = [whole[:n] for n in range(0, len(whole), 1 + len(whole) // 40)]
+    places = range(0, len(whole), 1 + len(whole) // 40)
+    flips = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in places]
+    for spoilt in (*cuts, *flips):
+        table.write_bytes(spoilt)
+        said = "nothing"
+        try:
+            LabelSession(recordings((30,)), table).close()
+        except InputError as error:
+            said = str(error)
+        if said != "nothing":
+            assert "move" in said
+            assert table.read_bytes() == spoilt
+            assert table.with_name(table.name + ".log").read_bytes() == log
+            table.unlink()  # as it says
+        again = LabelSession(recordings((30,)), table)
+        assert again.pieces() == now
+        again.close()
+        assert [Piece(*span[:3]) for span in read_spans(table)] == list(now[0])
+        table.with_name(table.name + ".log").write_bytes(log)
+
+
+@contextmanager
+def unwritable(table):
+    """No file can be put at the table's place, as on a full disk."""
+    aside = table.with_name("aside")
+    table.rename(aside)
+    table.mkdir()
+    yield
+    table.rmdir()
+    aside.rename(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "spans"),
+    [
+        ("behind", [(0, 5, "a"), (7, 9, "b"), (10, 12, 'ä,"b"')]),
+        ("overlapping", [(0, 5, "a"), (6, 15, "c"), (15, 20, "d"), (25, 28, "e")]),
+    ],
+)
+def test_a_log_of_before_whose_table_is_edits_behind_keeps_them_all(tmp_path, name, spans):
+    for file in (Path(__file__).parent.parent / "label_logs_v1").glob(f"{name}.*"):
+        shutil.copy(file, tmp_path / file.name)
+    session = LabelSession(recordings(), tmp_path / f"{name}.labels.csv")
+    assert session.pieces() == [tuple(Piece(*span) for span in spans), (Piece(2, 4, "b"),)]
+    assert session.notes == ["labels that overlapped were shortened"] * (name == "overlapping")
+    assert len(read_spans(session.table)) == len(spans) + 1
+    session.close()
+
+
+def test_pieces_that_overlap_are_refused_before_anything_is_logged(tmp_path):
+    session = made(tmp_path)
+    session.label(0, 0, 5, "a")
+    log = session.table.with_name(session.table.name + ".log")
+    kept = log.read_bytes()
+    for state in "cd":
+        with pytest.raises(InputError, match="steps 10 to 15 are given twice"):
+            session.fill({1: [Piece(0, 3, "x")], 0: [Piece(10, 20, "c"), Piece(6, 15, state)]})
+    assert log.read_bytes() == kept
+    session.close()
+
+
+def test_the_table_is_read_when_the_log_is_locked(tmp_path):
+    """Another program that has the labels open may be about to write the table."""
+    session = made(tmp_path)
+    session.label(0, 0, 5, "a")
+    session.table.write_text("half a tab")
+    with pytest.raises(DiskError, match="in use"):
+        made(tmp_path)
+    session.close()
+
+
+def test_a_session_without_an_edit_leaves_nothing(tmp_path):
+    made(tmp_path).close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_recording_that_changed_is_refused_and_the_labels_stay(tmp_path):
@@ -160,7 +292,7 @@ def test_a_recording_that_changed_is_refused_and_the_labels_stay(tmp_path):
     session.label(0, 0, 5, "a")
     session.close()
     kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"r0.csv has changed since .*--changed"):
+    with pytest.raises(InputError, match=r"r0.csv has changed since .*changed=True"):
         LabelSession(recordings(seed=1), session.table)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
     again = LabelSession(recordings(seed=1), session.table, changed=True)
@@ -228,6 +360,8 @@ def test_a_table_that_cannot_be_written_is_said_and_the_log_has_the_edit(tmp_pat
 
 
 def test_other_recordings_than_those_labelled_are_refused(tmp_path):
-    made(tmp_path).close()
+    session = made(tmp_path)
+    session.label(0, 0, 5, "a")
+    session.close()
     with pytest.raises(InputError, match=r"labels of r0.csv, r1.csv"):
         LabelSession(recordings((30,)), tmp_path / "walk.labels.csv")

@@ -5,7 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlat import InputError
-from mlat.label.span_list import LONGEST_NAME, Piece, SpanList, check_state
+from mlat.label.span_list import (
+    LONGEST_NAME,
+    Piece,
+    SpanList,
+    check_state,
+    merged,
+    without_overlaps,
+)
 
 LENGTH = 24
 steps = st.integers(-3, LENGTH + 3)
@@ -172,3 +179,25 @@ def test_an_edit_of_another_list_is_refused():
     change = spans.label(2, 5, "b")
     with pytest.raises(InputError, match="does not fit"):
         other.apply(change)
+
+
+@st.composite
+def some_spans(draw):
+    edges = sorted(draw(st.sets(st.integers(0, 30), max_size=12)))
+    states = draw(st.lists(st.sampled_from(["", "a", "b"]), min_size=12, max_size=12))
+    return tuple(Piece(*p) for p in zip(edges, edges[1:], states, strict=False) if p[2])
+
+
+@given(some_spans(), some_spans(), some_spans())
+def test_a_merge_takes_what_others_changed_where_we_did_not(base, ours, theirs):
+    assert merged(base, base, theirs) == theirs
+    assert merged(base, ours, base) == ours
+    assert merged(base, ours, ours) == ours
+    both = merged(base, ours, theirs)
+    assert without_overlaps(both) == both
+    for step in range(30):
+        was, our, their, now = (
+            next((p.state for p in spans if p.start <= step < p.end), "")
+            for spans in (base, ours, theirs, both)
+        )
+        assert now == (their if our == was else our)

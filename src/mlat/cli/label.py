@@ -92,7 +92,11 @@ def label(
     ] = None,
     changed: Annotated[
         bool,
-        typer.Option("--changed", help="Go on although a recording has changed since."),
+        typer.Option(
+            "--changed",
+            help="Go on although a recording has changed since, or another program has changed "
+            "the table; its changes are taken as an edit, which undo takes back.",
+        ),
     ] = False,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Do not open the page by itself.")
@@ -130,7 +134,11 @@ def label(
             raise InputError(f"{path} holds no step")
         read.append(one)
     is_new = not table.exists() and not table.with_name(table.name + ".log").exists()
-    session = LabelSession(read, table, changed=changed)
+    try:
+        session = LabelSession(read, table, changed=changed)
+    except InputError as error:
+        said = str(error).replace("pass changed=True", "give --changed")
+        raise InputError(said.replace("another table", "another table with -o")) from None
     try:
         if is_new and label is not None:
             session.fill({number: one.labels() for number, one in enumerate(read)})

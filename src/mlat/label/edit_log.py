@@ -27,9 +27,9 @@ class EditLog:
     Parameters
     ----------
     path : path
-        Made with the head as its first line if it does not exist.
+        Made if it does not exist, and removed by `close` if nothing was appended.
     head : dict
-        What is labelled.
+        What is labelled; the first line, written with the first record.
 
     Attributes
     ----------
@@ -49,28 +49,39 @@ class EditLog:
     """
 
     def __init__(self, path: Path, head: dict[str, Any]) -> None:
-        self.path, self.cut = path, 0
+        self.path, self.head, self.cut = path, head, 0
         self._size = self._crc = 0  # of what is whole
+        self._locked = False
+        in_use = f"{path} is in use: these labels are open in another mlat label"
         with disk_errors(path):
-            is_new = not path.exists()
             self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
         try:
-            lock(self._file, f"{path} is in use: these labels are open in another mlat label")
+            lock(self._file, in_use)
             with disk_errors(path):
-                self._read(path.read_bytes(), head)
-                if is_new:
-                    flush_folder(path.parent)
+                if not os.path.samestat(os.fstat(self._file), path.stat()):
+                    raise DiskError(in_use)  # until a moment ago: it was removed on closing
+                self._locked = True
+                self._read(path.read_bytes())
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         if self._file >= 0:
+            with suppress(OSError):
+                if self._locked and not os.fstat(self._file).st_size:
+                    self.path.unlink()
             os.close(self._file)
             self._file = -1
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: dict[str, Any], *, flush: bool = True) -> None:
         """Write a record. When this returns it is on the disk; when it raises it is not there.
+
+        Parameters
+        ----------
+        record : dict
+        flush : bool
+            Wait for the disk. Otherwise the record may be lost with the power, but no other is.
 
         Raises
         ------
@@ -78,13 +89,20 @@ class EditLog:
         """
         if self._file < 0:
             raise DiskError(f"{self.path} is closed; start mlat label again")
+        if not self._size:
+            self._append(self.head, flush=flush)
+            flush_folder(self.path.parent)
+        self._append(record, flush=flush)
+
+    def _append(self, record: dict[str, Any], *, flush: bool) -> None:
         line, crc = _line(record, self._crc)
         with disk_errors(self.path, REMEDY):
             try:
                 left = memoryview(line)
                 while left:
                     left = left[os.write(self._file, left) :]
-                flush_to_disk(self._file)
+                if flush:
+                    flush_to_disk(self._file)
             except OSError:
                 self._cut_back()
                 raise
@@ -98,7 +116,7 @@ class EditLog:
             # Half a line may be left: nothing may be written after it. Opening again cuts it off.
             self.close()
 
-    def _read(self, content: bytes, head: dict[str, Any]) -> None:
+    def _read(self, content: bytes) -> None:
         found: list[dict[str, Any]] = []
         while self._size < len(content):
             stop = content.find(b"\n", self._size) + 1
@@ -115,15 +133,14 @@ class EditLog:
             self._size = stop
             found.append(record)
         if self._size < len(content):
-            if not found and not _begins(content, head):
-                raise InputError(f"{self.path} is no log of labels; choose another name with -o")
+            if not found and not _begins(content, self.head):
+                raise InputError(f"{self.path} is no log of labels; choose another table")
             self.cut = len(content) - self._size
             os.ftruncate(self._file, self._size)
             flush_to_disk(self._file)
-        if not found:
-            self.append(head)
-            found = [head]
-        self.head, self.records = found[0], found[1:]
+        if found:
+            self.head = found[0]
+        self.records = found[1:]
 
 
 def _begins(content: bytes, head: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from ..checks import Ints, check_text, is_whole
 from ..disk import atomic_write, disk_errors
-from ..errors import InputError
+from ..errors import DiskError, InputError
 from ..stream.file_format import FileFormat, file_format
 from ..stream.stream import Stream
 
@@ -400,10 +400,7 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
     rows: list[list[str]] = []
     opener: Any = gzip.open if form.compression else open
     try:
-        with (
-            disk_errors(path, "check the path"),
-            opener(path, "rt", encoding="utf-8-sig", newline="") as file,
-        ):
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=form.delimiter or ",")
             header = [entry.strip() for entry in next(reader, [])]
             line = reader.line_num + 1
@@ -427,6 +424,8 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
         raise InputError(f"{path} cannot be read: {error}; is a quote left open?") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise DiskError(f"{path} cannot be read ({error.strerror}); check the path") from None
     columns = list(zip(*rows, strict=True)) or [()] * len(header)
     _refuse_twice(header, path)
     return dict(zip(header, columns, strict=True)), lambda i: f"{path}, line {lines[i]}"
@@ -434,10 +433,12 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
 
 def _read_parquet(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], Where]:
     try:
-        with disk_errors(path, "check the path"):
-            table = pyarrow.parquet.ParquetFile(path).read()
-    except pa.ArrowException as error:
-        raise InputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+        table = pyarrow.parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise DiskError(f"{path} cannot be read ({error.strerror}); check the path") from None
+        said = (str(error).splitlines() or ["it is damaged"])[0]
+        raise InputError(f"{path} cannot be read: {said}") from None
     _refuse_twice(table.column_names, path)
     wanted = [name for name in table.column_names if name in _COLUMNS]
     columns: dict[str, Sequence[Any]] = {}

@@ -1,22 +1,27 @@
 """The labels of some recordings while they are edited: on the disk before anything is done.
 
 The log (:mod:`.edit_log`) is what counts; the table of labels is written from it after every edit.
+Then a line of the log says which bytes the table has, so that its position in the log is known: a
+table that is only behind the log is written anew, and one that another program changed is found.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..checks import is_whole
+from ..disk import disk_errors
 from ..errors import DiskError, InputError, MlatError
 from ..stream.stream import Stream
 from .edit_log import EditLog
 from .label_table import Span, read_spans, with_spans, write_spans
 from .recording import Recording
-from .span_list import Piece, Replacement, SpanList, check_state
+from .span_list import Piece, Replacement, SpanList, check_state, merged, without_overlaps
 
 FORMAT, VERSION = "mlat label log", 1
 MOST_STATES = 20_000
@@ -37,7 +42,8 @@ class LabelSession:
     table : path
         Where the table of labels is written. One that is there is read.
     changed : bool
-        Go on although a recording has changed since it was labelled.
+        Go on although a recording has changed since it was labelled, or another program has changed
+        the table; the changes of the table are taken as one edit.
 
     Attributes
     ----------
@@ -67,13 +73,13 @@ class LabelSession:
         self._known: set[str] = set()
         self.notes: list[str] = []
         self.version, self.table_error = 0, ""
+        self._in_table = 0  # the version that the table holds
         self._done: list[Change] = []
         self._undone: list[Change] = []
         self._listeners: list[Listener] = []
-        on_disk = self._read_table()
         self._log = EditLog(table.with_name(table.name + ".log"), self._head())
         try:
-            self._open(on_disk, changed)
+            self._open(changed)
         except BaseException:
             self.close()
             raise
@@ -238,44 +244,91 @@ class LabelSession:
         ]
         return {"format": FORMAT, "version": VERSION, "recordings": labelled}
 
-    def _open(self, on_disk: list[tuple[Piece, ...]] | None, changed: bool) -> None:
+    def _open(self, changed: bool) -> None:
         if self._log.cut:
             self.notes.append(
-                f"{self._log.path.name}: cut {self._log.cut} bytes of an edit that was never done"
+                f"{self._log.path.name}: cut {self._log.cut} bytes of an unfinished line"
             )
         self._check_head(changed)
-        before = self.pieces()  # of the last edit but one
-        for number, record in enumerate(self._log.records, 2):
-            before = self.pieces() if number == len(self._log.records) + 1 else before
+        records = self._log.records
+        last = max((i for i, record in enumerate(records) if "table" in record), default=-1)
+        digest = self._digest()
+        is_ours = not digest or (last >= 0 and records[last]["table"] == digest)
+        try:
+            on_disk = None if is_ours else self._read_table()
+        except InputError as error:
+            if not records:
+                raise
+            raise InputError(
+                f"{error}; all edits are in {self._log.path.name}: move the table away, and it is "
+                "written anew from them"
+            ) from None
+        written = None  # the labels of the table when it was written last
+        for number, record in enumerate(records):
             try:
                 self._replay(record)
             except (MlatError, LookupError, TypeError, ValueError) as error:
                 raise InputError(
-                    f"{self._log.path}, line {number} holds an edit that cannot be made: {error}; "
-                    "put back a copy of it, or move it away"
+                    f"{self._log.path}, line {number + 2} holds an edit that cannot be made: "
+                    f"{error}; put back a copy of it, or move it away"
                 ) from None
-        now = self.pieces()
-        if on_disk is None or on_disk == now:
-            if now != [()] * len(now) and on_disk is None:
-                self._write_table()
-            return
-        if on_disk == before and self._log.records:
-            self._write_table()  # the process ended between the log and the table
-            return
-        if self._log.records:
-            self.notes.append(
-                f"{self.table.name} was changed by another program; its labels are taken, and undo "
-                "brings the former ones back"
+            if number == last:
+                written, self._in_table = self.pieces(), self.version
+            # The process may have ended between the table and the line of the log about it.
+            if number >= last and on_disk is not None and self._is_now(on_disk):
+                is_ours, self._in_table = True, self.version
+        if on_disk is not None and not is_ours:
+            self._take_table(on_disk, written or self.pieces(), changed)
+        self._shorten_overlaps()
+        if self.version and (not digest or self._in_table != self.version):
+            self._write_table()
+
+    def _is_now(self, pieces: list[tuple[Piece, ...]]) -> bool:
+        lengths = [len(one) for one in pieces] == [len(spans) for spans in self.lists]
+        return lengths and pieces == self.pieces()
+
+    def _take_table(
+        self, on_disk: list[tuple[Piece, ...]], base: list[tuple[Piece, ...]], changed: bool
+    ) -> None:
+        """Make what another program has changed since ``base`` an edit."""
+        if self.version:
+            pairs = [({*a}, {*b}) for a, b in zip(base, on_disk, strict=True)]
+            said = (
+                f"{self.table.name} is not as it was written: another program changed it, or it is "
+                f"damaged (spans that differ: {sum(max(len(a - b), len(b - a)) for a, b in pairs)})"
             )
-        changes = (
-            spans.replace_all(pieces) for spans, pieces in zip(self.lists, on_disk, strict=True)
+            if not changed:
+                raise InputError(
+                    f"{said}; all edits are in {self._log.path.name}. To have the table written "
+                    "anew from them, move it away; to take its changes as an edit, which undo "
+                    "takes back, pass changed=True"
+                )
+            self.notes.append(f"{said}; its changes are taken, and undo takes them back")
+        self._in_table = -1
+        named = [[p._replace(state=check_state(p.state)) for p in pieces] for pieces in on_disk]
+        made = tuple(
+            ours.replace_all(merged(was, tuple(ours), theirs))
+            for ours, was, theirs in zip(self.lists, base, named, strict=True)
         )
-        self._edit(lambda: tuple(change for change in changes if change.before != change.after))
+        made = tuple(change for change in made if change.before != change.after)
+        if made:
+            self._edit(lambda: made)
+
+    def _shorten_overlaps(self) -> None:
+        """Mend what earlier versions of mlat let happen: labels that overlap are in no table."""
+        made = tuple(
+            spans.replace_all(apart)
+            for spans in self.lists
+            if (apart := without_overlaps(spans)) != tuple(spans)
+        )
+        if made:
+            self.notes.append("labels that overlapped were shortened")
+            self._edit(lambda: made)
 
     def _check_head(self, changed: bool) -> None:
         head = self._log.head
         if head.get("format") != FORMAT:
-            raise InputError(f"{self._log.path} is no log of labels; choose another name with -o")
+            raise InputError(f"{self._log.path} is no log of labels; choose another table")
         if head.get("version") != VERSION:
             raise InputError(
                 f"{self._log.path} has version {head.get('version')}, this mlat knows {VERSION}; "
@@ -286,7 +339,7 @@ class LabelSession:
         if names != [one.name for one in self.recordings]:
             raise InputError(
                 f"{self.table} holds the labels of {', '.join(names[:5])}; give the same "
-                "recordings in the same order, or other labels with -o"
+                "recordings in the same order, or another table"
             )
         for one, before in zip(self.recordings, labelled, strict=True):
             n, digest = before["steps"], before["digest"]
@@ -299,10 +352,12 @@ class LabelSession:
                 raise InputError(
                     f"{one.name} has changed since it was labelled: it had {n} steps, now it has "
                     f"{len(one)}, with other values; {self.table} is as it was. Put the recording "
-                    "back, name other labels with -o, or give --changed to go on with these"
+                    "back, choose another table, or pass changed=True to go on with this one"
                 )
 
     def _replay(self, record: dict[str, Any]) -> None:
+        if "table" in record:
+            return
         if "undo" in record:
             change = inverse(self._done[-1])
             note = self._note_undo
@@ -341,9 +396,10 @@ class LabelSession:
             if span.recording not in by_name:
                 raise InputError(
                     f"{self.table} labels the recording {span.recording[:40]!r}, which is not "
-                    "open; give it, too, or other labels with -o"
+                    "open; give it, too, or another table"
                 )
-            by_name[span.recording].append(Piece(span.start, span.end, check_state(span.state)))
+            check_state(span.state)
+            by_name[span.recording].append(Piece(*span[:3]))
         for one in self.recordings:
             past = [piece for piece in by_name[one.name] if piece.end > len(one)]
             if past:
@@ -356,10 +412,20 @@ class LabelSession:
     def _write_table(self) -> None:
         try:
             write_spans(self.table, self.spans())
-            self.table_error = ""
+            self._in_table, self.table_error = self.version, ""
         except (DiskError, InputError) as error:
             # The log has the edit, and the table is written anew after the next one or at a start.
             self.table_error = str(error)
+            return
+        with suppress(DiskError):  # without this line the table is compared with the log at a start
+            self._log.append({"table": self._digest()}, flush=False)
+
+    def _digest(self) -> str:
+        """What the table on the disk is known by; ``""`` if there is none."""
+        with disk_errors(self.table):
+            if not self.table.exists():
+                return ""
+            return hashlib.blake2b(self.table.read_bytes(), digest_size=16).hexdigest()
 
 
 def inverse(change: Change) -> Change:

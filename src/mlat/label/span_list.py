@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..checks import check_text, is_whole
@@ -119,14 +120,19 @@ class SpanList:
 
     def fill(self, pieces: Iterable[Piece]) -> Replacement | None:
         """Give the unlabelled steps of some stretches their states; None if there are none."""
-        added: list[Piece] = []
-        for piece in pieces:
-            start, end = self._stretch(piece.start, piece.end)
-            state = check_state(piece.state)
-            added += [Piece(a, b, state) for a, b in self.empty(start, end)]
+        given = sorted(
+            Piece(*self._stretch(piece.start, piece.end), check_state(piece.state))
+            for piece in pieces
+        )
+        for one, other in pairwise(given):
+            if other.start < one.end:
+                raise InputError(
+                    f"steps {other.start} to {min(one.end, other.end)} are given twice, as "
+                    f"{one.state!r} and {other.state!r}; a step has one state"
+                )
+        added = [Piece(a, b, piece.state) for piece in given for a, b in self.empty(*piece[:2])]
         if not added:
             return None
-        added.sort()
         before = self.overlapping(added[0].start, added[-1].end)
         return self._replace(before, [*before, *added])
 
@@ -228,6 +234,41 @@ class SpanList:
                 f"and {end}"
             )
         return start, end
+
+
+def merged(
+    base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece]
+) -> tuple[Piece, ...]:
+    """Our spans with what others changed of a common base; where both changed a step, ours stay."""
+    edges = sorted({edge for spans in (base, ours, theirs) for p in spans for edge in p[:2]})
+    found: list[Piece] = []
+    cells = (_cells(spans, edges) for spans in (base, ours, theirs))
+    for start, end, was, our, their in zip(edges, edges[1:], *cells, strict=False):
+        state, begins = (t if o == w else o for w, o, t in zip(was, our, their, strict=True))
+        if state and found and found[-1][1:] == (start, state) and not begins:
+            found[-1] = found[-1]._replace(end=end)
+        elif state:
+            found.append(Piece(start, end, state))
+    return tuple(found)
+
+
+def without_overlaps(spans: Iterable[Piece]) -> tuple[Piece, ...]:
+    """The spans, each shortened to where the one before it ends."""
+    found: list[Piece] = []
+    for piece in sorted(spans):
+        start = max(piece.start, found[-1].end if found else 0)
+        if start < piece.end:
+            found.append(piece._replace(start=start))
+    return tuple(found)
+
+
+def _cells(spans: Sequence[Piece], edges: Sequence[int]) -> list[tuple[str, bool]]:
+    """Between each edge and the next, the state and whether a span of it begins there."""
+    cells = [("", False)] * len(edges)
+    for start, end, state in spans:
+        first, last = bisect_left(edges, start), bisect_left(edges, end)
+        cells[first:last] = [(state, i == first) for i in range(first, last)]
+    return cells
 
 
 def check_state(state: object) -> str:
