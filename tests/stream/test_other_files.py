@@ -363,6 +363,88 @@ def test_bdf_files_that_mne_writes(tmp_path, raw, stream):
     np.testing.assert_allclose(1e6 * found.values[: len(stream)], stream.values, atol=400 / 2**23)
 
 
+def test_what_mne_knows_to_be_no_sensor_is_left_out(tmp_path, stream):
+    mne = pytest.importorskip("mne")
+    kinds = {"C3": "eeg", "pulse": "ecg", "C4": "eeg", "STI 014": "stim", "room": "misc"}
+    info = mne.create_info([*kinds], 50.0, [*kinds.values()])
+    rows = np.tile(stream.values[:, 0], (5, 1))
+    rows[3] = np.arange(len(stream)) // 30
+    made = mne.io.RawArray(rows, info, verbose="error")
+    made.info["bads"] = ["C4"]
+    found = read_stream(made)
+    assert found.channels == ("C3", "pulse")
+    left = "STI 014 (trigger), room (misc), C4 (marked as bad): left out; to use them, name the"
+    assert any(note.startswith(left) for note in found.notes)
+    named = read_stream(made, channels=["C3", "C4"])
+    assert named.channels == ("C3", "C4")
+    assert "C4 (marked as bad): used, since they are named" in named.notes
+    by_trigger = read_stream(made, label="STI 014", unlabelled=0, channels=["C3"])
+    assert by_trigger.classes.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    made.info["bads"] = ["C3", "C4", "pulse"]
+    with pytest.raises(InputError, match=r"no channel is a sensor: STI 014 \(trigger\), room"):
+        read_stream(made)
+
+
+def test_status_and_trigger_channels_of_edf_and_bdf(tmp_path, stream):
+    pytest.importorskip("mne")
+    edfio = pytest.importorskip("edfio")
+    columns = {"ax": stream.values[:100, 0], "Status": np.ones(100), "STI 014": np.ones(100)}
+    for suffix, (signal, file) in {
+        "edf": (edfio.EdfSignal, edfio.Edf),
+        "bdf": (edfio.BdfSignal, edfio.Bdf),
+    }.items():
+        signals = [
+            signal(column, 50, label=name, physical_range=(-20, 20))
+            for name, column in columns.items()
+        ]
+        file(signals).write(tmp_path / f"walk.{suffix}")
+        found = read_stream(tmp_path / f"walk.{suffix}")
+        assert found.channels == ("ax",)
+        assert any("Status (trigger), STI 014 (trigger): left out" in note for note in found.notes)
+
+
+def test_a_file_that_is_cut_is_told(tmp_path, stream):
+    pytest.importorskip("mne")
+    edfio = pytest.importorskip("edfio")
+    signals = [edfio.EdfSignal(stream.values[:150, 0], 50, label="ax", physical_range=(-20, 20))]
+    whole, cut = tmp_path / "whole.edf", tmp_path / "cut.edf"
+    edfio.Edf(signals, data_record_duration=1).write(whole)
+    assert len(read_stream(whole)) == 150
+    assert not any("MNE" in note for note in read_stream(whole).notes)
+    cut.write_bytes(whole.read_bytes()[:-150])
+    found = read_stream(cut)
+    assert len(found) == 50
+    assert any("does not match the file size" in note for note in found.notes)
+    cut.write_bytes(whole.read_bytes()[:-290])
+    with pytest.raises(InputError, match=r"cut\.edf holds no steps"):
+        read_stream(cut)
+
+
+def test_epochs_are_recordings(tmp_path, stream):
+    mne = pytest.importorskip("mne")
+    info = mne.create_info(["ax", "ay", "STI 014"], 50.0, ["misc", "misc", "stim"])
+    data = stream.values.reshape(8, 30, 2).transpose(0, 2, 1)
+    data = np.concatenate([data, np.ones((8, 1, 30))], axis=1)
+    events = np.column_stack([np.arange(8), np.zeros(8, int), np.tile([3, 7], 4)])
+    made = mne.EpochsArray(data, info, events, event_id={"go": 3, "rest": 7}, verbose="error")
+    made.save(tmp_path / "walk-epo.fif", verbose="error", fmt="double")
+    for source in (made, tmp_path / "walk-epo.fif"):
+        found = read_stream(source, label="event")
+        assert found.channels == ("ax", "ay")
+        np.testing.assert_array_equal(found.values, stream.values)
+        assert found.states.tolist() == np.repeat(["go", "rest"] * 4, 30).tolist()
+        assert np.flatnonzero(found.gap_before).tolist() == [*range(30, 240, 30)]
+        assert found.usual_step == pytest.approx(0.02)
+    twice = read_stream([made, made], label="event")
+    assert len(twice) == 480
+    with pytest.raises(InputError, match=r"EpochsArray of MNE; give mlat\.read_stream"):
+        mlat.Stream(made)
+    with pytest.raises(InputError, match="EvokedArray of MNE; give the Raw or the Epochs"):
+        read_stream(made.average(picks="all"))
+    with pytest.raises(InputError, match="Info of MNE"):
+        read_stream(info)
+
+
 # ------------------------------------------------------------------ XDF
 
 
@@ -372,10 +454,14 @@ def chunk(tag, content):
     return b"\x04" + struct.pack("<I", len(body)) + body
 
 
-def stream_chunks(number, name, labels, rate, time, rows, kind="double64"):
-    channels = "".join(f"<channel><label>{label}</label></channel>" for label in labels)
+def stream_chunks(number, name, labels, rate, time, rows, kind="double64", called="x"):
+    kinds = {"code": "stim"}
+    channels = "".join(
+        f"<channel><label>{label}</label><type>{kinds.get(label, 'x')}</type></channel>"
+        for label in labels
+    )
     header = (
-        f'<?xml version="1.0"?><info><name>{name}</name><type>x</type>'
+        f'<?xml version="1.0"?><info><name>{name}</name><type>{called}</type>'
         f"<channel_count>{max(len(labels), 1)}</channel_count><nominal_srate>{rate}</nominal_srate>"
         f"<channel_format>{kind}</channel_format><created_at>0</created_at>"
         f"<desc><channels>{channels}</channels></desc></info>"
@@ -432,6 +518,24 @@ def test_several_streams_in_an_xdf_file(tmp_path, stream):
     (tmp_path / "text.xdf").write_text("ax,ay\n")
     with pytest.raises(InputError, match=r"text\.xdf cannot be read as XDF"):
         read_stream(tmp_path / "text.xdf")
+
+
+def test_markers_that_are_numbers_and_triggers_in_an_xdf_file(tmp_path, stream):
+    pytest.importorskip("pyxdf")
+    time = 1000 + np.arange(len(stream)) / 50
+    rows = np.column_stack([stream.values, np.ones((len(stream), 2))])
+    names = [*stream.channels, "code", "TRIGGER"]
+    file = tmp_path / "walk.xdf"
+    file.write_bytes(
+        b"XDF:"
+        + chunk(1, b'<?xml version="1.0"?><info><version>1.0</version></info>')
+        + stream_chunks(1, "Watch", names, 50, time, rows)
+        + stream_chunks(2, "Keys", ["k"], 0, [1000.0, 1002.0], [[4.0], [7.0]], called="Markers")
+    )
+    found = read_stream(file, label="marker")
+    assert found.channels == stream.channels
+    assert any("code (trigger), TRIGGER (trigger): left out" in note for note in found.notes)
+    assert found.states.tolist() == np.repeat(["4", "7"], [100, len(stream) - 100]).tolist()
 
 
 def test_an_xdf_file_is_played(tmp_path, stream):

@@ -31,6 +31,8 @@ class ColumnsTable:
         Columns that can be the label and are never channels.
     notes : sequence of str
         What the user should know of how the file was read.
+    left_out : mapping of names to reasons, optional
+        Columns that are channels only if they are named.
     """
 
     def __init__(
@@ -39,10 +41,12 @@ class ColumnsTable:
         columns: Mapping[str, NDArray[Any]],
         states: Sequence[str] = (),
         notes: Sequence[str] = (),
+        left_out: Mapping[str, str] | None = None,
     ) -> None:
         self._name, self._columns = name, columns
         self.columns: Sequence[Any] = list(columns)
         self.states, self.notes = tuple(states), tuple(notes)
+        self.left_out = dict(left_out or {})
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         return {name: self._columns[name] for name in (*channels, *roles)}

@@ -81,6 +81,9 @@ def as_matrix(values: Any) -> NDArray[Any]:
     """Anything as an array of shape (steps, columns), of any type."""
     if hasattr(values, "tocsr"):
         raise InputError("values are a sparse matrix; give them dense (values.toarray())")
+    if hasattr(values, "ch_names"):
+        kind = type(values).__name__
+        raise InputError(f"values are {kind} of MNE; give mlat.read_stream(values)")
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:

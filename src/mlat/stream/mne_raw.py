@@ -1,12 +1,16 @@
-"""Recordings of MNE: ``Raw`` objects, and the files that MNE reads (EDF, BDF, FIF, …).
+"""Recordings of MNE: ``Raw`` and ``Epochs``, and the files that MNE reads (EDF, BDF, FIF, …).
 
 Annotations become the column ``annotation``: the description of the annotation that a step is in.
-What MNE marks as bad is missing.
+Of ``Epochs`` each is a recording, with the name of its event in the column ``event``. Steps that
+MNE marks as bad are missing; channels that it marks as bad, and those that are no sensors, are
+channels only if they are named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +18,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DiskError, InputError, require_package
+from .array_files import ColumnsTable
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")
 ANNOTATION = "annotation"
+EVENT = "event"
 BAD = ("bad", "edge")  # what descriptions of annotations begin with, in upper or lower case
+NO_SENSORS = {"stim", "exci", "syst", "ias", "gof", "dipole", "chpi"}  # types of channels
+# Formats without types of channels tell a trigger by its name alone.
+TRIGGER = re.compile(r"sti ?\d*|stim(ulus)?|trig(ger)?s?|status|markers?", re.IGNORECASE)
 
 
-def is_raw(source: Any) -> bool:
-    """Whether this is a ``Raw`` object of MNE, by its attributes."""
-    return all(hasattr(source, name) for name in ("ch_names", "get_data", "annotations", "times"))
+def table_of(source: Any) -> RawTable | ColumnsTable | None:
+    """The table of an object of MNE; None for anything else.
+
+    Raises
+    ------
+    InputError
+        If it is neither a ``Raw`` nor ``Epochs``.
+    """
+    if all(hasattr(source, name) for name in ("ch_names", "get_data", "annotations", "first_time")):
+        return RawTable(source)
+    if not type(source).__module__.startswith("mne."):
+        return None
+    if hasattr(source, "event_id") and not hasattr(source, "freqs"):
+        return _table_of_epochs(source)
+    raise InputError(
+        f"a stream cannot be read from {type(source).__name__} of MNE; give the Raw or the Epochs "
+        "that it was made from"
+    )
 
 
-def read_raw(path: Path) -> RawTable:
+def read_raw(path: Path) -> RawTable | ColumnsTable:
     """The table of a file that MNE reads.
 
     Raises
@@ -36,13 +60,63 @@ def read_raw(path: Path) -> RawTable:
         If MNE is not installed.
     """
     mne = require_package("mne", "mne", f"reading {path.suffix} files", title="MNE")
+    is_epochs = re.search(r"[-_]epo\.fif(\.gz)?$", path.name, re.IGNORECASE)
     try:
-        return RawTable(mne.io.read_raw(path, preload=False, verbose="error"), str(path))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            table: RawTable | ColumnsTable
+            if is_epochs:
+                table = _table_of_epochs(mne.read_epochs(path, verbose="warning"), str(path))
+            else:
+                table = RawTable(mne.io.read_raw(path, verbose="warning"), str(path))
     except OSError as error:
         raise DiskError(f"{path} cannot be read: {error}") from None
+    except InputError:
+        raise
     except Exception as error:  # each reader of MNE has its own
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
         raise InputError(f"{path} cannot be read by MNE: {reason}") from None
+    # As of a file that is shorter than it says; what it is called does not matter.
+    words = dict.fromkeys(str(one.message).splitlines()[0] for one in said)
+    table.notes += tuple(f"MNE: {word}" for word in words if "naming conventions" not in word)
+    return table
+
+
+def _left_out(recording: Any) -> dict[str, str]:
+    """The channels that are none of the sensors, and why."""
+    kinds = dict(zip(recording.ch_names, recording.get_channel_types(), strict=True))
+    left = {
+        name: "trigger" if kind == "stim" or TRIGGER.fullmatch(name) else kind
+        for name, kind in kinds.items()
+        if kind in NO_SENSORS or TRIGGER.fullmatch(name)
+    }
+    if {*kinds.values()} - NO_SENSORS - {"misc"}:  # beside sensors MNE calls all the rest so
+        left |= {name: kind for name, kind in kinds.items() if kind == "misc"}
+    return left | dict.fromkeys(recording.info["bads"], "marked as bad")
+
+
+def _table_of_epochs(epochs: Any, name: str = "the epochs") -> ColumnsTable:
+    """Each epoch as a recording, in the state that its event names."""
+    if not epochs.preload:
+        epochs = epochs.copy().drop_bad(verbose="error")
+    values = epochs.get_data(verbose="error")
+    n_epochs, _, n_steps = values.shape
+    names = {code: event for event, code in epochs.event_id.items()}
+    events = np.array([names[code] for code in epochs.events[:, 2].tolist()], dtype=str)
+    more = {
+        "time": np.tile(epochs.times, n_epochs),
+        "recording": np.repeat(np.arange(n_epochs), n_steps),
+        EVENT: np.repeat(events, n_steps),
+    }
+    _refuse_taken(epochs.ch_names, more, name)
+    channels = {one: values[:, i].reshape(-1) for i, one in enumerate(epochs.ch_names)}
+    return ColumnsTable(name, channels | more, [EVENT], left_out=_left_out(epochs))
+
+
+def _refuse_taken(channels: Sequence[str], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name in channels:
+            raise InputError(f"{where} has a channel called {name!r}; rename it")
 
 
 class RawTable:
@@ -51,17 +125,17 @@ class RawTable:
     def __init__(self, raw: Any, name: str = "the recording") -> None:
         self._raw, self._name = raw, name
         self.columns: Sequence[Any] = [*raw.ch_names, "time", ANNOTATION]
-        for taken in ("time", ANNOTATION):
-            if taken in raw.ch_names:
-                raise InputError(f"{name} has a channel called {taken!r}; rename it")
-        self.states = (ANNOTATION,)
+        _refuse_taken(raw.ch_names, ("time", ANNOTATION), name)
+        if not len(raw.times):
+            raise InputError(f"{name} holds no steps")
+        self.states, self.left_out = (ANNOTATION,), _left_out(raw)
         self._descriptions, self._bad, moments = _annotated(raw)
         notes = []
         if moments:
             notes.append(f"{moments} annotations without a duration give no state")
         if self._bad.any():
             notes.append(f"{int(self._bad.sum())} steps that are annotated as bad are missing")
-        self.notes = tuple(notes)
+        self.notes: tuple[str, ...] = tuple(notes)
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         columns: dict[Any, Any] = {"time": np.asarray(self._raw.times)}

@@ -46,7 +46,7 @@ from .conversion import (
 )
 from .file_format import PARQUET, TEXTS, FileFormat, file_format
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
-from .mne_raw import RawTable, is_raw, read_raw
+from .mne_raw import read_raw, table_of
 from .several import read_each
 from .stream import Stream, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
@@ -81,8 +81,8 @@ def read_stream(
     ----------
     source : path, frame or array, or a list of them
         A file (see Notes), a folder, a pattern such as ``"walks/*.csv"``, a pandas or polars
-        frame, a pyarrow table, a ``Raw`` of MNE, or an array of shape (T, columns). One row per
-        step. Of a list, a folder or a pattern each file is a recording.
+        frame, a pyarrow table, a ``Raw`` or ``Epochs`` of MNE, or an array of shape (T, columns).
+        One row per step. Of a list, a folder or a pattern each file is a recording.
     label : column name, optional
         The column of states. Whole numbers make numbered states, anything else named ones. An
         empty field leaves its step unlabelled. Without ``label`` no step has a state.
@@ -238,6 +238,11 @@ def plan_columns(
     by_name = _roles_by_name(table, {*roles, *(channels or ())}) if others else {}
     names = _value_columns(channels, {**roles, **by_name}, table)
     ignored = _ignored(table, {*names, *roles, *by_name}) if others and channels else []
+    left, used = _left_out(table, {*names, *roles}), _left_out(table, {*table.columns} - {*names})
+    if channels is None and left:
+        ignored = [f"{', '.join(left)}: left out; to use them, {NAME_COLUMNS}"]
+    elif used:
+        ignored.append(f"{', '.join(used)}: used, since they are named")
     return Plan(table, names, roles, by_name, ignored)
 
 
@@ -418,16 +423,25 @@ def _ignored(table: Table, used: Collection[Any]) -> list[str]:
     return [f"{len(left)} {kind} ignored: {', '.join(left[:5])}{more}"]
 
 
+def _left_out(table: Table, others: Collection[Any]) -> list[str]:
+    """The columns but for some others that are no sensors by the source itself, with the reason."""
+    left = getattr(table, "left_out", {}).items()
+    shown = [f"{name} ({why})" for name, why in left if name not in others]
+    return shown if len(shown) < 9 else [*shown[:8], f"{len(shown) - 8} more"]
+
+
 def _value_columns(
     channels: Sequence[Any] | None, roles: Mapping[Any, str], table: Table
 ) -> list[Any]:
     """The columns of values; a column with another role cannot be one of them."""
     if channels is None:
-        never = {*roles, *getattr(table, "states", ())}
+        never = {*roles, *getattr(table, "states", ()), *getattr(table, "left_out", ())}
         rest = [column for column in table.columns if column not in never]
         if not rest:
             named = {c: r for c in roles if (r := role_by_name(c)) is not None}
             why = nothing_left(named) if named else "no column is left for the values"
+            if left := _left_out(table, roles):
+                why = f"no channel is a sensor: {', '.join(left)}; {NAME_COLUMNS}"
             raise InputError(f"{table.where([])}{why}")
         if "" in rest:
             unnamed = list(table.columns).index("") + 1
@@ -560,8 +574,8 @@ def open_table(
         return ArrowTable(source, "the table")
     if hasattr(source, "collect") and not hasattr(source, "__array__"):
         raise InputError("a lazy frame has no values yet; give frame.collect()")
-    if is_raw(source):
-        return RawTable(source)
+    if (table := table_of(source)) is not None:
+        return table
     if is_frame(source):
         return FrameTable(source)
     if isinstance(source, np.ndarray | Sequence):

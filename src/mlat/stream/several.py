@@ -49,7 +49,9 @@ def is_several(given: Any) -> bool:
     if not isinstance(given, list | tuple) or not given:
         return False
     first = given[0]
-    return isinstance(first, Stream | str | os.PathLike) or is_frame(first) or np.ndim(first) == 2
+    if isinstance(first, Stream | str | os.PathLike) or is_frame(first):
+        return True
+    return hasattr(first, "ch_names") or np.ndim(first) == 2  # of MNE, or an array
 
 
 def join_values(values: Sequence[Any], states: Sequence[Any] | None) -> Stream:

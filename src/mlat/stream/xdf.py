@@ -1,12 +1,14 @@
 """XDF recordings, as LabRecorder writes them from the streams of the lab streaming layer (LSL).
 
 A file has several streams. The one of numbers is the stream to read; where there are several, the
-one that has the channels that are asked for. Streams of texts are markers: the column ``marker``
-has, at each step, the last marker before it.
+one that has the channels that are asked for. Streams of texts, or of numbers that come at no rate
+and are called markers, are markers: the column ``marker`` has, at each step, the last marker before
+it. Channels that are triggers by their type or name are channels only if they are named.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 
 from ..errors import DiskError, InputError, require_package
 from .array_files import ColumnsTable
+from .mne_raw import TRIGGER
 
 MARKER = "marker"
+KIND_OF_MARKERS = re.compile(r"markers?|events?|stim(ulus)?|triggers?", re.IGNORECASE)
 
 
 def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
@@ -45,8 +49,8 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
         raise InputError(f"{path} cannot be read as XDF: {reason}") from None
     held = [stream for stream in streams if len(stream["time_stamps"])]
-    texts = [stream for stream in held if _format(stream) == "string"]
-    numbers = [stream for stream in held if _format(stream) != "string"]
+    texts = [stream for stream in held if _is_markers(stream)]
+    numbers = [stream for stream in held if not _is_markers(stream)]
     chosen = _choose(numbers, channels, path)
     time = np.asarray(chosen["time_stamps"], dtype=np.float64)
     values = np.asarray(chosen["time_series"])
@@ -57,7 +61,12 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
         notes.append(f"stream {_name(chosen)!r} is read, and not {', '.join(others)}")
     if texts:
         columns[MARKER] = _last_marker(texts, time)
-    return ColumnsTable(str(path), columns, states=[MARKER] if texts else [], notes=notes)
+    left_out = {
+        label: "trigger"
+        for label, kind in zip(_labels(chosen), _described(chosen, "type"), strict=True)
+        if TRIGGER.fullmatch(label) or TRIGGER.fullmatch(kind)
+    }
+    return ColumnsTable(str(path), columns, [MARKER] if texts else [], notes, left_out)
 
 
 def _choose(numbers: Sequence[Any], channels: Sequence[Any] | None, path: Path) -> Any:
@@ -76,8 +85,12 @@ def _choose(numbers: Sequence[Any], channels: Sequence[Any] | None, path: Path) 
     )
 
 
-def _format(stream: Any) -> str:
-    return str(stream["info"]["channel_format"][0])
+def _is_markers(stream: Any) -> bool:
+    info = stream["info"]
+    if info["channel_format"][0] == "string":
+        return True
+    kind = str((info.get("type") or [""])[0])
+    return KIND_OF_MARKERS.fullmatch(kind) is not None and float(info["nominal_srate"][0]) == 0
 
 
 def _name(stream: Any) -> str:
@@ -86,19 +99,25 @@ def _name(stream: Any) -> str:
 
 def _labels(stream: Any) -> list[str]:
     """The labels of the channels in the description of a stream; ``x0``, ``x1``, … without them."""
+    labels = _described(stream, "label")
+    usable = "" not in labels and len(set(labels)) == len(labels)
+    return labels if usable else [f"x{i}" for i in range(len(labels))]
+
+
+def _described(stream: Any, what: str) -> list[str]:
+    """What the description of a stream says of each channel; empty texts where it does not."""
     count = int(stream["info"]["channel_count"][0])
     try:
         listed = stream["info"]["desc"][0]["channels"][0]["channel"]
-        labels = [str(channel["label"][0]) for channel in listed]
+        found = [str(channel[what][0]) for channel in listed]
     except (KeyError, TypeError, IndexError):
-        labels = []
-    usable = len(labels) == count and len(set(labels)) == count
-    return labels if usable else [f"x{i}" for i in range(count)]
+        found = []
+    return found if len(found) == count else [""] * count
 
 
 def _last_marker(texts: Sequence[Any], time: NDArray[np.float64]) -> NDArray[Any]:
     times = np.concatenate([np.asarray(stream["time_stamps"]) for stream in texts])
-    marks = [str(row[0]) for stream in texts for row in stream["time_series"]]
+    marks = [str(row[0]).removesuffix(".0") for stream in texts for row in stream["time_series"]]
     order = np.argsort(times, kind="stable")
     place = np.searchsorted(times[order], time, side="right")
     return np.array(["", *np.array(marks, dtype=object)[order]])[place]
