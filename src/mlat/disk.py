@@ -156,6 +156,14 @@ def disk_errors(place: Path, then: str = "check the disk and the rights") -> Ite
         ) from None
 
 
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written or replaced; None if there is none."""
+    with suppress(OSError):
+        now = path.stat()
+        return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+    return None
+
+
 def next_free(path: Path) -> Path:
     """The path, or the next one with a number that no file has."""
     number, free = 2, path

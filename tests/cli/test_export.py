@@ -35,6 +35,24 @@ def test_whole_numbers_say_how_they_round(model, tmp_path):
     assert "#define MLAT_STATES 5" in header
 
 
+def test_a_sketch_that_was_edited_is_kept(model, tmp_path):
+    run("export", model, "--arduino", tmp_path)
+    sketch = tmp_path / "examples" / "state" / "state.ino"
+    sketch.write_text("// my own sensor\n")
+    (tmp_path / "src" / "mlat.h").write_text("")
+    _, said = run("export", model, "--arduino", tmp_path)
+    assert "state.ino" in said
+    assert sketch.read_text() == "// my own sensor\n"
+    assert (tmp_path / "src" / "mlat.h").read_text()
+
+
+def test_the_model_is_not_overwritten(model, tmp_path):
+    mine = tmp_path / "mlat.c"
+    mine.write_bytes(model.read_bytes())
+    assert "is what is read" in refused("export", mine, "--c", tmp_path)
+    assert mine.read_bytes() == model.read_bytes()
+
+
 def test_the_arduino_library_has_its_places(model, tmp_path):
     run("export", model, "--arduino", tmp_path / "lib", "--bits", "8", "--spare", "2")
     found = {str(p.relative_to(tmp_path / "lib")) for p in tmp_path.rglob("*") if p.is_file()}

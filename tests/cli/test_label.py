@@ -18,6 +18,7 @@ def walk(in_folder):
         rows = csv.writer(file)
         rows.writerow(stream.channels)
         rows.writerows(stream.values.tolist())
+    (in_folder / "film.csv").write_bytes(b"no film")
     return in_folder
 
 
@@ -36,6 +37,8 @@ def labelled(folder, *states):
         (["none.csv"], "none.csv"),
         (["walk.csv", "-o", "labels.txt"], "labels.txt"),
         (["walk.csv", "-o", "walk.csv"], "is what is read"),
+        (["walk.csv", "--media", "film.csv", "-o", "film.csv"], "is what is read"),
+        (["walk.csv", "--model", "film.csv", "-o", "film.csv"], "is what is read"),
         (["walk.csv", "-o", "no/folder/x.csv"], "no folder"),
         (["walk.csv", "--model", "none.mlat"], "none.mlat is no file"),
         (["walk.csv", "--media", "none.mp4"], "none.mp4 is no file"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from cli_runs import refused
+from cli_runs import refused, run
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_reading(in_folder):
@@ -35,3 +40,40 @@ def test_what_is_read_is_never_overwritten(folder, tmp_path, through_a_link):
     drawn.write_bytes(before["walk.mlat"])
     assert line in refused("explain", drawn, stream, "-o", drawn)
     assert {name: file.read_bytes() for name, file in files.items()} == before
+
+
+def test_a_file_of_a_folder_or_pattern_that_is_read_is_never_overwritten(folder, in_folder):
+    (in_folder / "days").mkdir()
+    days = [in_folder / "days" / name for name in ("monday.csv", "tuesday.csv")]
+    for day in days:
+        day.write_bytes((folder / "walk.csv").read_bytes())
+    for given in ("days", "days/*.csv"):
+        said = refused("fit", given, "--label", "state", "-o", "days/tuesday.csv")
+        assert "is what is read" in said
+    assert days[0].read_bytes() == days[1].read_bytes()
+
+
+@pytest.mark.parametrize("command", ["fit", "enrol", "predict"])
+def test_a_file_of_another_kind_is_not_overwritten(folder, in_folder, command):
+    """A slip of the keyboard must not cost a recording, or labels made by hand."""
+    others = {name: (folder / "walk.csv").read_bytes() for name in ("tuesday.csv", "tuesday.mlat")}
+    others["labels.csv"] = b"start,end,state\n0,9,walk\n"
+    others["other.csv.gz"] = gzip.compress(others["labels.csv"])
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1.0, 2.0]}), "other.parquet")
+    others["other.parquet"] = Path("other.parquet").read_bytes()
+    model, stream, label = folder / "walk.mlat", folder / "walk.csv", ["--label", "state"]
+    arguments = {
+        "fit": [stream, *label, "--metric", "euclidean"],
+        "enrol": [model, stream, *label],
+        "predict": [model, stream],
+    }[command]
+    for name, content in others.items():
+        if command == "predict" and name.endswith(".mlat"):
+            continue
+        Path(name).write_bytes(content)
+        assert "is of another kind" in refused(command, *arguments, "-o", name), name
+        assert Path(name).read_bytes() == content
+    for name in ("new.csv.gz", "new.parquet", "new.tsv") if command == "predict" else ("new",):
+        Path(name).write_bytes(b"")
+        for _ in range(2):  # what it wrote itself is written over
+            run(command, *arguments, "-o", name)

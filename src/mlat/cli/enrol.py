@@ -22,7 +22,7 @@ from .columns import (
     title_of,
     with_columns,
 )
-from .output import check_can_write
+from .output import MODEL, check_can_write
 from .screen import console, percent, size_of, working
 
 
@@ -43,7 +43,7 @@ def enrol(
 ) -> None:
     """Keep what a model learned, and take the references of a new person, placement or day."""
     check_labelled(label, labels)
-    check_can_write(out, model, *stream, *([] if labels is None else [labels]))
+    check_can_write(out, model, *stream, labels, mark=MODEL)
     classifier = load(model)
     with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label, labels)

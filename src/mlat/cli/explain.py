@@ -104,6 +104,7 @@ def explain_step(
     from ..plots.figure import save_figure
 
     file = out or Path(f"{stream.stem}-step-{found.step}.png")
+    check_can_write(file, model, stream)
     with working("drawing"):
         save_figure(draw_explanation(found, classifier, steps, expert=alone), file)
     screen.print(f"Picture: {file}", soft_wrap=True)

@@ -224,11 +224,11 @@ def export(
     code = write(plain, bits=bits)
     for_browser = browser_files(code) if wasm is not None else {}
     if c is not None:
-        written += _write(make_folder(c), {"mlat.h": code.header, "mlat.c": code.source})
+        written += _write(c, {"mlat.h": code.header, "mlat.c": code.source}, model)
     if arduino is not None:
-        written += _write(arduino, arduino_files(code))
+        written += _write(arduino, arduino_files(code), model)
     if wasm is not None:
-        written += _write(wasm, for_browser)
+        written += _write(wasm, for_browser, model)
     screen.print(
         f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
@@ -294,12 +294,16 @@ def _thin(
     return plain.take(kept.rows), said
 
 
-def _write(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
+def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[Path]:
     written = []
     for name, text in files.items():
-        place = folder / name
+        place, content = folder / name, text if isinstance(text, bytes) else text.encode()
+        if place.is_file() and place.stem != "mlat" and place.read_bytes() != content:
+            console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
+            continue  # a sketch that somebody went on with
         make_folder(place.parent)
+        check_can_write(place, model)
         with atomic_write(place) as file:
-            file.write_bytes(text if isinstance(text, bytes) else text.encode())
+            file.write_bytes(content)
         written.append(place)
     return written

@@ -34,7 +34,7 @@ from .columns import (
     title_of,
     with_columns,
 )
-from .output import check_can_write
+from .output import MODEL, check_can_write
 from .screen import (
     console,
     is_plain,
@@ -194,7 +194,7 @@ def fit(
         width=width, step=step, max_references=max_references, device=device
     )
     check_labelled(label, labels)
-    check_can_write(out, *stream, *([] if labels is None else [labels]))
+    check_can_write(out, *stream, labels, mark=MODEL)
     # Of steps without a state only the last before a run are needed; spans name any of them.
     past = PAST + 10 * width + 4 * (reach or 0) if labels is None else None
     with working(f"reading {title_of(stream)}"):

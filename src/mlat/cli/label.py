@@ -117,7 +117,7 @@ def label(
     first = recordings[0]
     table = out or first.with_name(f"{first.stem}.labels.csv")
     file_format(table)
-    check_can_write(table, *recordings)
+    check_can_write(table, *recordings, model, media)
     read: list[Recording] = []
     for path in recordings:
         with working(f"reading {path.name}"):

@@ -23,7 +23,7 @@ from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces
 from ..stream.write import StatesFile
 from .columns import Columns, Device, Filtered, ModelFile, StreamFile, title_of, with_columns
-from .output import check_can_write
+from .output import STATES, check_can_write
 from .screen import console, print_score, working
 
 
@@ -63,7 +63,7 @@ def predict(
     to_screen = out is None or str(out) == "-"
     if out is not None and not to_screen:
         file_format(out)
-        check_can_write(out, model, stream)
+        check_can_write(out, model, stream, mark=STATES)
     classifier = load(model).set_params(device=device)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -112,6 +113,23 @@ def test_the_labelled_stream_can_be_learned_from(served, tmp_path):
     stream = mlat.read_stream(answers[1]["file"], label="state")
     assert (np.array(stream.states[10:50]) == "a").all()
     assert stream.labelled.sum() == 40
+
+
+def test_an_export_overwrites_neither_the_recording_nor_any_file_that_it_did_not_write(
+    served, tmp_path
+):
+    recording = tmp_path / "walk.labelled.parquet"
+    recording.write_bytes(b"the recording, with columns that nobody reads")
+    label = {"id": 1, "do": "label", "recording": 0, "start": 10, "end": 50, "state": "a"}
+    export = {"id": 2, "do": "export"}
+    _, answers = talk(served, label, export, export)
+    first, again = (Path(answer["file"]) for answer in answers[1:])
+    assert first == again == tmp_path / "walk.labelled-2.parquet"  # its own is written anew
+    first.write_bytes(b"another program's")
+    _, answers = talk(served, export)
+    assert answers[0]["file"] == str(tmp_path / "walk.labelled-3.parquet")
+    assert first.read_bytes() == b"another program's"
+    assert recording.read_bytes().startswith(b"the recording")
 
 
 def test_no_file_of_the_page_names_another_address():

@@ -12,6 +12,7 @@ import contextlib
 import json
 import mimetypes
 import secrets
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...checks import is_real
+from ...disk import next_free, stamp
 from ...errors import InputError, MlatError
 from ...stream.stream import Stream
 from ...stream.write import write_stream
@@ -71,6 +73,8 @@ class LabelRoutes:
         self._tasks: set[asyncio.Task[None]] = set()
         self.refusals: dict[str, int] = {}
         self._saved: list[str] = []
+        self._exported: dict[Path, tuple[int, ...] | None] = {}
+        self._exporting = threading.Lock()
         session.listen(self._tell_change)
 
     def use(self, learner: Learner) -> None:
@@ -332,7 +336,12 @@ class LabelRoutes:
         stem = session.table.name.removesuffix("".join(session.table.suffixes[-1:]))
         path = session.table.with_name(f"{stem.removesuffix('.labels')}.labelled.parquet")
         parts = [session.labelled(r) for r in range(len(session.recordings))]
-        write_stream(path, parts[0] if len(parts) == 1 else Stream.join(parts))
+        stream = parts[0] if len(parts) == 1 else Stream.join(parts)
+        with self._exporting:
+            ours = [file for file, then in self._exported.items() if stamp(file) == then]
+            path = ours[0] if ours else next_free(path)  # the recording may have this name
+            write_stream(path, stream)
+            self._exported = {path: stamp(path)}
         return {"file": str(path)}
 
 
