@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +78,22 @@ class Labelling:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+START = [sys.executable, "-c", "from mlat.cli import main; main()", "label"]
+
+
+def started(folder, *more):
+    """``mlat label`` as a process, and its address."""
+    said = folder / "said"
+    with said.open("wb") as err:
+        process = subprocess.Popen(
+            [*START, "walk.csv", "--no-browser", *more], cwd=folder, stderr=err
+        )
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        found = re.search(r"page at (\S+);", said.read_text())
+        if found:
+            return process, found[1]
+        time.sleep(0.05)
+    raise AssertionError(said.read_text())

@@ -1,11 +1,13 @@
 """``mlat label``: what it refuses, before anything is served or written."""
 
 import csv
+import signal
+import socket
 
 import pytest
 
 from cli_runs import refused
-from label_server import states_stream
+from label_server import started, states_stream
 from mlat import read_stream
 from mlat.label.recording import Recording
 from mlat.label.session import LabelSession
@@ -52,6 +54,40 @@ def test_what_is_refused_leaves_nothing_behind(walk, arguments, says):
     before = {file.name for file in walk.iterdir()}
     assert says in refused("label", *arguments)
     assert {file.name for file in walk.iterdir()} == before
+
+
+def with_notes(folder, state):
+    """The recording with a column of states that covers its first ten steps."""
+    lines = (folder / "walk.csv").read_text().splitlines()
+    notes = ["note", *[state] * 10, *[""] * (len(lines) - 11)]
+    content = "".join(f"{a},{b}\n" for a, b in zip(lines, notes, strict=True))
+    (folder / "walk.csv").write_text(content)
+
+
+def test_first_labels_that_are_refused_once_are_taken_when_they_are_right(walk):
+    original = (walk / "walk.csv").read_bytes()
+    with_notes(walk, "x" * 101)
+    before = {file.name for file in walk.iterdir()}
+    assert "at most 100 letters" in refused("label", "walk.csv", "--label", "note")
+    assert {file.name for file in walk.iterdir()} == before
+    (walk / "walk.csv").write_bytes(original)
+    with_notes(walk, "walk")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        said = refused("label", "walk.csv", "--label", "note", "--serve", address)
+        assert "cannot serve" in said
+    assert {file.name for file in walk.iterdir()} == before
+    for _ in range(2):
+        process, _ = started(walk, "--label", "note")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert (walk / "walk.labels.csv").read_text() == "start,end,state\n0,10,walk\n"
+    assert "--label is left out" in (walk / "said").read_text()
+
+
+def test_a_column_without_a_state_gives_no_first_labels(walk):
+    with_notes(walk, "")
+    assert "names no state" in refused("label", "walk.csv", "--label", "note")
 
 
 def test_a_table_that_is_wrong_is_refused_with_its_line(walk):

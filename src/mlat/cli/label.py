@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import typer
 
 from ..errors import InputError
 from ..stream.file_format import file_format
-from .columns import Columns, with_columns
+from .columns import Columns, title_of, with_columns
 from .live import parse_address
 from .one_line import INTERRUPTED
 from .output import check_can_write
@@ -25,6 +25,7 @@ from .screen import working
 if TYPE_CHECKING:
     from ..label.recording import Recording
     from ..label.session import LabelSession
+    from ..label.span_list import Piece
 
 LEAST_WIDTH, MOST_WIDTH = 10, 100
 
@@ -133,20 +134,24 @@ def label(
         if not len(one):
             raise InputError(f"{path} holds no step")
         read.append(one)
-    is_new = not table.exists() and not table.with_name(table.name + ".log").exists()
+    first_labels = {number: one.labels() for number, one in enumerate(read)} if label else {}
+    if label and not any(first_labels.values()):
+        raise InputError(f"{title_of(recordings)}: column {label!r} names no state; leave it out")
     try:
         session = LabelSession(read, table, changed=changed)
     except InputError as error:
         said = str(error).replace("pass changed=True", "give --changed")
         raise InputError(said.replace("another table", "another table with -o")) from None
     try:
-        if is_new and label is not None:
-            session.fill({number: one.labels() for number, one in enumerate(read)})
+        if session.version and first_labels:
+            first_labels = {}
+            session.notes.append(f"--label is left out: there are labels in {table} already")
         for note in session.notes:
-            print(f"mlat: {note}", file=sys.stderr)
+            _say(note)
         stem = table.name.removesuffix(table.suffix).removesuffix(".labels")
         program = _Program(
             session,
+            first_labels,
             address,
             token,
             width=width or _width(read),
@@ -181,6 +186,7 @@ class _Program:
     """The page, from its start to a signal."""
 
     session: LabelSession
+    first_labels: Mapping[int, Sequence[Piece]]
     address: tuple[str, int]
     token: str | None
     width: int
@@ -205,9 +211,14 @@ class _Program:
             offset=self.offset,
             say=_say,
         )
-        _say(f"page at {server.url}; labels in {self.session.table}; Ctrl-C ends it")
-        if self.opens:
-            await asyncio.to_thread(webbrowser.open, server.url)
+        try:
+            if self.first_labels:  # now that nothing else can be refused
+                await asyncio.to_thread(self.session.fill, self.first_labels)
+            return await self._until_signal(server.url)
+        finally:
+            await server.close()
+
+    async def _until_signal(self, url: str) -> int:
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def end(number: int) -> None:
@@ -217,10 +228,10 @@ class _Program:
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        try:
-            status = await ended
-        finally:
-            await server.close()
+        _say(f"page at {url}; labels in {self.session.table}; Ctrl-C ends it")
+        if self.opens:
+            await asyncio.to_thread(webbrowser.open, url)
+        status = await ended
         labelled = sum(len(spans) for spans in self.session.lists)
         _say(f"{labelled} spans in {self.session.table}")
         return status

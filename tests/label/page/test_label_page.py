@@ -1,10 +1,7 @@
 """The labelling page in a real browser: drag, keys, proposals, two tabs, reload, kill."""
 
 import os
-import re
 import signal
-import subprocess
-import sys
 import time
 import wave
 from contextlib import ExitStack
@@ -14,7 +11,7 @@ import pytest
 
 import mlat
 from cli_runs import write_csv
-from label_server import RUN, STATES, Labelling, states_stream, unlabelled
+from label_server import RUN, STATES, Labelling, started, states_stream, unlabelled
 from mlat.label.label_table import Span, read_spans, write_spans
 from page_server import CHROMIUM, chromium
 
@@ -359,25 +356,6 @@ def test_sound_follows_the_cursor(labelling, visit, tmp_path):
     page.evaluate("mlatLabel.page.cursor = 500")
     press(page, "Alt+ArrowRight")  # step 501 at 50 Hz, and the sound began 2 s before
     until(page, "Math.abs(document.querySelector('audio').currentTime - 12.02) < 0.01")
-
-
-START = [sys.executable, "-c", "from mlat.cli import main; main()", "label"]
-
-
-def started(folder, *more):
-    """``mlat label`` as a process, and its address."""
-    said = folder / "said"
-    with said.open("wb") as err:
-        process = subprocess.Popen(
-            [*START, "walk.csv", "--no-browser", *more], cwd=folder, stderr=err
-        )
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
-        found = re.search(r"page at (\S+);", said.read_text())
-        if found:
-            return process, found[1]
-        time.sleep(0.05)
-    raise AssertionError(said.read_text())
 
 
 def test_kill_and_start_again(visit, tmp_path):
