@@ -25,12 +25,12 @@ docs: $(VENV)/.docs  # the site, in docs/_build/html; a warning is an error
 
 # Which versions of other packages resolve together, and that the newest work (docs/develop/versions.md).
 versions:
-	benchmarks/versions.sh
-	benchmarks/versions.sh $(PYTHON)
+	lab/benchmarks/versions.sh
+	lab/benchmarks/versions.sh $(PYTHON)
 
 clean:
 	rm -rf $(VENV) demo build dist docs/_build docs/api docs/gallery .pytest_cache .hypothesis .mypy_cache .ruff_cache
-	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	find src tests lab -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -41,8 +41,9 @@ $(VENV)/.runtime: requirements.txt pyproject.toml
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.tools: requirements-dev.txt $(VENV)/.runtime
+$(VENV)/.tools: requirements-dev.txt lab/pyproject.toml $(VENV)/.runtime
 	$(PIP) install -r requirements-dev.txt
+	$(PIP) install --no-deps --no-build-isolation --editable ./lab  # the laboratory, which has tests too
 	@touch $@
 
 $(VENV)/.docs: requirements-docs.txt $(VENV)/.tools

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
+from mlat.base.errors import MissingPackageError
 from mlat.cli import app
-from mlat.cli.bench import benchmark_command
-from mlat.errors import MissingPackageError
+from mlat_lab.cli.bench import benchmark_command
+from mlat_lab.cli.commands import app as laboratory
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -41,8 +42,8 @@ class Module(NamedTuple):
 REFERENCE = {
     "From a stream to its states": [
         Module("mlat", "The names that most programs need.", elsewhere=("InputError",)),
-        Module("mlat.errors", "What is raised, and when.", ("MlatError", "InputError", "DiskError",
-               "WorkerError", "ServiceError", "MissingPackageError")),
+        Module("mlat.base.errors", "What is raised, and when.", ("MlatError", "InputError",
+               "DiskError", "WorkerError", "ServiceError", "MissingPackageError")),
         Module("mlat.synthetic", "Streams to try things on.", ("rotating_states",)),
         Module("mlat.metric", "Phase II in pieces: the problem and its solvers.",
                elsewhere=("MLAT", "LMNN")),
@@ -58,8 +59,8 @@ REFERENCE = {
         Module("mlat.export", "A model that leaves Python."),
     ],
     "The lab": [
-        Module("mlat.lab.datasets", "The data sets of the reports."),
-        Module("mlat.lab.rivals", "The distances that MLAT is compared with."),
+        Module("mlat_lab.datasets", "The data sets of the reports."),
+        Module("mlat_lab.rivals", "The distances that MLAT is compared with."),
     ],
 }  # fmt: skip
 
@@ -152,18 +153,19 @@ def _directive(thing: Any) -> str:
 
 
 def _commands() -> Iterator[tuple[str, str]]:
-    command = get_command(app)
     names, lines_of_all = [], []
-    for name, each in command.commands.items():  # type: ignore[attr-defined]
-        if each.hidden:
-            continue
-        names.append(name)
-        lines_of_all.append(f"- [`mlat {name}`]({name}.md): {_first_line(each)}")
-        lines = [f"# mlat {name}", ""]
-        for path, one in _leaves(f"mlat {name}", each):
-            lines += [f"## {path}", ""] if path != f"mlat {name}" else []
-            lines += _command_lines(path, one)
-        yield f"command-line/{name}.md", "\n".join(lines)
+    for program, commands in (("mlat", app), ("mlat-lab", laboratory)):
+        for name, each in get_command(commands).commands.items():  # type: ignore[attr-defined]
+            if each.hidden:
+                continue
+            typed = f"{program} {name}"
+            names.append(name)
+            lines_of_all.append(f"- [`{typed}`]({name}.md): {_first_line(each)}")
+            lines = [f"# {typed}", ""]
+            for path, one in _leaves(typed, each):
+                lines += [f"## {path}", ""] if path != typed else []
+                lines += _command_lines(path, one)
+            yield f"command-line/{name}.md", "\n".join(lines)
     yield (
         "command-line/all.md",
         "\n".join(
@@ -189,7 +191,7 @@ def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield path, command
         return
     for name, each in command.commands.items():
-        if path == "mlat bench":  # which hands all that follows on to the benchmark
+        if path == "mlat-lab bench":  # which hands all that follows on to the benchmark
             # Without the package that it compares with, its options are not known.
             with contextlib.suppress(MissingPackageError):
                 each = get_command(benchmark_command(name))

@@ -6,6 +6,7 @@ import csv
 import re
 from pathlib import Path
 
+import typer
 from typer.testing import CliRunner
 
 import mlat
@@ -15,19 +16,19 @@ WIDTH = 8
 SENSORS = {"n_channels": 4, "drift": 0.3, "noise": 0.3}
 
 
-def run(*arguments: object, status: int = 0) -> tuple[str, str]:
+def run(*arguments: object, status: int = 0, command: typer.Typer = app) -> tuple[str, str]:
     """The command's output and its word on stderr."""
     # As into a pipe, whatever terminal the tests themselves run in: parallel workers have a width.
-    result = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": None})
+    result = CliRunner().invoke(command, [str(a) for a in arguments], env={"COLUMNS": None})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == status, result.output
     return result.stdout, result.stderr
 
 
-def refused(*arguments: object) -> str:
+def refused(*arguments: object, command: typer.Typer = app) -> str:
     """The one line that says what is wrong, after what was said of columns."""
-    out, error = run(*arguments, status=2)
+    out, error = run(*arguments, status=2, command=command)
     assert out == ""
     *said, wrong = error.splitlines(keepends=True)
     assert all(re.fullmatch(r"mlat: .* ignored: .*\n", note) for note in said)

@@ -80,8 +80,7 @@ class Cluster:
 
     def _start(self, program: str, *options: str) -> subprocess.Popen:
         one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-        here = Path(__file__).parent  # workers run functions of the test modules in it
-        path = [str(here.parent), str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
+        path = [str(Path(__file__).parents[1]), *sys.path]  # workers run functions of test modules
         with (self.folder / f"{program}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{program}", *options],

@@ -8,7 +8,7 @@ import json
 import numpy as np
 from safetensors.numpy import save
 
-from mlat.sealed.container import seal, unseal
+from mlat.base.checksummed.container import seal, unseal
 
 
 def read_header(model):

@@ -33,7 +33,7 @@ LANGUAGES = {"python", "sh", "console", "text", "c", "js"}
 NOT_RUN = {
     "takes a minute": 1,  # mlat demo, which tests/cli/test_demo.py runs
     "takes minutes": 1,
-    "takes hours": 6,  # mlat reproduce; its small runs are in tests/cli
+    "takes hours": 6,  # mlat-lab reproduce; its small runs are in tests/cli
     "needs the data sets": 3,
     "downloads": 1,
     "needs another environment": 3,

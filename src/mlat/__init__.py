@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .base.errors import InputError
     from .classifier import StreamClassifier
     from .classifier.model_file import load
     from .classifier.panel import PanelClassifier
-    from .errors import InputError
     from .features import Lift
     from .metric import LMNN, MLAT, toeplitz
     from .stream import Runs, Stream, Windows, sliding_windows
@@ -40,7 +40,7 @@ __all__ = [
 _MODULE_OF = {
     "LMNN": "metric",
     "MLAT": "metric",
-    "InputError": "errors",
+    "InputError": "base.errors",
     "Lift": "features",
     "PanelClassifier": "classifier.panel",
     "Runs": "stream",
@@ -57,8 +57,8 @@ _MODULE_OF = {
 }
 
 _ROOMS = (
-    *("errors", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
-    *("model_selection", "explain", "live", "label", "cluster", "adapters", "plots", "lab"),
+    *("base", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
+    *("model_selection", "explain", "live", "label", "cluster", "adapters", "plots", "export"),
 )
 
 

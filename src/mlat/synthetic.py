@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .checks import Floats
+from .base.checks import Floats
 from .stream.stream import Stream
 
 # Turns per step. Forwards and backwards differ in sign alone, slow and fast in size alone.

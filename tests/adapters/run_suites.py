@@ -1,6 +1,6 @@
 """Runs the ecosystem's own suite on an adapter, and counts: ``python run_suites.py aeon``.
 
-For the environments of ``benchmarks/ecosystem-*.txt``, in which each is installed; it needs
+For the environments of ``lab/benchmarks/ecosystem-*.txt``, in which each is installed; it needs
 nothing else of the tests.
 """
 

@@ -5,8 +5,8 @@ import pytest
 
 import mlat
 from mlat import Stream, StreamClassifier
+from mlat.base.errors import InputError
 from mlat.classifier.model_file import to_bytes
-from mlat.errors import InputError
 from mlat.synthetic import rotating_states
 
 SENSORS = {"n_channels": 4, "drift": 0.3, "noise": 0.3}

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 
 import mlat
 from mlat import InputError, Lift, Stream, StreamClassifier
+from mlat.base.errors import DiskError
 from mlat.classifier import model_file
-from mlat.errors import DiskError
 from mlat.synthetic import rotating_states
 from model_rewriting import (
     leave_out,

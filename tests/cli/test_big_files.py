@@ -148,7 +148,7 @@ def test_a_counter_is_found_in_a_file_that_is_read_in_parts(tmp_path):
     counted = ["odometer", *(round(0.3 * i + 0.05 * (i % 3), 3) for i in range(len(text) - 1))]
     lines = [f"{line},{entry}" for line, entry in zip(text, counted, strict=True)]
     (tmp_path / "s.csv").write_text("\n".join(lines))
-    with pytest.raises(mlat.errors.InputError, match="only rises"):
+    with pytest.raises(mlat.base.errors.InputError, match="only rises"):
         read_stream(tmp_path / "s.csv", label="state", past=10)
 
 

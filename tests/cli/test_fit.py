@@ -10,12 +10,12 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.base.errors import InputError
+from mlat.base.progress import report
 from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH, parse_budget
-from mlat.errors import InputError
 from mlat.explain import count_confusions, experts_of
 from mlat.label import spans_of, write_spans
-from mlat.progress import report
 from mlat.synthetic import rotating_states
 
 train = rotating_states(**SENSORS)

@@ -22,8 +22,8 @@ import pytest
 import mlat
 from cli_runs import SENSORS, refused, run, write_csv
 from mlat.cli.live import parse_address, parse_far
-from mlat.lab.verify.reading import read_journal
 from mlat.live.core.session import LiveSession
+from mlat.live.journal.description import read_journal
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.page.hub import MOST_STEPS
 from mlat.synthetic import rotating_states
@@ -333,7 +333,7 @@ def test_refused_web_sockets_are_said_in_a_line(folder):
 def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
     code = (
         "import sys\n"
-        "from mlat.compiled import say_compiling\n"
+        "from mlat.base.compiled import say_compiling\n"
         "from mlat.live.core.session import LiveSession\n"
         "sys.argv = ['mlat', *sys.argv[1:]]\n"
         "warm_up = LiveSession.warm_up\n"
@@ -365,7 +365,7 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
 def test_a_lesson_and_a_missing_value_compile_nothing_either(folder, tmp_path):
     code = (
         "import sys, numpy as np, mlat\n"
-        "from mlat.compiled import say_compiling\n"
+        "from mlat.base.compiled import say_compiling\n"
         "clf = mlat.load(sys.argv[1])\n"
         "live = clf.live()\n"
         "with say_compiling(lambda text: print('FIRST', text)):\n"

@@ -9,8 +9,8 @@ import pytest
 
 import mlat
 from cli_runs import run, write_csv
+from mlat.base.progress import report
 from mlat.cli import screen
-from mlat.progress import report
 
 
 def test_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch, capsys):

@@ -16,12 +16,13 @@ from distributed import Client
 import mlat
 import mlat.cluster
 from cluster_processes import SECONDS, Cluster, die, shared_cluster, too_much
-from mlat import LMNN, MLAT, InputError, Stream, progress, sliding_windows
+from mlat import LMNN, MLAT, InputError, Stream, sliding_windows
+from mlat.base import progress
+from mlat.base.errors import ServiceError, WorkerError
 from mlat.cluster.dask import tasks as team_module
 from mlat.cluster.dask.problem import LINEAR, DaskProblem, cells_of, evaluate, halves, plan_parts
 from mlat.cluster.dask.sources import source_of_windows
 from mlat.cluster.dask.tasks import Team
-from mlat.errors import ServiceError, WorkerError
 from mlat.stream.windows import Windows
 from mlat.synthetic import rotating_states
 from problems import random_problem
@@ -169,7 +170,7 @@ def test_long_windows_take_the_way_along_diagonals_there_too(client):
 
 def test_traffic_of_an_evaluation_is_a_small_multiple_of_the_parameters(client):
     """Neither parameters nor results hold anything of the windows' number."""
-    from mlat.lab.bench.scale import bytes_moved
+    from mlat_lab.bench.scale import bytes_moved
 
     windows = small_windows(run_length=150)
     problem = DaskProblem(

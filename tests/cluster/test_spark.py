@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlat
+from mlat.base.errors import InputError, MissingPackageError
 from mlat.cluster import spark_classify, spark_wait
 from mlat.cluster.spark.push import Task, steps_of
 from mlat.cluster.spark.sessions import local_spark
-from mlat.errors import InputError, MissingPackageError
 from mlat.live import LiveModel, Steps
 from mlat.synthetic import rotating_states
 

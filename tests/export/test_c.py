@@ -19,10 +19,10 @@ from compiled_c import (
 )
 from export_models import FRESH, SHAPES, TRAIN
 from mlat import InputError, Stream, StreamClassifier, load
+from mlat.base.checksummed.container import seal, unseal
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised
-from mlat.sealed.container import seal, unseal
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 

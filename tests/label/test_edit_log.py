@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlat import InputError
-from mlat.errors import DiskError
+from mlat.base.errors import DiskError
 from mlat.label.edit_log import EditLog
 
 HEAD = {"format": "mlat label log", "version": 1}
@@ -79,7 +79,7 @@ def test_only_one_process_has_it_open(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from mlat.errors import DiskError
+from mlat.base.errors import DiskError
 from mlat.label.edit_log import EditLog
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])

@@ -6,7 +6,7 @@ import numpy as np
 
 import mlat
 from label_server import STATES, Labelling, states_stream
-from mlat.disk import next_free
+from mlat.base.disk import next_free
 from mlat.label.journal_recording import is_journal, read_journal
 from mlat.label.learner import set_aside
 from mlat.label.span_list import Piece

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mlat
-from mlat.errors import DiskError, InputError
+from mlat.base.errors import DiskError, InputError
 from mlat.label import Span, check_spans, read_spans, spans_of, with_spans, write_spans
 from mlat.label.label_table import only_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mlat import InputError, Stream
-from mlat.errors import DiskError
+from mlat.base.errors import DiskError
 from mlat.label.label_table import Span, read_spans, write_spans
 from mlat.label.recording import Recording
 from mlat.label.session import LabelSession

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import mlat
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.metric import Mahalanobis
 from mlat.synthetic import rotating_states
 

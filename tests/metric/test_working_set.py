@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlat
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.metric import toeplitz
 from mlat.metric import working_set as ws
 from mlat.synthetic import rotating_states

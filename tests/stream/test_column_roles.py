@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import mlat.stream.column_roles
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.column_roles import counting, role_by_name
 from mlat.stream.read import read_channels, read_stream
 from mlat.stream.stream import Stream

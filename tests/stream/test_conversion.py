@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.stream import Stream
 
 TEXTS = {

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.order import is_rough, switches_at_random
 from mlat.stream.read import read_channels, read_stream
 from mlat.stream.stream import Stream

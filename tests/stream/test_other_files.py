@@ -13,7 +13,7 @@ import scipy.io
 
 import mlat
 from mlat import InputError, Stream, StreamClassifier, read_stream
-from mlat.errors import MissingPackageError
+from mlat.base.errors import MissingPackageError
 from mlat.synthetic import rotating_states
 
 MATLABS = Path(scipy.io.__file__).parent / "matlab" / "tests" / "data"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.pieces import read_pieces
 from mlat.stream.read import read_channels, read_stream
 

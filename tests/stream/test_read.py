@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import mlat.stream.read
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.read import read_stream
 
 

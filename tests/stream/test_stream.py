@@ -11,7 +11,7 @@ from hypothesis import given
 
 import mlat.stream.stream
 from doc_examples import DOCS, run_examples
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.stream import Stream
 from naive import naive_breaks, naive_runs
 from stream_strategies import stream_parts, unhurried

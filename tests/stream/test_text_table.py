@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.read import read_stream
 
 

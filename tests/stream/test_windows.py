@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import mlat.stream.windows
 from doc_examples import DOCS, run_examples
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.stream import Stream
 from mlat.stream.windows import fold, sliding_windows, warn_if_misfolded
 from naive import naive_windows

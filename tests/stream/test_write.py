@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.stream.read import read_stream
 from mlat.stream.stream import Stream
 from mlat.stream.write import write_states, write_stream

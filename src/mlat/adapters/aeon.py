@@ -9,7 +9,7 @@ from aeon.classification.base import BaseClassifier
 from aeon.transformations.collection import BaseCollectionTransformer
 from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..base.checks import Floats
 from ..classifier.panel import PanelClassifier
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..checks import Floats, Ints, check_whole
-from ..errors import InputError
+from ..base.checks import Floats, Ints, check_whole
+from ..base.errors import InputError
 from ..features.features import EXTREME
 from ..live.core.model import kept_lessons
 from ..live.core.session import LiveSession

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sktime.classification.base import BaseClassifier
 from sktime.transformations.base import BaseTransformer
 
-from ..checks import Floats
+from ..base.checks import Floats
 from ..classifier.panel import PanelClassifier
 
 

@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..checks import Bools, Floats, Ints
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints
+from ..base.errors import InputError
 from ..features.features import Features, lift_runs
 from ..features.lifts import Lift
 from ..metric.matrix import metric_array, unmixed

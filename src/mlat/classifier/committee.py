@@ -33,10 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 
-from .. import progress
-from ..checks import Bools, Floats, Ints
-from ..compiled import jit
-from ..errors import InputError
+from ..base import progress
+from ..base.checks import Bools, Floats, Ints
+from ..base.compiled import jit
+from ..base.errors import InputError
 from ..features.features import Features, Lifted, View, lift_runs
 from ..features.lifts import Lift
 from ..features.whitening import whitening

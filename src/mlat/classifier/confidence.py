@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from ..checks import Bools, Floats, Ints, ShortRepr
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints, ShortRepr
+from ..base.errors import InputError
 from ..neighbours.references import References
 from ..neighbours.votes import vote
 from ..stream.stream import Stream

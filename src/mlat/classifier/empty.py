@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Floats, check_text, check_whole
-from ..errors import InputError
+from ..base.checks import Floats, check_text, check_whole
+from ..base.errors import InputError
 from ..features.features import Features, Scaling
 from ..features.lifts import Lift
 from ..neighbours.references import References

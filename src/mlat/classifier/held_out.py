@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Ints
-from ..errors import InputError
+from ..base.checks import Ints
+from ..base.errors import InputError
 from ..metric.targets import EPISODE_WIDTHS, episodes
 from ..stream.stream import Stream
 

@@ -1,4 +1,4 @@
-"""The model file: a JSON header and arrays under one checksum (:mod:`mlat.sealed.container`).
+"""The model file: a JSON header and arrays under one checksum.
 
 The file holds what predicting needs: the references as steps of the training stream and where each
 window starts, the scaling, the metric and the confidence. What is read is checked in this order:
@@ -21,18 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import SMALLEST, Floats, Ints
-from ..disk import atomic_write
-from ..errors import DiskError, InputError
-from ..features.features import Features, Scaling, View
-from ..features.lifts import MAPS, Lift
-from ..metric import toeplitz
-from ..metric.estimators import LMNN, MLAT
-from ..metric.mahalanobis import Mahalanobis
-from ..metric.matrix import linear_map
-from ..neighbours.references import References, compact
-from ..sealed.container import Arrays, check_arrays, seal, unseal
-from ..sealed.fields import (
+from ..base.checks import SMALLEST, Floats, Ints
+from ..base.checksummed.container import Arrays, check_arrays, seal, unseal
+from ..base.checksummed.fields import (
     COUNT,
     FLAG,
     MEASURED,
@@ -50,6 +41,15 @@ from ..sealed.fields import (
     record,
     whole,
 )
+from ..base.disk import atomic_write
+from ..base.errors import DiskError, InputError
+from ..features.features import Features, Scaling, View
+from ..features.lifts import MAPS, Lift
+from ..metric import toeplitz
+from ..metric.estimators import LMNN, MLAT
+from ..metric.mahalanobis import Mahalanobis
+from ..metric.matrix import linear_map
+from ..neighbours.references import References, compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member, last_steps

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 from sklearn.base import clone
 
-from ..checks import Floats, Ints
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.errors import InputError
 from ..neighbours.references import compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier

@@ -11,8 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Floats, check_whole
-from ..errors import InputError
+from ..base.checks import Floats, check_whole
+from ..base.errors import InputError
 from ..metric.estimators import LMNN, MLAT
 from ..stream.panel import as_panel, series_windows
 

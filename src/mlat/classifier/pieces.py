@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import progress
-from ..checks import Bools, Floats
+from ..base import progress
+from ..base.checks import Bools, Floats
 from ..features.features import FeatureSteps
 from ..neighbours.references import check_channels
 from ..stream.stream import Stream

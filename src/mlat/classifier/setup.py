@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..checks import is_real, is_whole
-from ..errors import InputError
+from ..base.checks import is_real, is_whole
+from ..base.errors import InputError
 from ..features.lifts import Lift
 from ..metric.estimators import LMNN, MLAT, MarginMetric
 from ..metric.matrix import fit_windows

@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..checks import Bools, Floats, Ints, ShortRepr
-from ..compiled import jit
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints, ShortRepr
+from ..base.compiled import jit
+from ..base.errors import InputError
 
 # The prior: one more run, ten windows long.
 PRIOR_RUNS = 1.0

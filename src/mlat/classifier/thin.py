@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..checks import Bools, Floats, Ints
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints
+from ..base.errors import InputError
 from ..neighbours.references import References
 from .committee import SOFT
 from .held_out import held_out_gap, rows_nearby

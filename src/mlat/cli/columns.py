@@ -16,8 +16,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from numpy.typing import NDArray
 
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..label.label_table import only_of, read_spans, with_spans
 from ..stream.pieces import Pieces, cut_stream, read_pieces
 from ..stream.read import read_channels, read_stream

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import bench, data
+from ..base.errors import InputError
 from .demo import demo
 from .enrol import enrol
 from .evaluate import evaluate
@@ -19,7 +19,6 @@ from .label import label
 from .live import live
 from .one_line import OneLineCommand, OneLineGroup
 from .predict import predict
-from .reproduce import reproduce
 
 app = typer.Typer(
     name="mlat",
@@ -39,9 +38,23 @@ app.command("explain", cls=OneLineCommand)(explain_step)
 app.command("inspect", cls=OneLineCommand)(inspect_model)
 app.command("live", cls=OneLineCommand)(live)
 app.command("export", cls=OneLineCommand)(export)
-app.add_typer(data.app, name="data")
-app.command("reproduce", cls=OneLineCommand)(reproduce)
-app.add_typer(bench.app, name="bench")
+
+
+def _moved(context: typer.Context) -> None:
+    name = context.info_name
+    raise InputError(
+        f"{name} is a command of the laboratory, a package of its own: mlat-lab {name} "
+        "(in a checkout: pip install ./lab)"
+    )
+
+
+for _name in ("reproduce", "bench", "data"):
+    app.command(
+        _name,
+        cls=OneLineCommand,
+        hidden=True,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(_moved)
 
 
 def _show_version(wanted: bool) -> None:

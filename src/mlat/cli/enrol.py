@@ -9,8 +9,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ..base.errors import InputError
 from ..classifier.model_file import load
-from ..errors import InputError
 from .as_json import AsJson, model_of, print_json, stream_of
 from .columns import (
     Columns,

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.pieces import PiecePredictor
-from ..errors import InputError
 from ..explain.confusions import ConfusionCounter
 from ..stream.overlap import count_seen
 from .as_json import AsJson, print_json, score_of

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
-from ..errors import InputError
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream

@@ -11,10 +11,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ..base.disk import atomic_write
+from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
-from ..disk import atomic_write
-from ..errors import InputError
 from ..export.arduino import arduino_files
 from ..export.browser import browser_files
 from ..export.c_source import write_c

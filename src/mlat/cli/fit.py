@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..explain import Expert, experts_of
 from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift

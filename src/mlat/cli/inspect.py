@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
-from ..errors import InputError
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
 from ..metric.estimators import MLAT

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..stream.file_format import file_format
 from .columns import Columns, title_of, with_columns
 from .live import parse_address

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .columns import Filtered, ModelFile
 
 

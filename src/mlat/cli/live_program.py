@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from ..base.compiled import say_compiling
+from ..base.disk import next_free
 from ..classifier.classifier import StreamClassifier
-from ..compiled import say_compiling
-from ..disk import next_free
 from ..live.core.lessons import Lessons
 from ..live.core.session import LiveSession
 from ..live.journal.journal import Identity, Journal

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..errors import MlatError
+from ..base.errors import MlatError
 
 BAD_INPUT = 2
 INTERRUPTED = 130

@@ -8,8 +8,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from ..disk import atomic_write
-from ..errors import InputError
+from ..base.disk import atomic_write
+from ..base.errors import InputError
 from ..stream.several import sources_in
 
 MODEL = b'{"__metadata__":{"mlat"'  # in every file that mlat fit wrote

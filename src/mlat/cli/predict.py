@@ -14,10 +14,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ..base.disk import atomic_write
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..classifier.pieces import PiecePredictor
-from ..disk import atomic_write
 from ..explain.confusions import ConfusionCounter
 from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces

@@ -23,10 +23,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..explain import Expert, experts_of
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
-from ..progress import Report, listen
 
 PIPE_WIDTH = 160  # columns where no terminal says how many it has
 MAX_CONFUSION = 12  # states whose confusions still make a readable table

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Floats, ShortRepr
-from ..errors import InputError
+from ..base.checks import Floats, ShortRepr
+from ..base.errors import InputError
 
 
 @dataclass(frozen=True, eq=False, repr=False)

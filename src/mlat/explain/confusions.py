@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats, Ints, ShortRepr
-from ..errors import InputError
+from ..base.checks import Floats, Ints, ShortRepr
+from ..base.errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Floats, Ints, ShortRepr
+from ..base.checks import Floats, Ints, ShortRepr
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..metric.matrix import metric_array, unmixed
 from ..neighbours.references import References
 

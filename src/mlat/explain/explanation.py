@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints, ShortRepr
+from ..base.checks import Floats, Ints, ShortRepr
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.committee import SOFT
-from ..errors import InputError
 from ..stream.stream import Stream
 from .attribution import Parts, split
 from .experts import experts_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats, ShortRepr
-from ..errors import InputError
+from ..base.checks import Floats, ShortRepr
+from ..base.errors import InputError
 from ..metric import toeplitz
 
 MAX_SIZE = 2000  # w*d up to which the matrix of w*d by w*d is formed

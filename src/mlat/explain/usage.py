@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Ints, ShortRepr
+from ..base.checks import Ints, ShortRepr
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..metric.nearest import Places, nearest
 from ..neighbours.references import References
 from .attribution import Parts, split

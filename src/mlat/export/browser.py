@@ -12,7 +12,7 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 
-from ..errors import InputError, require_package
+from ..base.errors import InputError, require_package
 from .c_source import CSource
 
 # All that the C uses of these headers, which a target without a system lacks.

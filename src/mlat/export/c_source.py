@@ -16,9 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
+from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
-from ..errors import InputError
 from .differences import derive, with_leads
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers

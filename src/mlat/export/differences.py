@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
 from .plain_model import PlainModel
 from .slow_features import reordered, stretches
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, require_package
+from ..base.errors import InputError, require_package
 from .plain_model import PlainExpert, PlainModel
 from .tables import EXTREME, STORED, quantised
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints, ShortRepr
+from ..base.checks import Bools, Floats, Ints, ShortRepr
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.committee import SOFT
-from ..errors import InputError
 from ..features.lifts import PreparedLift
 from ..live.core.dead_channels import dead_after
 from ..metric.matrix import metric_array, unmixed

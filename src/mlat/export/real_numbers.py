@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .square_codes import CODE, code_unit, encoded
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.errors import InputError
 from ..features.lifts import PreparedLift
 from .plain_model import PlainExpert, PlainModel
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 from .tables import STORED
 
 CODE = "signed char"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.errors import InputError
 
 # Stored numbers: their C type, and the largest whole number.
 STORED = {64: ("double", 0), 32: ("float", 0), 16: ("short", 2**15 - 1), 8: ("signed char", 127)}

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.errors import InputError
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .square_codes import CODE, code_unit, encoded
 from .tables import SHORT, STORED, Tables

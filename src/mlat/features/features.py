@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints, ShortRepr
-from ..fixed_order import Product, exponent_of, power_above
+from ..base.checks import Bools, Floats, Ints, ShortRepr
+from ..base.fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
 from .lifts import Lift, LiftState

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from ..checks import Floats, Ints, check_whole
-from ..compiled import jit
-from ..errors import InputError
+from ..base.checks import Floats, Ints, check_whole
+from ..base.compiled import jit
+from ..base.errors import InputError
 from ..stream.stream import Stream
 
 # Added to magnitudes before the logarithm, in units of the channel's deviation.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
 
 POWER = 0.5
 SHRINKAGE = 0.1

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints, check_whole
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints, check_whole
+from ..base.errors import InputError
 from ..stream.stream import Stream
 
 MOST_WINDOWS = 1000

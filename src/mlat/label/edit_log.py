@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..disk import disk_errors, flush_folder, flush_to_disk, lock
-from ..errors import DiskError, InputError
+from ..base.disk import disk_errors, flush_folder, flush_to_disk, lock
+from ..base.errors import DiskError, InputError
 
 REMEDY = "all edits before it are kept; make room, and do the last one again"
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats
-from ..compiled import jit
+from ..base.checks import Floats
+from ..base.compiled import jit
 from ..live.page.model_view import usual_range
 
 FIRST, FACTOR = 16, 4

@@ -24,9 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..checks import Ints, check_text, is_whole
-from ..disk import atomic_write, disk_errors
-from ..errors import DiskError, InputError
+from ..base.checks import Ints, check_text, is_whole
+from ..base.disk import atomic_write, disk_errors
+from ..base.errors import DiskError, InputError
 from ..stream.file_format import FileFormat, file_format
 from ..stream.stream import Stream
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Bools, Ints
-from ..disk import atomic_write, disk_errors, next_free
-from ..errors import InputError, MlatError, WorkerError
+from ..base.checks import Bools, Ints
+from ..base.disk import atomic_write, disk_errors, next_free
+from ..base.errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
 from .asking import Asking
 from .learner_process import work

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import MlatError
+from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
-from ..errors import MlatError
 from ..explain.confusions import count_confusions
-from ..progress import Report, listen
 from ..stream.stream import Stream
 
 SAY_EVERY = 0.1  # seconds between two words on progress

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints, ShortRepr
-from ..compiled import jit
+from ..base.checks import Floats, Ints, ShortRepr
+from ..base.compiled import jit
 from ..stream.stream import Stream
 from .span_list import Piece
 

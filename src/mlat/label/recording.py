@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats, ShortRepr
+from ..base.checks import Floats, ShortRepr
 from ..stream.stream import Stream
 from .envelopes import Envelopes
 from .span_list import Piece

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..checks import is_whole
-from ..disk import disk_errors
-from ..errors import DiskError, InputError, MlatError
+from ..base.checks import is_whole
+from ..base.disk import disk_errors
+from ..base.errors import DiskError, InputError, MlatError
 from ..stream.stream import Stream
 from .edit_log import EditLog
 from .label_table import Span, read_spans, with_spans, write_spans

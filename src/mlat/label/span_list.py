@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..checks import check_text, is_whole
-from ..errors import InputError
+from ..base.checks import check_text, is_whole
+from ..base.errors import InputError
 
 LONGEST_NAME = 100  # letters of a state's name
 

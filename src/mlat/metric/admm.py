@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Floats
+from ..base.checks import Floats
 from . import toeplitz
 from .lbfgs import Memory, minimize
 from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty

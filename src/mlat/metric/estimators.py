@@ -20,10 +20,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 from threadpoolctl import threadpool_limits
 
-from .. import progress
-from ..checks import SMALLEST, Floats, Ints, check_real, check_whole
-from ..errors import InputError
-from ..fixed_order import Convolution, Linear
+from ..base import progress
+from ..base.checks import SMALLEST, Floats, Ints, check_real, check_whole
+from ..base.errors import InputError
+from ..base.fixed_order import Convolution, Linear
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
 from ..stream.overlap import SeenWindows, warn_of_neighbours

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..checks import Floats
+from ..base.checks import Floats
 from . import toeplitz
 from .lbfgs import minimize
 from .problem import Listener, MarginProblem, Record, Solution

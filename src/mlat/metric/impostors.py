@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 
 ROWS = 512  # windows per block of the all-pairs search
 KEPT_PAIRS = 6_000_000  # a longer list (4 bytes a pair) is not kept: the search runs every time

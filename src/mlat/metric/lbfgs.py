@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats
+from ..base.checks import Floats
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Floats
+from ..base.checks import Floats
 from .lbfgs import minimize
 from .problem import Listener, MarginProblem, Record, Solution
 

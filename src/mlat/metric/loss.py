@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints
-from ..compiled import jit
+from ..base.checks import Bools, Floats, Ints
+from ..base.compiled import jit
 from .impostors import ImpostorSearch
 
 COLUMNS = 65536  # per rectangle of pairs: the products of a block of rows with it stay small

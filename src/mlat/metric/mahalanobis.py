@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Floats
-from ..errors import InputError
-from ..fixed_order import Linear
+from ..base.checks import Floats
+from ..base.errors import InputError
+from ..base.fixed_order import Linear
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 from ..stream.windows import flatten
 
 MAX_BASIS = 4000  # values per window up to which a map is evaluated on all unit windows

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..checks import Floats, Ints
-from ..compiled import jit
-from ..fixed_order import exponent_of
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
+from ..base.fixed_order import exponent_of
 from .threads import n_threads, run_each
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products

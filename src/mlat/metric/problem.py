@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
 from ..stream.windows import unfold
 from . import toeplitz
 from .loss import LargeMarginLoss, LinearLoss, LossPart

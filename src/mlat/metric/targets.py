@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Ints
-from ..errors import InputError
+from ..base.checks import Ints
+from ..base.errors import InputError
 from .nearest import Places, nearest_windows
 
 Gap = int | Literal["run"]

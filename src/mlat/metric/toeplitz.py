@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft as _fft
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 
 
 def to_matrix(blocks: ArrayLike) -> Floats:

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 from .loss import LossPart, hinges
 
 PIECE = 512  # windows per piece of a run: two tiles of this side fit into a core's cache

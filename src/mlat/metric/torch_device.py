@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from ..errors import InputError, require_package
+from ..base.errors import InputError, require_package
 
 
 def open_device(name: str, what: str) -> Any:

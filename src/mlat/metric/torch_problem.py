@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 from .loss import pairs_of_different_states
 from .problem import Loss, MarginProblem, Problem
 from .torch_device import Recorded, open_device, products

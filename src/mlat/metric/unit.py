@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Floats
-from ..fixed_order import exponent_of
+from ..base.checks import Floats
+from ..base.fixed_order import exponent_of
 
 # A constant channel this many powers of two above all differences is left out: what its rounding
 # leaves would be seen beside them.

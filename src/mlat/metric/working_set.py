@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 from . import toeplitz
 from .loss import pairs_of_different_states, pull, target_distances
 from .problem import Loss, MarginProblem, Problem, Record, Solution, scale_for

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from ..checks import Bools, Ints, check_whole
-from ..errors import InputError
+from ..base.checks import Bools, Ints, check_whole
+from ..base.errors import InputError
 from ..stream.conversion import as_recordings, as_states, no_state
 from ..stream.overlap import copied_again, first_equal
 from ..stream.stream import Stream

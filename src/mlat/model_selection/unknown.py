@@ -18,9 +18,9 @@ from sklearn.metrics import get_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks import Floats
+from ..base.checks import Floats
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 

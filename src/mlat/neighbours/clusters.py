@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 
 IN_CLUSTER = 16  # references at most
 IN_GROUP = 16  # clusters at most, which are passed over together

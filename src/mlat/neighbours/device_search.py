@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..compiled import jit
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
 from ..metric.nearest import squared_distance
 from ..metric.torch_device import open_device, products
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Bools, Floats, Ints
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints
+from ..base.errors import InputError
 from ..features.features import Features, View
 from ..metric.estimators import Embedding, MarginMetric
 from ..metric.mahalanobis import Mahalanobis

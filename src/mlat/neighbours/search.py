@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..compiled import jit
-from ..errors import InputError
-from ..fixed_order import power_above
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
+from ..base.errors import InputError
+from ..base.fixed_order import power_above
 from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
 from .clusters import TimeClusters
 from .device_search import DeviceSearch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checks import Floats, Ints
-from ..compiled import jit
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
+from ..base.errors import InputError
 
 
 def vote(labels: Ints, distances: Floats, n_classes: int) -> tuple[Ints, Floats]:

@@ -11,8 +11,8 @@ from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 from ..explain.learned import blocks_of, lag_norms
 from .figure import BLUE, INK, MAX_LETTERS, axes_for, bare, names_width, shorten
 

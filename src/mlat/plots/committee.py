@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..checks import Floats
+from ..base.checks import Floats
 from ..explain.explanation import Explanation, Opinion
 from .figure import (
     FAINT,

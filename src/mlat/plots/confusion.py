@@ -10,9 +10,9 @@ from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats
+from ..base.checks import Floats
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..errors import InputError
 from ..explain.confusions import Confusions, count_confusions
 from ..stream.stream import Stream
 from .figure import BLUE, FAINT, INK, axes_for, bare, shorten

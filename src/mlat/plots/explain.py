@@ -14,7 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ..checks import Floats
+from ..base.checks import Floats
 from ..classifier.classifier import StreamClassifier
 from ..explain.experts import expert_of
 from ..explain.explanation import Explanation, Opinion, Towards, explain

@@ -16,9 +16,9 @@ from matplotlib.patches import Patch
 from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints
-from ..disk import atomic_write
-from ..errors import InputError
+from ..base.checks import Floats, Ints
+from ..base.disk import atomic_write
+from ..base.errors import InputError
 from ..stream.conversion import no_state
 from ..stream.stream import Stream
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .figure import BLUE, GREEN, INK, ORANGE, bare
 
 

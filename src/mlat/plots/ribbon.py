@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from ..checks import Ints
+from ..base.checks import Ints
 from ..stream.conversion import no_state
 from .figure import FAINT, ink_on, state_colours, state_pattern, text_width
 

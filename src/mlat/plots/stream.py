@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats
+from ..base.checks import Floats
 from ..stream.conversion import as_states
 from ..stream.stream import Stream
 from .figure import (

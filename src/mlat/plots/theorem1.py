@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..metric import toeplitz
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows

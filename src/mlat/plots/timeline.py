@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 from .figure import (

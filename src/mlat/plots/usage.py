@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..checks import Floats, Ints
+from ..base.checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
 from ..explain.experts import expert_of
 from ..explain.usage import Usage, measure_usage

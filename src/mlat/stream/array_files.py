@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DiskError, InputError, require_package
+from ..base.errors import DiskError, InputError, require_package
 
 _PICKLED = "it holds Python objects, which are not read; save arrays of numbers and texts"
 

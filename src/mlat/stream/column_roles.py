@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats
-from ..errors import InputError
+from ..base.checks import Bools, Floats
+from ..base.errors import InputError
 from .conversion import (
     GAP_FACTOR,
     StepError,

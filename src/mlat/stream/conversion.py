@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Floats, Ints, check_text, is_real, is_whole
-from ..errors import InputError
+from ..base.checks import Floats, Ints, check_text, is_real, is_whole
+from ..base.errors import InputError
 
 # "No state" marks a step without a state, and one for which no prediction can be made.
 # Named states write it as the empty text, numbered states as -1 (scikit-learn's convention).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
+from ..base.errors import InputError
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 TEXTS = (*_DELIMITERS, ".gz")  # the ends of the names of text files

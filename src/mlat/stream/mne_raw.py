@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DiskError, InputError, require_package
+from ..base.errors import DiskError, InputError, require_package
 from .array_files import ColumnsTable
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")

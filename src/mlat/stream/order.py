@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Ints
+from ..base.checks import Bools, Ints
 from .conversion import GAP_FACTOR, StepError
 
 FEW_STEPS = 20  # fewer show nothing

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints
+from ..base.checks import Bools, Floats, Ints
 from .stream import Stream
 
 FEWEST_STEPS = 4  # of a window; fewer values may be equal by chance

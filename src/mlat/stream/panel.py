@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import Floats
-from ..errors import InputError
+from ..base.checks import Floats
+from ..base.errors import InputError
 from .windows import FEWEST_LOOKED_AT, MOST_LOOKED_AT, ROUGH, SMOOTH, Windows, roughness
 
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import Bools, Floats, Ints
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints
+from ..base.errors import InputError
 from .column_roles import check_stretches, is_irregular, taken
 from .conversion import (
     GAP_FACTOR,

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from ..checks import Ints
-from ..errors import InputError
+from ..base.checks import Ints
+from ..base.errors import InputError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .column_roles import (
     Role,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..checks import Bools, Floats, Ints, ShortRepr, is_real
-from ..errors import InputError
+from ..base.checks import Bools, Floats, Ints, ShortRepr, is_real
+from ..base.errors import InputError
 from .column_roles import channels_of_frame, warn_of_counters
 from .conversion import (
     GAP_FACTOR,

@@ -19,7 +19,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 
-from ..errors import DiskError, InputError
+from ..base.errors import DiskError, InputError
 from .file_format import FileFormat
 
 # The remedy for a column that does not hold numbers.

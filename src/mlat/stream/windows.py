@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ..checks import Floats, Ints, check_whole
-from ..errors import InputError
+from ..base.checks import Floats, Ints, check_whole
+from ..base.errors import InputError
 from .stream import Stream
 
 # Windows that are looked at for a wrong fold, and the roughness of a wrong and of the right one.

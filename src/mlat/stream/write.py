@@ -14,8 +14,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
-from ..disk import atomic_write, disk_errors
-from ..errors import InputError
+from ..base.disk import atomic_write, disk_errors
+from ..base.errors import InputError
 from .conversion import as_states, no_state, one_per_step
 from .file_format import FileFormat, file_format
 from .stream import Stream

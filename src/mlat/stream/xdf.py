@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DiskError, InputError, require_package
+from ..base.errors import DiskError, InputError, require_package
 from .array_files import ColumnsTable
 from .mne_raw import TRIGGER
 

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 
 from label_server import Labelling, states_stream, unlabelled
 from mlat.label.label_table import read_spans
-from mlat.web.page_files import page_files
+from mlat.live.web.page_files import page_files
 
 
 @pytest.fixture

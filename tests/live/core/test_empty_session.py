@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlat
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.live import LiveSession
 from mlat.live.core.model import kept_lessons
 from mlat.synthetic import rotating_states

@@ -11,8 +11,8 @@ import mlat
 from live_models import ENERGY, EXACT, STREAM, TRAIN, fitted, sizes, two_channels
 from live_oracles import comparable, push_all
 from mlat import InputError, Stream, StreamClassifier
+from mlat.base.checksummed.container import seal, unseal
 from mlat.live import LiveModel
-from mlat.sealed.container import seal, unseal
 
 STORED = Path(__file__).parents[2] / "live_snapshot_v1"
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat.errors import DiskError, InputError
+from mlat.base.errors import DiskError, InputError
 from mlat.live import Prediction, Steps
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.records import (
@@ -129,7 +129,7 @@ def test_two_processes_do_not_share_it(tmp_path):
         with pytest.raises(DiskError, match="in use by another mlat live"):
             Journal(tmp_path, WALK)
         program = (
-            "import sys\nfrom mlat.errors import DiskError\n"
+            "import sys\nfrom mlat.base.errors import DiskError\n"
             "from mlat.live.journal.journal import *\n"
             "try: Journal(sys.argv[1], Identity('model-1', ('x', 'y'), {}))\n"
             "except DiskError as error: print(error)"

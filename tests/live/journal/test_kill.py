@@ -18,11 +18,11 @@ import pytest
 import brokers
 import mlat
 from cli_runs import write_csv
-from mlat.lab.verify.__main__ import main
-from mlat.lab.verify.kills import SMALL, Forked, Printed
-from mlat.lab.verify.reading import read_journal
 from mlat.live.core.session import LiveSession
+from mlat.live.journal.description import read_journal
 from mlat.synthetic import rotating_states
+from mlat_lab.verify.__main__ import main
+from mlat_lab.verify.kills import SMALL, Forked, Printed
 
 N_STEPS = 8000
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verify(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "mlat.lab.verify", *map(str, arguments)],
+        [sys.executable, "-m", "mlat_lab.verify", *map(str, arguments)],
         capture_output=True,
         text=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},

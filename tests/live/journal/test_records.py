@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.live import Prediction, Steps
 from mlat.live.journal.records import (
     Batch,

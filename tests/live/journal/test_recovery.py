@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_runs import CLF, VALUES, arrivals, run, same
-from mlat.errors import InputError
-from mlat.lab.verify.reading import JournalContents, read_journal
+from mlat.base.errors import InputError
 from mlat.live import LiveSession, Prediction
+from mlat.live.journal.description import JournalContents, read_journal
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.writer import JournalWriter
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mlat.errors import InputError
+from mlat.base.errors import InputError
 from mlat.live.journal.records import SNAPSHOT, encode_frame
 from mlat.live.journal.snapshots import Snapshot, Snapshots, read_snapshot
 

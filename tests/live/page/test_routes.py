@@ -12,10 +12,10 @@ from websockets.exceptions import InvalidStatus
 
 from live_clients import ended, frames, next_steps, publish, refusals, run, serving, until
 from mlat import InputError
-from mlat.errors import DiskError
+from mlat.base.errors import DiskError
 from mlat.live import Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub, decode_frame
-from mlat.web.page_files import page_files
+from mlat.live.web.page_files import page_files
 from page_server import body_stream, classifier, predict_steps
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from live_clients import TOKEN, frames, next_steps, run, serving
 from mlat import InputError
-from mlat.errors import ServiceError
+from mlat.base.errors import ServiceError
 from mlat.live import Steps
 from mlat.live.page.hub import Hub
 from mlat.live.page.server import serve

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
-from mlat.errors import DiskError, InputError
-from mlat.lab.verify.reading import JournalContents, read_journal
+from mlat.base.errors import DiskError, InputError
 from mlat.live import LiveSession, Prediction, Steps
+from mlat.live.journal.description import JournalContents, read_journal
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.writer import JournalWriter
 from mlat.live.page.hub import Hub

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import __version__
-from ...errors import InputError, ServiceError, WorkerError, require_package
+from ...base.errors import InputError, ServiceError, WorkerError, require_package
 
 # What must not differ: mlat itself, and what decides how its objects travel and how it rounds.
 SAME = ("mlat", "numpy", "numba", "distributed")

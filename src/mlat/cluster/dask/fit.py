@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from ...errors import InputError
+from ...base.errors import InputError
 from ...metric.estimators import MarginMetric
 from ...stream.stream import Stream
 from ...stream.windows import Windows

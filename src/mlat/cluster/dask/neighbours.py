@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints
-from ...errors import InputError
-from ...fixed_order import power_above
+from ...base.checks import Floats, Ints
+from ...base.errors import InputError
+from ...base.fixed_order import power_above
 from ...neighbours.search import NearestNeighbors
 from .client import check_client
 from .tasks import Team

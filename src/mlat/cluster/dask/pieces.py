@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Floats, Ints
-from ...errors import InputError
+from ...base.checks import Floats, Ints
+from ...base.errors import InputError
 from ...metric.unit import Unit
 from ...stream.windows import Windows
 

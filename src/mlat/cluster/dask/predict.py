@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ...errors import InputError
+from ...base.errors import InputError
 from ...stream.stream import Stream
 from .client import check_client
 from .tasks import flow

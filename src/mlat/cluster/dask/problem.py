@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints
+from ...base.checks import Floats, Ints
 from ...metric.loss import LossPart
 from ...metric.nearest import Nearest, Places, nearest
 from ...metric.problem import Loss, MarginProblem, Problem, scale_for

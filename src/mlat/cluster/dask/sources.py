@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Floats, Ints
-from ...errors import InputError
+from ...base.checks import Floats, Ints
+from ...base.errors import InputError
 from ...metric.estimators import encode_states
 from ...metric.unit import Unit
 from ...neighbours.references import steps_inside

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...errors import WorkerError
+from ...base.errors import WorkerError
 from .client import FETCH_SECONDS, await_workers, import_distributed
 
 AHEAD = 3  # tasks per thread that are sent before results are awaited: memory stays bounded

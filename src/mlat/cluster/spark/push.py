@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.errors import InputError
 from ...classifier.model_file import load
-from ...errors import InputError
 from ...live.core.model import LiveModel
 from ...live.core.state import LiveState
 from ...live.core.steps import Prediction, Steps

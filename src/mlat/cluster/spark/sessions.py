@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, MissingPackageError, ServiceError, WorkerError, require_package
+from ...base.errors import (
+    InputError,
+    MissingPackageError,
+    ServiceError,
+    WorkerError,
+    require_package,
+)
 
 JAVA = 17  # the oldest that Spark 4 runs on
 _REFUSED = re.compile(r"^\s*(?:mlat\.errors\.)?InputError: (.+)$", re.MULTILINE)

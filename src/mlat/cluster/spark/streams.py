@@ -12,9 +12,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import load, save
-from ...errors import InputError
 from ...live.core.model import LiveModel
 from .push import Task, stateful, whole
 from .sessions import import_pyspark

@@ -23,13 +23,13 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ...checks import is_real
-from ...disk import next_free, stamp
-from ...errors import InputError, MlatError
+from ...base.checks import is_real
+from ...base.disk import next_free, stamp
+from ...base.errors import InputError, MlatError
+from ...live.web.access import NO_STORE
+from ...live.web.page_files import answer_file, answer_icon, page_files
 from ...stream.stream import Stream
 from ...stream.write import write_stream
-from ...web.access import NO_STORE
-from ...web.page_files import answer_file, answer_icon, page_files
 from ..learner import Learner
 from ..session import Change, LabelSession
 from ..span_list import Piece

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...web.server import Server, check_packages, start
+from ...live.web.server import Server, check_packages, start
 from ..learner import Learner
 from ..session import LabelSession
 

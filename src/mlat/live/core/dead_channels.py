@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...checks import Floats, Ints
-from ...compiled import jit
+from ...base.checks import Floats, Ints
+from ...base.compiled import jit
 from ...stream.windows import Windows
 
 LONGER = 2  # times the longest in training

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ...checks import Bools, Floats, Ints, ShortRepr
+from ...base.checks import Bools, Floats, Ints, ShortRepr
 
 BLOCK = 64  # rows that are copied at most when a step comes
 UNDOABLE = 64  # lessons

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...checks import Bools, Floats, Ints
-from ...compiled import jit
+from ...base.checks import Bools, Floats, Ints
+from ...base.compiled import jit
 from .options import LiveOptions
 from .steps import Counters
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ...checks import Bools, Floats, Ints, is_whole
+from ...base.checks import Bools, Floats, Ints, is_whole
+from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.more_references import with_more_references
 from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
-from ...errors import InputError
 from ...features.features import FeatureSteps
 from ...neighbours.references import References
 from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state

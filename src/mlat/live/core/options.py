@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ...checks import check_whole, is_real
-from ...errors import InputError
+from ...base.checks import check_whole, is_real
+from ...base.errors import InputError
 
 OLD_NAME = "flat"  # of the incremental search
 GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.gaps: one lost step makes 2, jitter stays below

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...checks import Bools, Floats
-from ...errors import InputError
+from ...base.checks import Bools, Floats
+from ...base.errors import InputError
 from .options import GAP_FACTOR, LiveOptions
 from .steps import Counters, Steps
 

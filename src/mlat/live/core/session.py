@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks import Floats
+from ...base.checks import Floats
 from ...classifier.classifier import StreamClassifier
 from ...classifier.empty import empty_classifier
 from .model import LiveModel

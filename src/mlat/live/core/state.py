@@ -1,8 +1,8 @@
 """The state of a live session: bounded arrays and counters, and their form as bytes.
 
-A state as bytes is a JSON header and arrays under one checksum, as the model file
-(:mod:`mlat.sealed.container`); nothing is executed. It is used only after its checksum, every
-field, its model and options, every array and how they fit together are checked.
+A state as bytes is a JSON header and arrays under one checksum, as the model file; nothing is
+executed. It is used only after its checksum, every field, its model and options, every array and
+how they fit together are checked.
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats, ShortRepr
-from ...classifier.classifier import StreamClassifier
-from ...classifier.state_filter import Belief
-from ...errors import InputError
-from ...features.lifts import LiftState
-from ...neighbours.references import References, compact
-from ...sealed.container import Arrays, seal, unseal
-from ...sealed.fields import (
+from ...base.checks import Bools, Floats, ShortRepr
+from ...base.checksummed.container import Arrays, seal, unseal
+from ...base.checksummed.fields import (
     COUNT,
     FLAG,
     MEASURED,
@@ -41,6 +36,11 @@ from ...sealed.fields import (
     row,
     whole,
 )
+from ...base.errors import InputError
+from ...classifier.classifier import StreamClassifier
+from ...classifier.state_filter import Belief
+from ...features.lifts import LiftState
+from ...neighbours.references import References, compact
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
 from .dead_channels import Still

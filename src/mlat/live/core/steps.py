@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints, ShortRepr
-from ...errors import InputError
+from ...base.checks import Floats, Ints, ShortRepr
+from ...base.errors import InputError
 from ...stream.conversion import as_values, one_per_step
 
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ...disk import FolderLock, disk_errors, flush_folder, flush_to_disk
-from ...errors import InputError
-from ...sealed.fields import (
+from ...base.checksummed.fields import (
     ANYTHING,
     FLAG,
     MEASURED,
@@ -33,6 +31,8 @@ from ...sealed.fields import (
     record,
     whole,
 )
+from ...base.disk import FolderLock, disk_errors, flush_folder, flush_to_disk
+from ...base.errors import InputError
 from ..core.options import LiveOptions, other_option
 from ..core.session import LiveSession
 from .records import (

@@ -1,6 +1,6 @@
 """The bytes of a journal's files: records in frames, and the batches inside the records.
 
-``docs/live/journal.md`` describes the format; ``mlat.lab.verify.reading`` reads it by that
+``docs/live/journal.md`` describes the format; ``mlat.live.journal.description`` reads it by that
 description alone. The bytes of predictions are canonical: equal predictions have equal bytes, NaN
 included.
 """
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError
-from ...sealed.fields import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
+from ...base.checksummed.fields import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
+from ...base.errors import InputError
 from ..core.steps import Prediction, Steps
 from ..sources.source import Arrival
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import InputError
+from ...base.errors import InputError
 from ..core.session import LiveSession
 from ..core.steps import Prediction
 from ..sources.source import Arrival

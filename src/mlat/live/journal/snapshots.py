@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...checks import is_whole
-from ...disk import atomic_write, disk_errors
-from ...errors import InputError
-from ...sealed.fields import ANYTHING, TEXT, mapped, one_of, record
+from ...base.checks import is_whole
+from ...base.checksummed.fields import ANYTHING, TEXT, mapped, one_of, record
+from ...base.disk import atomic_write, disk_errors
+from ...base.errors import InputError
 from .journal import REMEDY
 from .records import SNAPSHOT, decode_frame, decode_json, encode_frame
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Ints
+from ...base.checks import Ints
 from .metrics import Counts, exposition
 
 if TYPE_CHECKING:
@@ -479,7 +479,7 @@ def _match_in_order(values: NDArray[Any], n: int) -> NDArray[Any]:
 # A frame is the length of its header (4 bytes, little endian), the header as JSON, padded with
 # blanks to a multiple of 4 bytes so that a browser can use the rest as a ``Float32Array`` without
 # copying, and 32-bit floats (little endian). Against plain JSON it is half as long, and takes about
-# an eighth of the time to write and a third to read: ``benchmarks/live_page.py --frames``.
+# an eighth of the time to write and a third to read: ``lab/benchmarks/live_page.py --frames``.
 
 _LENGTH = struct.Struct("<I")
 

@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from ...checks import check_text
+from ...base.checks import check_text
+from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
-from ...errors import InputError, MlatError
-from ...web.access import NO_STORE
-from ...web.page_files import answer_file, answer_icon, page_files
+from ..web.access import NO_STORE
+from ..web.page_files import answer_file, answer_icon, page_files
 from .hub import Hub, Subscription, encode_frame, json_state
 from .metrics import CONTENT_TYPE
 from .model_view import describe, reference

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...web.server import Server, check_packages, start
+from ..web.server import Server, check_packages, start
 from .hub import FRAMES_PER_SECOND, Hub
 
 if TYPE_CHECKING:  # the packages of the extra "live" are imported on use

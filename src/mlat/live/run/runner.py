@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from ...errors import InputError, MlatError
+from ...base.errors import InputError, MlatError
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
 from ..journal.records import (

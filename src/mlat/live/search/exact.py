@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ...checks import Floats, Ints, check_text, is_whole
+from ...base.checks import Floats, Ints, check_text, is_whole
+from ...base.compiled import jit
+from ...base.errors import InputError
+from ...base.fixed_order import LANES
 from ...classifier.classifier import StreamClassifier
-from ...compiled import jit
-from ...errors import InputError
-from ...fixed_order import LANES
 from ...neighbours.votes import vote
 
 

@@ -16,9 +16,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats, Ints
+from ...base.checks import Bools, Floats, Ints
+from ...base.compiled import jit
 from ...classifier.classifier import StreamClassifier
-from ...compiled import jit
 from .exact import Decision, ExactSearch, TaughtReferences
 from .incremental import (
     ANCHOR,

@@ -51,10 +51,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats, Ints, check_whole
-from ...compiled import jit
-from ...errors import InputError
-from ...fixed_order import power_above
+from ...base.checks import Bools, Floats, Ints, check_whole
+from ...base.compiled import jit
+from ...base.errors import InputError
+from ...base.fixed_order import power_above
 from ...metric import toeplitz
 from ...metric.nearest import squared_distance
 from ...neighbours.references import References

@@ -28,10 +28,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats, Ints
-from ...compiled import jit
-from ...errors import InputError
-from ...fixed_order import power_above
+from ...base.checks import Bools, Floats, Ints
+from ...base.compiled import jit
+from ...base.errors import InputError
+from ...base.fixed_order import power_above
 from ...neighbours.references import References
 from .incremental import (
     FAR,

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...checks import Floats, Ints, check_whole
+from ...base.checks import Floats, Ints, check_whole
+from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.confidence import is_unknown
-from ...errors import InputError
 from ...features.features import FeatureSteps
 from .experts import ExpertSearches, States
 from .incremental import ANCHOR, IncrementalResult

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-from ...checks import check_whole
-from ...errors import InputError
+from ...base.checks import check_whole
+from ...base.errors import InputError
 from .lines import LineSource
 from .lsl import LslSource
 from .mqtt import MqttAddress, MqttSource

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import groupby
 from typing import IO, Any
 
-from ...errors import InputError
+from ...base.errors import InputError
 from ..core.steps import Steps
 from .payloads import (
     MOST_BYTES,

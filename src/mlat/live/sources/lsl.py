@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...checks import Floats
-from ...errors import InputError, require_package
+from ...base.checks import Floats
+from ...base.errors import InputError, require_package
 from ..core.steps import Steps
 from .backoff import Tries
 from .source import Arrival, Closing, Event, Notice, Refusal

@@ -25,7 +25,7 @@ from itertools import groupby, islice
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ...errors import InputError, require_package
+from ...base.errors import InputError, require_package
 from ..core.steps import Steps, join
 from .backoff import Tries
 from .payloads import MOST_BYTES, MalformedError, decode, is_format, merge_refusals

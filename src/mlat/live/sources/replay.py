@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Bools, Floats
-from ...errors import InputError
+from ...base.checks import Bools, Floats
+from ...base.errors import InputError
 from ...stream.column_roles import role_by_name
 from ...stream.read import open_table, read_channels, read_stream
 from ..core.steps import Steps

@@ -1,0 +1,1 @@
+"""The laboratory of mlat: data sets, rivals, experiments, reports, benchmarks."""

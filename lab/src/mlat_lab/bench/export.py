@@ -1,0 +1,478 @@
+"""A model in C: what it takes, how fast it is, and how many states stay the same.
+
+The C is compiled by the system's compiler. A step of it, a live session's step in Python and a step
+of emlearn's nearest neighbours in C are timed in one run. Instructions are counted under an
+emulator of 32-bit ARM.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_limits
+
+from mlat.base.checks import Floats, Ints
+from mlat.base.errors import InputError, MissingPackageError, require_package
+from mlat.classifier.classifier import StreamClassifier
+from mlat.classifier.thin import Thinning
+from mlat.export.c_source import CSource, write_c
+from mlat.export.plain_model import PlainModel
+from mlat.plots.figure import bare, save_figure, state_colours
+from mlat.stream.stream import Stream
+from mlat.stream.windows import sliding_windows
+from mlat.synthetic import rotating_states
+
+from .output import bench_console, table, write_json
+
+# Reads rows of doubles and tells of each a state, and of all the mean time.
+MAIN = """
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#ifdef UNTIMED /* to tell a time takes as many instructions as it has digits */
+#define clock() 0
+#endif
+{before}
+int main(void)
+{{
+    double row[{n_values}];
+    clock_t spent = 0;
+    long n = 0;
+    {begin}
+    while (fread(row, sizeof row, 1, stdin) == 1) {{
+        clock_t began;
+        int c, state;
+        for (c = 0; c < {n_values}; c++) {{
+            values[c] = {value};
+        }}
+        began = clock();
+        {step}
+        spent += clock() - began;
+        n++;
+        printf("%d\\n", state);
+    }}
+#ifndef UNTIMED
+    fprintf(stderr, "%.6f\\n", 1e6 * (double)spent / CLOCKS_PER_SEC / (double)n);
+#endif
+    return 0;
+}}
+"""
+WHOLE = "(mlat_real)floor(ldexp(row[c], mlat_input_bits[c]) + 0.5)"
+FEW = (
+    20,
+    45,
+)  # references of a run with which instructions are counted: their number grows with them
+COUNTED = 2  # steps
+N_STATES, RUN_LENGTH, N_RUNS = 5, 60, 10  # of the stream that is learned: 2,550 references
+KINDS: dict[str, dict[str, Any]] = {
+    "single precision": {},
+    "16-bit whole numbers": {"bits": 16, "fixed": True},
+}
+LEAST_SAME = 0.99
+
+
+class Choice(NamedTuple):
+    """One way to export: the fraction of references, and options of :func:`write_c`."""
+
+    fraction: float
+    bits: int
+    every: int = 1
+    fixed: bool = False
+    incremental: bool = False
+
+
+CHOICES = (
+    *(Choice(1.0, 32), Choice(1.0, 16), Choice(1.0, 16, 4)),
+    *(Choice(fraction, 8, every) for every in (1, 4) for fraction in (1.0, 0.5, 0.25, 0.1)),
+    *(Choice(1.0, bits, 1, fixed=True) for bits in (16, 8)),
+    *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, 1, fixed=True, incremental=True)),
+    Choice(1.0, 8, 4, fixed=True, incremental=True),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to export a model; bytes, microseconds of a step, and the fraction of same states."""
+
+    model: str
+    n_references: int
+    bits: int
+    every: int
+    fixed: bool
+    incremental: bool
+    flash: int
+    ram: int
+    products: int
+    microseconds: float
+    same: float
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A classifier in C beside its Python form and beside the true states, on the same windows."""
+
+    model: str
+    name: str
+    flash: int
+    ram: int
+    microseconds: float
+    same: float
+    accuracy: float
+
+
+class Timed(NamedTuple):
+    """States (T,), -1 for unknown, and microseconds of a step."""
+
+    states: Ints
+    microseconds: float
+
+
+def compiled(
+    folder: Path, sources: dict[str, str], include: Sequence[Path] = (), *, arm: bool = False
+) -> Path:
+    """A program of some sources, for this machine or for ARM."""
+    names = ("arm-linux-gnueabihf-gcc",) if arm else ("cc", "gcc", "clang")
+    compiler = next(filter(None, map(shutil.which, names)), None)
+    if compiler is None:
+        raise InputError("there is no C compiler on PATH; install one, for example gcc")
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    files = [str(folder / name) for name in sources if name.endswith(".c")]
+    flags = ["-std=gnu99", "-O2", "-w", *(f"-I{place}" for place in include)]
+    flags += ["-static", "-DUNTIMED"] if arm else []
+    program = folder / "run"
+    subprocess.run([compiler, *flags, *files, "-o", str(program), "-lm"], check=True)
+    return program
+
+
+def run(program: Path, rows: Floats) -> Timed:
+    """What a program says of rows of values."""
+    steps = np.ascontiguousarray(rows, np.float64).tobytes()
+    done = subprocess.run([program], input=steps, capture_output=True, check=True)
+    return Timed(np.array(done.stdout.split(), np.int64), float(done.stderr))
+
+
+def sources_of(code: CSource, n_channels: int) -> dict[str, str]:
+    """The files of a program that classifies standard input."""
+    whole = "MLAT_NO_VALUE" in code.header
+    main = MAIN.format(
+        before='#include "mlat.h"\nstatic mlat m;\nstatic mlat_real values[MLAT_CHANNELS];\n'
+        "static mlat_out out;",
+        n_values=n_channels,
+        begin="mlat_init(&m);",
+        value=WHOLE if whole else "(mlat_real)row[c]",
+        step="state = mlat_push(&m, values, &out);",
+    )
+    return {"mlat.h": code.header, "mlat.c": code.source, "main.c": main}
+
+
+def run_c(code: CSource, values: Floats) -> Timed:
+    """What the compiled model says of a stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = compiled(Path(folder), sources_of(code, values.shape[1]))
+        return run(program, values)
+
+
+def codes_of(clf: StreamClassifier, stream: Stream) -> tuple[Ints, NDArray[np.bool_]]:
+    """What ``predict`` says, as codes, and where there is a window."""
+    predicted = clf.predict(stream)
+    known = predicted != clf.unknown_
+    return np.where(known, np.searchsorted(clf.classes_, predicted), -1), known
+
+
+def recording(channels: int, n_runs: int, seed: int = 1) -> Stream:
+    """Some runs of each of five states, so that what they have in common can be told from drift."""
+    speeds = np.linspace(-0.3, 0.3, N_STATES)
+    return rotating_states(
+        {f"state {i}": speed for i, speed in enumerate(speeds)},
+        n_channels=channels,
+        run_length=RUN_LENGTH,
+        runs_per_state=n_runs,
+        drift=0.5,
+        noise=0.5,
+        random_state=seed,
+    )
+
+
+def measure(
+    name: str,
+    clf: StreamClassifier,
+    values: Floats,
+    console: Console,
+    choices: Sequence[Choice] = CHOICES,
+) -> list[Row]:
+    """Every choice."""
+    plain, thinning = PlainModel.of(clf), Thinning(clf, by_steps=True)
+    wanted, known = codes_of(clf, Stream(values))
+    rows = []
+    for choice in choices:
+        some = plain.take(thinning.keep(int(choice.fraction * len(plain.start))).rows)
+        code = write_c(some, **{name: getattr(choice, name) for name in Choice._fields[1:]})
+        told = run_c(code, values)
+        rows.append(
+            Row(
+                *(name, len(some.start), *choice[1:], code.flash, code.ram, code.products),
+                *(told.microseconds, float((told.states == wanted)[known].mean())),
+            )
+        )
+        console.print(f"  {name}: {len(some.start):,} references, {choice.bits} bits")
+    return rows
+
+
+def python_step(clf: StreamClassifier, values: Floats) -> float:
+    """Microseconds of a live session's step."""
+    session = clf.live(far=None, dead="off")
+    session.push(values[: 2 * clf.width_])
+    taken = []
+    for value in values[2 * clf.width_ :][:300]:
+        began = time.perf_counter()
+        session.push(value)
+        taken.append(time.perf_counter() - began)
+    return 1e6 * float(np.median(taken))
+
+
+def instructions(clf: StreamClassifier, values: Floats, **options: Any) -> float | None:
+    """Instructions of a step on 32-bit ARM with all references; None without an emulator.
+
+    They are counted one by one, for a few references: each further one takes as many.
+    """
+    emulator = shutil.which("qemu-arm")
+    if emulator is None or shutil.which("arm-linux-gnueabihf-gcc") is None:
+        return None
+    said = subprocess.run([emulator, "-help"], capture_output=True, text=True, check=False).stdout
+    one_by_one = "-one-insn-per-tb" if "-one-insn-per-tb" in said else "-singlestep"
+    plain = PlainModel.of(clf)
+    counts = []
+    for n in FEW:
+        code = write_c(plain.take(np.arange(n)), **options)
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(Path(folder), sources_of(code, values.shape[1]), arm=True)
+            totals = []
+            for n_steps in (clf.width_ + 1, clf.width_ + 1 + COUNTED):
+                command = [emulator, one_by_one, "-d", "nochain,exec", str(program)]
+                totals.append(_lines(command, values[:n_steps]))
+        counts.append((totals[1] - totals[0]) / COUNTED)
+    each = (counts[1] - counts[0]) / (FEW[1] - FEW[0])
+    return counts[0] + each * (len(plain.start) - FEW[0])
+
+
+def _lines(command: list[str], rows: Floats) -> int:
+    """How many lines a command writes to its standard error: an instruction each."""
+    with tempfile.TemporaryFile() as given:
+        given.write(np.ascontiguousarray(rows, np.float64).tobytes())
+        given.seek(0)
+        with subprocess.Popen(
+            command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stderr is not None
+            total = 0
+            while chunk := process.stderr.read(1 << 20):
+                total += chunk.count(b"\n")
+    return total
+
+
+def beside_emlearn(
+    name: str, clf: StreamClassifier, train: Stream, fresh: Stream, console: Console
+) -> list[Rival]:
+    """mlat and emlearn in C, each beside its own Python form; nothing without emlearn."""
+    try:
+        emlearn = require_package("emlearn.neighbors", "", "the comparison", title="emlearn")
+    except MissingPackageError:
+        console.print("emlearn is not installed, and left out: pip install emlearn")
+        return []
+    values = fresh.values.astype(np.float64)
+    wanted, known = codes_of(clf, fresh)
+    truth = np.searchsorted(clf.classes_, fresh.states)
+    rivals = []
+    for every, bits, incremental in ((1, 16, False), (1, 16, True), (4, 8, False)):
+        code = write_c(
+            PlainModel.of(clf), bits=bits, every=every, fixed=True, incremental=incremental
+        )
+        told = run_c(code, values)
+        rivals.append(
+            Rival(
+                name,
+                f"mlat, {bits} bits"
+                + f", every {every}" * (every > 1)
+                + ", incremental" * incremental,
+                code.flash,
+                code.ram,
+                told.microseconds,
+                float((told.states == wanted)[known].mean()),
+                float((told.states == truth)[known].mean()),
+            )
+        )
+    w = clf.width_
+    scaled = clf.features_.channels(train.values), clf.features_.channels(values)
+    X = _flat(scaled[0], sliding_windows(train, w).start, w)
+    y = np.searchsorted(clf.classes_, sliding_windows(train, w).y)
+    ends = np.flatnonzero(known)
+    Z = _flat(scaled[1], ends - w + 1, w)
+    # As fine as its 32-bit sums of squares allow.
+    unit = 2 * max(np.abs(X).max(), np.abs(Z).max()) / np.sqrt(2.0**31 / X.shape[1])
+    X, Z = np.rint(X / unit), np.rint(Z / unit)
+    model = KNeighborsClassifier(1, algorithm="brute").fit(X, y)
+    text = emlearn.c_generate_neighbors(X.astype(np.int64), y, 1, "rival")
+    main = MAIN.format(
+        before='#include "rival.h"\n'
+        f"static int16_t values[{X.shape[1]}];\n"
+        f"static EmlNeighborsDistanceItem distances[{len(X)}];",
+        n_values=X.shape[1],
+        begin="int16_t found = -1;",
+        value="(int16_t)row[c]",
+        step=f"eml_neighbors_predict(&rival, values, {X.shape[1]}, distances, {len(X)}, &found);\n"
+        "        state = found;",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        include = [Path(emlearn.__file__).parent]
+        program = compiled(Path(folder), {"rival.h": text, "main.c": main}, include)
+        told = run(program, Z)
+    rivals.append(
+        Rival(
+            name,
+            "emlearn, 16 bits",
+            2 * X.size + 2 * len(X),
+            8 * len(X) + 2 * X.shape[1],
+            told.microseconds,
+            float((told.states == model.predict(Z)).mean()),
+            float((told.states == truth[ends]).mean()),
+        )
+    )
+    return rivals
+
+
+def _flat(values: Floats, start: Ints, width: int) -> Floats:
+    """Windows (n, w·d)."""
+    return values[start[:, None] + np.arange(width)].reshape(len(start), -1)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """How bytes and same states fall together, for each model."""
+    models = list(dict.fromkeys(row.model for row in rows))
+    figure = Figure(figsize=(4.6 * len(models), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(models), squeeze=False)[0]
+    rows = [row for row in rows if not row.incremental]  # which are as large, and say the same
+    kinds = list(dict.fromkeys((row.bits, row.every, row.fixed) for row in rows))
+    for ax, model in zip(axes, models, strict=True):
+        for (bits, every, fixed), colour in zip(kinds, state_colours(len(kinds)), strict=True):
+            kind = (model, bits, every, fixed)
+            mine = [r for r in rows if (r.model, r.bits, r.every, r.fixed) == kind]
+            label = f"{bits} bits" + (f", every {every}" if every > 1 else "")
+            label += ", whole numbers" if fixed else ""
+            flash, same = [r.flash / 1e3 for r in mine], [100 * r.same for r in mine]
+            ax.plot(flash, same, "s" if fixed else "o-", color=colour, label=label, markersize=4)
+        ax.axhline(100 * LEAST_SAME, color="#d0d0d0", linewidth=0.8)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_xlabel("tables, kB")
+        ax.set_ylabel("same states, %")
+        ax.set_title(model, fontsize=9, loc="left")
+        bare(ax)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=7)
+    return figure
+
+
+def show(
+    rows: list[Row],
+    python: dict[str, float],
+    console: Console,
+    counted: dict[str, float | None] | None = None,
+    rivals: Sequence[Rival] = (),
+) -> None:
+    """Print the tables."""
+    headings = [
+        *("model", "references", "bits", "every", "tables", "RAM", "products", "µs", "same states"),
+    ]
+    cells = [
+        [
+            *(row.model, f"{row.n_references:,}"),
+            f"{row.bits}{' whole' * row.fixed}{' incremental' * row.incremental}",
+            *(str(row.every), f"{row.flash / 1e3:.1f} kB", f"{row.ram / 1e3:.1f} kB"),
+            *(f"{row.products:,}", f"{row.microseconds:.0f}", f"{row.same:.1%}"),
+        ]
+        for row in rows
+    ]
+    console.print(table("A model in C", headings, cells))
+    for name, microseconds in python.items():
+        console.print(f"a live session's step in Python, {name}: {microseconds:.0f} µs")
+    for name, number in (counted or {}).items():
+        said = "not counted: no qemu-arm" if number is None else f"{number / 1e6:.2f} million"
+        console.print(f"instructions of a step on 32-bit ARM, {name}: {said}")
+    for name in dict.fromkeys(row.model for row in rows):
+        enough = [row for row in rows if row.model == name and row.same >= LEAST_SAME]
+        if enough:
+            least = min(enough, key=lambda row: row.flash)
+            console.print(
+                f"{LEAST_SAME:.0%} of the states, {name}: {least.flash / 1e3:.1f} kB of tables and "
+                f"{least.ram / 1e3:.1f} kB RAM, with {least.n_references:,} references, "
+                f"{least.bits} bits, slow features at one step of {least.every}"
+            )
+    if rivals:
+        headings = ["model", "in C", "tables", "RAM", "µs", "as in Python", "accuracy"]
+        cells = [
+            [
+                *(one.model, one.name, f"{one.flash / 1e3:.1f} kB", f"{one.ram / 1e3:.1f} kB"),
+                *(f"{one.microseconds:.0f}", f"{one.same:.1%}", f"{one.accuracy:.1%}"),
+            ]
+            for one in rivals
+        ]
+        console.print(table("Beside emlearn's nearest neighbours", headings, cells, left=2))
+
+
+def main(
+    small: Annotated[bool, typer.Option(help="Only the model of three channels.")] = False,
+    large: Annotated[bool, typer.Option(help="Only the model of 27 channels.")] = False,
+    steps: Annotated[int, typer.Option(help="Of the stream that is classified.")] = 2000,
+    plot: Annotated[Path | None, typer.Option(help="Draw bytes and same states there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+) -> None:
+    """Export: bytes, time, instructions and same states, beside Python and emlearn."""
+    console = bench_console()
+    rows: list[Row] = []
+    rivals: list[Rival] = []
+    python: dict[str, float] = {}
+    counted: dict[str, float | None] = {}
+    with threadpool_limits(1):
+        for channels in (3,) * (small or not large) + (27,) * (large or not small):
+            name = f"{channels} channels"
+            train = recording(channels, N_RUNS)
+            clf = StreamClassifier(budget=0).fit(train)
+            fresh = recording(channels, -(-steps // (N_STATES * RUN_LENGTH)), seed=2)
+            values = fresh.values.astype(np.float64)
+            python[name] = python_step(clf, values)
+            rows += measure(name, clf, values, console)
+            for kind, options in KINDS.items():
+                for search in ({}, {"incremental": True}):
+                    of = f"{name}, {kind}" + ", incremental" * bool(search)
+                    counted[of] = instructions(clf, values, **options, **search)
+            with np.errstate():  # emlearn makes every warning of numpy an error, for all
+                rivals += beside_emlearn(name, clf, train, fresh, console)
+    show(rows, python, console, counted, rivals)
+    if plot is not None:
+        save_figure(draw(rows), plot)
+    write_json(
+        out,
+        {
+            "rows": [asdict(row) for row in rows],
+            "python_microseconds": python,
+            "arm_instructions": counted,
+            "beside_emlearn": [asdict(one) for one in rivals],
+        },
+    )

@@ -1,0 +1,237 @@
+"""Many keyed streams on Spark, on this machine: rows a second, state bytes, bytes of a checkpoint.
+
+The source is a folder of Parquet files with one micro-batch in each, the sink takes everything and
+keeps nothing, so what is measured is the state function with what Spark does around it. The same
+steps pushed in one process without Spark are the yardstick.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from pyarrow import parquet
+from rich.console import Console
+
+from mlat.base.errors import InputError
+from mlat.classifier.classifier import StreamClassifier
+from mlat.cluster.spark.sessions import local_spark, spark_wait
+from mlat.cluster.spark.streams import DEFAULTS, spark_classify
+from mlat.live.core.model import LiveModel
+from mlat.live.core.steps import Steps
+from mlat.metric.estimators import MLAT
+from mlat.synthetic import rotating_states
+
+from .output import bench_console, table, write_json
+
+STORES = {
+    "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+STORE = "spark.sql.streaming.stateStore."
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query; the first batch, which starts the workers, is not in the times.
+
+    Attributes
+    ----------
+    rows : int
+        Of each key in a batch.
+    seconds : float
+        A batch took, the middle one of them.
+    rate : float
+        Rows a second.
+    pushed : float
+        Rows a second of the same pushes in one process without Spark, states not kept as bytes.
+    python, jvm : float
+        CPU milliseconds for each key of a batch.
+    state : int
+        Bytes of the state of a key.
+    held : float
+        Bytes that Spark's state store says it needs for a key.
+    written : float
+        Bytes that a batch adds to the checkpoint's state, for a key.
+    """
+
+    store: str
+    search: str
+    keys: int
+    rows: int
+    seconds: float
+    rate: float
+    pushed: float
+    python: float
+    jvm: float
+    state: int
+    held: float
+    written: float
+
+
+def make_model(channels: int, width: int) -> StreamClassifier:
+    train = rotating_states(n_channels=channels, random_state=0)
+    return StreamClassifier(width, metric=MLAT(max_iter=5)).fit(train)
+
+
+def write_batches(folder: Path, keys: int, rows: int, batches: range, channels: int) -> None:
+    """One file for each batch, with ``rows`` rows of every key."""
+    values = rotating_states(n_channels=channels, random_state=1).values
+    for batch in batches:
+        n = np.tile(np.arange(batch * rows, (batch + 1) * rows), keys)
+        key = np.repeat(np.arange(keys), rows)
+        steps = values[(n + 7 * key) % len(values)]  # each key at another place of the stream
+        columns = {"key": key, "seq": n, "time": n / 50.0}
+        columns |= {f"c{i}": steps[:, i] for i in range(channels)}
+        parquet.write_table(pa.table(columns), folder / f"{batch:04}.parquet")
+
+
+def push_alone(clf: StreamClassifier, search: str, rows: int) -> tuple[float, bytes]:
+    """Rows a second of pushes of one stream in this process, and its last state as bytes."""
+    model = LiveModel(clf, order_by="seq", search=search, **DEFAULTS)
+    stream = rotating_states(n_channels=len(clf.channels_), random_state=1)
+    values = stream.values.astype(np.float64)
+    state, seconds = model.start(), []
+    for batch in range(50):
+        n = np.arange(batch * rows, (batch + 1) * rows)
+        began = time.perf_counter()
+        state, _ = model.push(state, Steps(values[n % len(values)], n, n / 50.0))
+        seconds.append(time.perf_counter() - began)
+    return rows / float(np.median(seconds)), state.to_bytes()
+
+
+def measure(
+    spark: Any, clf: StreamClassifier, store: str, search: str, keys: int, rows: int, batches: int
+) -> Query:
+    """One query over so many keys."""
+    channels = len(clf.channels_)
+    pushed, state = push_alone(clf, search, rows)
+    spark.conf.set(STORE + "providerClass", STORES[store])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "rows").mkdir()
+        # The first batch starts the workers and compiles; what follows goes on from its checkpoint.
+        write_batches(folder / "rows", keys, rows, range(1), channels)
+        _run(spark, clf, search, folder)
+        write_batches(folder / "rows", keys, rows, range(1, batches + 1), channels)
+        before = _cpu(spark)
+        progress = _run(spark, clf, search, folder)
+        cpu = _cpu(spark) - before
+        files = (folder / "checkpoint" / "state").rglob("*")
+        written = sum(file.stat().st_size for file in files if file.is_file())
+    seconds = float(np.median([p["durationMs"]["triggerExecution"] for p in progress])) / 1e3
+    held = progress[-1]["stateOperators"][0]["memoryUsedBytes"] / keys
+    jvm, python = 1e3 * cpu / batches / keys
+    return Query(
+        *(store, LiveModel(clf, search=search).search, keys, rows, seconds, keys * rows / seconds),
+        *(pushed, float(python), float(jvm), len(state), held, written / keys / (batches + 1)),
+    )
+
+
+def _run(spark: Any, clf: StreamClassifier, search: str, folder: Path) -> list[dict[str, Any]]:
+    """What Spark says of each batch of all files that have not been read yet."""
+    source = str(folder / "rows")
+    df = spark.readStream.schema(spark.read.parquet(source).schema)
+    predictions = spark_classify(
+        df.option("maxFilesPerTrigger", 1).parquet(source),
+        clf,
+        key="key",
+        time="time",
+        seq="seq",
+        values=[f"c{i}" for i in range(len(clf.channels_))],
+        search=search,
+    )
+    query = (
+        predictions.writeStream.format("noop")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        spark_wait(query)
+    finally:
+        query.stop()
+    return [p for p in query.recentProgress if p["numInputRows"]]
+
+
+def _cpu(spark: Any) -> Any:
+    """CPU seconds so far of the JVM and of its Python workers."""
+    parent, used = {}, {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in brackets, may hold anything.
+            fields = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # gone in the meantime
+            continue
+        pid = int(file.parent.name)
+        parent[pid], used[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
+    jvm = spark.sparkContext._gateway.proc.pid
+    found = {jvm}
+    while True:
+        more = {pid for pid, above in parent.items() if above in found} - found
+        if not more:
+            break
+        found |= more
+    workers = sum(used[pid] for pid in found - {jvm})
+    return np.array([used.get(jvm, 0), workers]) / os.sysconf("SC_CLK_TCK")
+
+
+def show(rows: list[Query], console: Console, title: str) -> None:
+    headings = (
+        *("store", "keys", "rows", "s", "1000\nrows/s", "alone", "python\nms", "jvm\nms"),
+        *("state\nkB", "held\nkB", "written\nkB"),
+    )
+    for search in dict.fromkeys(r.search for r in rows):
+        cells = [
+            (
+                *(r.store, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate / 1e3:.2f}"),
+                *(f"{r.pushed / 1e3:.2f}", f"{r.python:.2f}", f"{r.jvm:.2f}"),
+                *(f"{n / 1e3:.1f}" for n in (r.state, r.held, r.written)),
+            )
+            for r in rows
+            if r.search == search
+        ]
+        about = f"{title}, {search} search; rows of a key, seconds of a batch"
+        console.print(table(about, headings, cells))
+
+
+def main(
+    keys: Annotated[list[int] | None, typer.Option(help="Default 100 and 1000.")] = None,
+    rows: Annotated[list[int] | None, typer.Option(help="Of a key in a batch: 10, 100.")] = None,
+    batches: Annotated[int, typer.Option(min=1, help="After the first.")] = 4,
+    channels: Annotated[int, typer.Option(min=1)] = 8,
+    width: Annotated[int, typer.Option(min=1)] = 10,
+    cores: Annotated[int, typer.Option(min=1)] = 2,
+    memory: Annotated[str, typer.Option(help="Of the JVM.")] = "1g",
+    store: Annotated[list[str] | None, typer.Option(help="memory, rocksdb; default both.")] = None,
+    search: Annotated[list[str] | None, typer.Option(help="auto, exact, incremental.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+) -> None:
+    """Many keyed streams on Spark in local mode."""
+    console = bench_console()
+    for one in store or []:
+        if one not in STORES:
+            raise InputError(f"no state store {one!r}; there are {', '.join(STORES)}")
+    clf = make_model(channels, width)
+    found: list[Query] = []
+    spark = local_spark(cores, memory=memory, spark_log_level="ERROR")
+    try:
+        spark.conf.set(STORE + "rocksdb.changelogCheckpointing.enabled", "true")
+        for kept in store or list(STORES):
+            for way in search or ["auto"]:
+                for n_keys in keys or [100, 1000]:
+                    for n_rows in rows or [10, 100]:
+                        console.print(f"{kept}, {way}: {n_keys} keys of {n_rows} rows")
+                        found.append(measure(spark, clf, kept, way, n_keys, n_rows, batches))
+    finally:
+        spark.stop()
+    title = f"Keyed streams on Spark, {cores} cores: d={channels}, w={width}, "
+    show(found, console, title + f"{len(clf.windows_)} references")
+    write_json(out, [asdict(row) for row in found])

@@ -1,0 +1,292 @@
+"""The table of whole streams: everyone on recordings with every switch.
+
+Its journals need not be complete. A system that lacks somebody is shown, but has no rank.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlat import __version__
+
+from ..experiments.experiment import ALL, Experiment, describe
+from ..experiments.journal import Result
+from ..experiments.stream_protocol import AFTER_SWITCH, LEAST_WINDOWS, MOST_GIVEN, SECOND, STREAM
+from ..experiments.systems import AUTO, AUTO_FILTERED, streams_development
+from .comparison import (
+    Comparison,
+    closing_lines,
+    compare,
+    headline,
+    opening_lines,
+    systems_with_results,
+)
+from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, picture_lines, table
+from .paper import set_title, system_title
+from .standing import (
+    HARM_POINTS,
+    Standing,
+    full_table,
+    harm_lines,
+    in_short_lines,
+    interval_table,
+    pictures,
+    stand,
+    test_lines,
+)
+from .statistics import Scores
+
+HEADINGS = {STREAM: "Whole recordings", SECOND: "The second recording"}
+NEVER = "∞"
+
+
+# Figures.
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How late the new state is right for the first time, over the people of a set."""
+
+    steps: float | None  # the median over people of their median over switches; None is never
+    missed: float  # the fraction of runs whose state is never right, the mean over people
+
+
+@dataclass(frozen=True)
+class SetCounts:
+    """What a set is like, the mean over its people."""
+
+    n_channels: int
+    n_train: float  # windows of what is given
+    n_test: float  # judged steps
+    n_switches: float
+
+
+@dataclass(frozen=True)
+class ProtocolFigures:
+    """The figures under one protocol."""
+
+    compared: Comparison
+    development: Standing | None  # None where it is nobody, or everyone
+    others: Standing | None
+    delays: Mapping[str, Mapping[str, Delay]]  # by system and data set
+    counts: Mapping[str, SetCounts]
+
+
+@dataclass(frozen=True)
+class StreamsFigures:
+    """Everything in the report."""
+
+    settings: Mapping[str, Any]
+    protocols: Mapping[str, ProtocolFigures]
+
+
+def summarise(
+    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
+) -> StreamsFigures:
+    """The figures under every protocol that has results."""
+    there = {name: found for name, found in results.items() if found}
+    any_one = next(iter(experiments.values()))
+    settings = {
+        "version": __version__,
+        "width": any_one.width,
+        "given": max(p.given or 0 for e in experiments.values() for p in e.people.values()),
+        "most_given": MOST_GIVEN,
+        "judged_steps_per_state": any_one.n_test,
+        "harm_points": HARM_POINTS,
+        "development": {name: streams_development(name) for name in there},
+        "systems": {name: describe(s.make("", ALL)) for name, s in any_one.systems.items()},
+    }
+    protocols = {name: _protocol(name, found, experiments[name]) for name, found in there.items()}
+    return StreamsFigures(settings, protocols)
+
+
+def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) -> ProtocolFigures:
+    systems = systems_with_results(results, experiment)
+    everyone = Scores(results, protocol)
+    chosen_on = streams_development(protocol)
+    not_chosen_on: dict[str, list[str]] = defaultdict(list)
+    for one, person in everyone.groups:
+        if person not in chosen_on.get(one, ()):
+            not_chosen_on[one].append(person)
+    parts = [Scores(results, protocol, without) for without in (not_chosen_on, chosen_on)]
+    some = all(part.groups for part in parts)
+    development, others = [stand(part, systems) if some else None for part in parts]
+    return ProtocolFigures(
+        compare(results, experiment, stand(everyone, systems)),
+        development,
+        others,
+        {name: _delays([r for r in results if r["system"] == name]) for name in systems},
+        {one: _counts(results, one, experiment) for one in everyone.data_sets},
+    )
+
+
+def _delays(results: Iterable[Result]) -> dict[str, Delay]:
+    steps: dict[str, list[float]] = defaultdict(list)
+    missed: dict[str, list[float]] = defaultdict(list)
+    for result in results:
+        if result["n_switches"]:
+            delay = result["delay"]
+            steps[result["data_set"]].append(np.inf if delay is None else delay)
+            missed[result["data_set"]].append(result["missed"])
+    delays = {}
+    for one, found in steps.items():
+        # A value that was observed: between a number and never there is nothing.
+        median = float(np.quantile(found, 0.5, method="inverted_cdf"))
+        delays[one] = Delay(median if np.isfinite(median) else None, float(np.mean(missed[one])))
+    return delays
+
+
+def _counts(results: Iterable[Result], data_set: str, experiment: Experiment) -> SetCounts:
+    """The counts are the same for every system, so one result of each person will do."""
+    of_people = {r["person"]: r for r in results if r["data_set"] == data_set}
+    people = experiment.people[data_set]
+    means = [
+        float(np.mean([result[field] for result in of_people.values()]))
+        for field in ("n_train", "n_test", "n_switches")
+    ]
+    return SetCounts(people.load(people.names[0]).n_channels, *means)
+
+
+# The report.
+
+
+def streams_report(
+    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
+) -> Report:
+    """The report of the table of whole streams.
+
+    Parameters
+    ----------
+    results : mapping of protocol to results
+        Of as many systems and people as there are.
+    experiments : mapping of protocol to Experiment
+        With all systems, also those that were not run.
+    """
+    figures = summarise(results, experiments)
+    return Report(
+        [result for found in results.values() for result in found],
+        figures,
+        lambda: _draw(figures),
+        lambda links: text(figures, links),
+        headline(figures.protocols[STREAM].compared.everyone, mean=True)
+        if STREAM in figures.protocols
+        else [],
+        (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
+    )
+
+
+def _draw(figures: StreamsFigures) -> Iterator[Picture]:
+    for protocol, found in figures.protocols.items():
+        yield from pictures(found.compared.everyone, f"under {protocol}", protocol)
+
+
+def text(figures: StreamsFigures, links: Links) -> list[str]:
+    """The lines of the page."""
+    lines = _opening(figures)
+    titles = {}
+    for protocol, found in figures.protocols.items():
+        titles[HEADINGS[protocol]] = found.compared.everyone
+        if found.others is not None:
+            title = f"{HEADINGS[protocol]}, without the files that defaults were chosen on"
+            titles[title] = found.others
+    lines += in_short_lines(titles)
+    for protocol, found in figures.protocols.items():
+        own = [(shows, path) for shows, path in links if path.endswith(f"-{protocol}.png")]
+        lines += _protocol_lines(HEADINGS[protocol], found, own)
+    for protocol in [name for name in HEADINGS if name not in figures.protocols]:
+        lines += [f"## {HEADINGS[protocol]}", "", "Not run.", ""]
+    lines += ["## States left out", ""]
+    rows = [row for found in figures.protocols.values() for row in found.compared.left_out]
+    return [*lines, *left_out_lines(rows, 1)]
+
+
+def _opening(figures: StreamsFigures) -> list[str]:
+    settings = figures.settings
+    who = " and ".join(
+        f"{len(found.compared.everyone.groups)} people or recordings under `{protocol}`"
+        for protocol, found in figures.protocols.items()
+    )
+    given, width = settings["given"], settings["width"]
+    auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
+    lines = [
+        "# Whole streams, with every switch",
+        "",
+        f"Written by `mlat-lab reproduce --table streams` (mlat {settings['version']}): {who}; "
+        f"windows of {width} steps. Nothing is drawn, so there is one run.",
+        "",
+        "## What is measured",
+        "",
+        f"- **`{STREAM}`**: given are, for each state, the first {given} steps in the order of "
+        f"time, from as many runs as that takes, but at most {MOST_GIVEN:.0%} of the state's "
+        "steps. The rest of the recording, less a window on either side of what was given, is the "
+        "test stream. It is cut where steps were taken out, so nothing reaches across.",
+        f"- **`{SECOND}`**, where somebody was recorded more than once by nature: the first "
+        "recording is given, the second is the test stream.",
+        "",
+        "Every labelled step with a full window counts, those just after a switch too. Of each "
+        f"state at most {settings['judged_steps_per_state']} steps are judged, evenly spaced in "
+        "time, the same for every system. A figure is the balanced accuracy in percent: every "
+        "state counts the same; the mean over people. A state of which fewer than "
+        f"{LEAST_WINDOWS} windows are given, or without test steps, is left out. The *delay* is "
+        "the number of steps from a switch until the new state is right for the first time: the "
+        f"median over switches, then over people; {NEVER} where it is never right for most of "
+        f"them. For it the first {AFTER_SWITCH} steps after each switch are judged as well.",
+        "",
+        f"All but {auto} learn from all windows of what is given, and tell a step's state from the "
+        f"window that ends there. {auto} is `StreamClassifier()` with nothing set; it may look "
+        f"further back, within the same stretch of the test stream. {filtered} is the same model "
+        "with its causal filter, and ED + filter the Euclidean distance with such a filter; there "
+        "are ranks with these and ranks without.",
+        "",
+    ]
+    for protocol, found in figures.protocols.items():
+        counts = found.counts.values()
+        rows = [
+            ["people or recordings", *(str(found.compared.sizes[one]) for one in found.counts)],
+            ["channels", *(str(c.n_channels) for c in counts)],
+            ["windows given, mean", *(f"{c.n_train:.0f}" for c in counts)],
+            ["steps judged, mean", *(f"{c.n_test:.0f}" for c in counts)],
+            ["switches, mean", *(f"{c.n_switches:.0f}" for c in counts)],
+        ]
+        lines += table([f"`{protocol}`", *map(set_title, found.counts)], rows)
+    return lines
+
+
+def _protocol_lines(heading: str, found: ProtocolFigures, links: Links) -> list[str]:
+    section = found.compared.everyone
+    lines = [f"## {heading}", "", *opening_lines(found.compared, mean=True)]
+    lines += [*interval_table(section), *picture_lines(links), *test_lines(section, "###")]
+    if section.harm is not None:
+        lines += ["### No harm?", "", *harm_lines(section.harm)]
+    lines += ["### Delay", "", "Steps, and the fraction of runs that are missed.", ""]
+    lines += _delay_table(found)
+    for title, part in (
+        ("The files that defaults were chosen on", found.development),
+        ("The other files", found.others),
+    ):
+        if part is not None:
+            lines += [f"### {title}", "", f"The same over {len(part.groups)} groups.", ""]
+            lines += [*full_table(part, mean=True), *test_lines(part, "####")]
+            if part.harm is not None:
+                lines += harm_lines(part.harm)
+    return [*lines, *closing_lines(found.compared, "people")]
+
+
+def _delay_table(found: ProtocolFigures) -> list[str]:
+    def cell(delay: Delay | None) -> str:
+        if delay is None:
+            return NONE
+        steps = NEVER if delay.steps is None else f"{delay.steps:.0f}"
+        return f"{steps} ({delay.missed:.0%})"
+
+    sets = [one for one in found.counts if any(one in by for by in found.delays.values())]
+    rows = [
+        [system_title(name), *(cell(by.get(one)) for one in sets)]
+        for name, by in found.delays.items()
+    ]
+    return table(["delay, steps (missed)", *map(set_title, sets)], rows)

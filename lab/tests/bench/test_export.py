@@ -1,0 +1,59 @@
+"""The benchmark of models in C."""
+
+import shutil
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mlat import StreamClassifier
+from mlat.synthetic import rotating_states
+from mlat_lab.bench import export
+
+
+@pytest.mark.skipif(not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler")
+def test_every_choice_is_measured(capsys):
+    clf = StreamClassifier(metric="euclidean").fit(rotating_states(run_length=60, random_state=0))
+    values = rotating_states(run_length=30, random_state=1).values
+    choices = [export.Choice(f, bits) for f in (1.0, 0.25) for bits in (32, 16, 8)]
+    choices.append(export.Choice(1.0, 16, fixed=True))
+    choices.append(export.Choice(1.0, 16, fixed=True, incremental=True))
+    rows = export.measure("small", clf, values, Console(), choices)
+    assert len(rows) == len(choices)
+    assert rows[0].n_references == len(clf.windows_)
+    assert rows[0].same > 0.98
+    assert all(row.flash > 0 and row.microseconds >= 0 for row in rows)
+    flash = {(row.n_references, row.bits): row.flash for row in rows if not row.fixed}
+    for n in {row.n_references for row in rows}:
+        assert flash[n, 8] < flash[n, 16] < flash[n, 32]
+    export.show(rows, {"small": 100.0}, Console(width=100), {"small": 2e6})
+    said = capsys.readouterr().out
+    assert "same states" in said
+    assert "2.00 million" in said
+    assert len(export.draw(rows).axes) == 1
+    assert np.isfinite(export.python_step(clf, values))
+
+
+def test_instructions_are_counted_one_by_one(monkeypatch):
+    if not (shutil.which("qemu-arm") and shutil.which("arm-linux-gnueabihf-gcc")):
+        pytest.skip("no compiler for ARM or no emulator of it (gcc-arm-linux-gnueabihf, qemu-user)")
+    clf = StreamClassifier(width=3, metric="euclidean").fit(
+        rotating_states(run_length=30, random_state=0)
+    )
+    values = rotating_states(run_length=30, random_state=1).values
+    monkeypatch.setattr(export, "FEW", (4, 8))
+    counted = export.instructions(clf, values)
+    n = len(clf.windows_) * clf.width_ * values.shape[1]
+    assert 2 * n < counted < 60 * n
+
+
+def test_emlearn_is_beside_it():
+    with np.errstate():
+        pytest.importorskip("emlearn")
+    train = rotating_states(run_length=40, random_state=0)
+    fresh = rotating_states(run_length=20, random_state=1)
+    clf = StreamClassifier(metric="euclidean").fit(train)
+    with np.errstate():  # which emlearn changes for all
+        rivals = export.beside_emlearn("small", clf, train, fresh, Console())
+    assert [one.name.split(",")[0] for one in rivals] == ["mlat", "mlat", "mlat", "emlearn"]
+    assert all(one.same > 0.9 for one in rivals)

@@ -1,0 +1,1 @@
+"""What every room may use: errors, checks, progress, compiled code, files on disk."""
