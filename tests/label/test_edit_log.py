@@ -61,12 +61,15 @@ def test_damage_before_the_end_is_found_and_nothing_is_cut(tmp_path, line):
         assert path.read_bytes() == content
 
 
-def test_another_file_is_left_alone(tmp_path):
+@pytest.mark.parametrize(
+    "content", [b"x", b"my notes", b"deadbeef ", b"notes of mine, without an end", b"a\nb\n"]
+)
+def test_another_file_is_left_alone(tmp_path, content):
     path = tmp_path / "x.log"
-    path.write_text("notes of mine, without an end")
-    with pytest.raises(InputError, match="no log of labels"):
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"no log of labels|damaged in line 1"):
         EditLog(path, HEAD)
-    assert path.read_text() == "notes of mine, without an end"
+    assert path.read_bytes() == content
 
 
 def test_only_one_process_has_it_open(tmp_path):

@@ -282,6 +282,37 @@ def test_the_table_is_read_when_the_log_is_locked(tmp_path):
     session.close()
 
 
+def test_a_table_that_is_changed_while_it_is_open_is_left_and_both_are_kept(tmp_path):
+    session = made(tmp_path)
+    session.label(0, 0, 5, "a")
+    session.table.touch()  # the same labels
+    session.label(0, 6, 9, "b")
+    assert not session.table_error
+    rows = [(0, 5, "a"), (6, 9, "by hand")]
+    write_spans(session.table, [Span(*row, "r0.csv") for row in rows])
+    by_hand = session.table.read_bytes()
+    for start in (10, 12):
+        session.label(0, start, start + 2, "later")
+        assert "changed by another program" in session.table_error
+        assert session.table.read_bytes() == by_hand
+    session.close()
+    with pytest.raises(InputError, match="another program changed it"):
+        made(tmp_path)
+    again = made(tmp_path, changed=True)
+    later = (Piece(10, 12, "later"), Piece(12, 14, "later"))
+    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(6, 9, "by hand"), *later)
+    again.undo()
+    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(6, 9, "b"), *later)
+    session.table.write_bytes(by_hand)
+    again.redo()
+    assert again.table_error
+    session.table.unlink()
+    again.label(0, 20, 25, "c")  # moved away: written anew
+    assert not again.table_error
+    assert len(read_spans(again.table)) == 5
+    again.close()
+
+
 def test_a_session_without_an_edit_leaves_nothing(tmp_path):
     made(tmp_path).close()
     assert not list(tmp_path.iterdir())

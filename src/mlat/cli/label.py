@@ -146,7 +146,7 @@ def label(
         if session.version and first_labels:
             first_labels = {}
             session.notes.append(f"--label is left out: there are labels in {table} already")
-        for note in session.notes:
+        for note in filter(None, [*session.notes, session.table_error]):
             _say(note)
         stem = table.name.removesuffix(table.suffix).removesuffix(".labels")
         program = _Program(
@@ -233,7 +233,7 @@ class _Program:
             await asyncio.to_thread(webbrowser.open, url)
         status = await ended
         labelled = sum(len(spans) for spans in self.session.lists)
-        _say(f"{labelled} spans in {self.session.table}")
+        _say(self.session.table_error or f"{labelled} spans in {self.session.table}")
         return status
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.checks import is_whole
-from ..base.disk import disk_errors
+from ..base.disk import disk_errors, stamp
 from ..base.errors import DiskError, InputError, MlatError
 from ..stream.stream import Stream
 from .edit_log import EditLog
@@ -74,6 +74,8 @@ class LabelSession:
         self.notes: list[str] = []
         self.version, self.table_error = 0, ""
         self._in_table = 0  # the version that the table holds
+        self._table = ""  # what is known of the table: the bytes that it has
+        self._stamp = stamp(table)
         self._done: list[Change] = []
         self._undone: list[Change] = []
         self._listeners: list[Listener] = []
@@ -252,7 +254,8 @@ class LabelSession:
         self._check_head(changed)
         records = self._log.records
         last = max((i for i, record in enumerate(records) if "table" in record), default=-1)
-        digest = self._digest()
+        self._stamp, digest = stamp(self.table), self._digest()
+        self._table = digest
         is_ours = not digest or (last >= 0 and records[last]["table"] == digest)
         try:
             on_disk = None if is_ours else self._read_table()
@@ -411,19 +414,26 @@ class LabelSession:
 
     def _write_table(self) -> None:
         try:
+            if stamp(self.table) != self._stamp and self._digest() not in ("", self._table):
+                raise InputError(
+                    f"{self.table.name} was changed by another program and is left as it is; all "
+                    f"edits are in {self._log.path.name}. Move the table away, and the next edit "
+                    "writes it anew; or start again, which asks what to do with its changes"
+                )
             write_spans(self.table, self.spans())
             self._in_table, self.table_error = self.version, ""
+            self._stamp, self._table = stamp(self.table), self._digest()
         except (DiskError, InputError) as error:
             # The log has the edit, and the table is written anew after the next one or at a start.
             self.table_error = str(error)
             return
         with suppress(DiskError):  # without this line the table is compared with the log at a start
-            self._log.append({"table": self._digest()}, flush=False)
+            self._log.append({"table": self._table}, flush=False)
 
     def _digest(self) -> str:
         """What the table on the disk is known by; ``""`` if there is none."""
         with disk_errors(self.table):
-            if not self.table.exists():
+            if not self.table.is_file():
                 return ""
             return hashlib.blake2b(self.table.read_bytes(), digest_size=16).hexdigest()
 
