@@ -180,8 +180,8 @@ class Learner:
         with self._lock:
             return self.version, self._proposed[recording]
 
-    def surer_than(self, sure: float, version: int) -> dict[int, list[Piece]]:
-        """The proposals at least so sure, by recording, as a page has shown them.
+    def shown(self, version: int) -> list[list[Proposal]]:
+        """The proposals of each recording as a page has shown them.
 
         Raises
         ------
@@ -191,10 +191,7 @@ class Learner:
         with self._lock:
             if version not in self._recent:
                 raise InputError("the proposals have changed since; look at them, then take them")
-            return {
-                r: [Piece(*one[:3]) for one in found if one.sure >= sure]
-                for r, found in enumerate(self._recent[version])
-            }
+            return self._recent[version]
 
     @property
     def cells(self) -> Cells | None:

@@ -217,6 +217,23 @@ def test_edges_move_by_dragging_and_stop_at_the_next_span(served, visit):
     shows(page, (100, 300, "walk"), (300, 400, "run"))
 
 
+def test_a_selection_takes_all_its_proposals_and_says_how_many(labelling, visit):
+    served = labelling(unlabelled(states_stream(20)))  # sixty runs
+    for i, state in enumerate(STATES):
+        served.session.label(0, i * RUN + 60, i * RUN + 240, state)
+    page = visit(served.url)
+    until(page, "mlatLabel.page.proposals[0].length > 45")
+    page.evaluate("mlatLabel.page.selection = [100, 60 * 300 - 100]")
+    shown_then = page.evaluate("mlatLabel.page.proposals[0]")
+    press(page, "Enter")
+    until(page, "document.querySelector('#announcer').textContent.startsWith('Took ')")
+    n = int(page.locator("#announcer").text_content().split()[1])
+    assert len(shown_then) - 3 <= n <= len(shown_then)
+    steps = {t for start, end, _, _ in shown_then for t in range(max(start, 100), end)}
+    labelled = {t for start, end, _ in shown(page) for t in range(start, end)}
+    assert {t for t in steps if t < 60 * RUN - 100} <= labelled
+
+
 def test_it_proposes_the_rest_and_hand_labels_stay(served, visit, tmp_path):
     page = visit(served.url)
     drag(page, 60, 240)

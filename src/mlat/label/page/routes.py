@@ -283,7 +283,7 @@ class LabelRoutes:
             await answer()
 
     def _acts(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        session, learner = self._session, self.learner
+        session = self._session
 
         def edit(method: Callable[..., int], *names: str) -> Callable[[dict[str, Any]], Any]:
             return lambda asked: {"version": method(*(asked[name] for name in names))}
@@ -297,10 +297,8 @@ class LabelRoutes:
             "rename": edit(session.rename, "state", "to"),
             "undo": edit(session.undo),
             "redo": edit(session.redo),
-            "take": self._take_proposals,
-            "take all": lambda asked: {
-                "version": session.fill(learner.surer_than(_sure(asked["sure"]), asked["version"]))
-            },
+            "take": self._take_stretch,
+            "take all": self._take_all,
             "next": self._next,
             "view": self._view,
             "save": self._save,
@@ -308,10 +306,39 @@ class LabelRoutes:
             "compare": self._compare,
         }
 
-    def _take_proposals(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Take the proposals that a page has shown, over the steps that have no label."""
-        pieces = [Piece(*piece) for piece in asked["pieces"]]
-        return {"version": self._session.fill({asked["recording"]: pieces})}
+    def _take_stretch(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Take what a page has shown of a stretch."""
+        recording, start, end = asked["recording"], asked["start"], asked["end"]
+        found = [
+            Piece(max(one.start, start), min(one.end, end), one.state)
+            for r, shown in enumerate(self.learner.shown(asked["version"]))
+            for one in shown
+            if r == recording and one.start < end and one.end > start
+        ]
+        if not found:
+            raise InputError("there is no proposal here")
+        return self._fill({recording: found})
+
+    def _take_all(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Take all that a page has shown, and all of other recordings, which is so sure."""
+        sure, shown = _sure(asked["sure"]), self.learner.shown(asked["version"])
+        return self._fill(
+            {
+                r: [Piece(*one[:3]) for one in found if one.sure >= sure]
+                for r, found in enumerate(shown)
+            }
+        )
+
+    def _fill(self, pieces: dict[int, list[Piece]]) -> dict[str, Any]:
+        """Take proposals over the steps that have no label, and say of how many there were any."""
+        session = self._session
+        with session.lock:
+            taken = sum(
+                bool(session.lists[r].empty(piece.start, piece.end))
+                for r, some in pieces.items()
+                for piece in some
+            )
+            return {"version": session.fill(pieces), "taken": taken}
 
     def _next(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self.learner.next_span()

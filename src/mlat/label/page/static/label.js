@@ -21,7 +21,6 @@ const page = {
   codes: new Map(), // the place of each state, for its colour
   spans: [], // of the recordings: [start, end, state], sorted
   proposals: [],
-  proposalVersion: -1,
   selection: null, // [start, end]
   cursor: 0,
   view: null,
@@ -92,7 +91,6 @@ async function hello(message) {
     fillRecordings();
     open(Math.min(page.number, message.recordings.length - 1));
   }
-  page.proposalVersion = -1;
   await Promise.all([readSpans(), readProposals(message.proposals)]);
   page.ready = true;
   showStates();
@@ -132,8 +130,7 @@ async function readProposalsOf(number, version) {
   const found = await getJSON(`/proposals/${number}`);
   readingProposals.delete(number);
   if (!found) return;
-  page.proposals[number] = found.proposals;
-  page.proposalVersion = found.version;
+  page.proposals[number] = Object.assign(found.proposals, { version: found.version });
   page.proposedAt = performance.now();
   if (found.version < version && shownPanes().some((pane) => pane.number === number)) return readProposalsOf(number, version);
   overviewChanged = true;
@@ -542,7 +539,7 @@ async function ask(what, more, done) {
   page.trouble = told.trouble;
   showSaved();
   if (told.error) say(told.error, true);
-  else if (done) say(done);
+  else if (done) say(typeof done === "function" ? done(told) : done);
   return told;
 }
 
@@ -571,14 +568,17 @@ function spanAtCursor() {
 
 function takeOne() {
   const [start, end] = page.selection ?? proposalHere()?.slice(0, 2) ?? [0, 0];
-  const pieces = inside(proposals(), start, end).map(([a, b, state]) => [Math.max(a, start), Math.min(b, end), state]);
-  if (!pieces.length) return say("There is no proposal here.", true);
+  const here = inside(proposals(), start, end);
+  if (!here.length) return say("There is no proposal here.", true);
   clearSelection();
-  return ask("take", { recording: page.number, pieces: pieces.slice(0, 40) }, `Took ${pieces[0][2]}`);
+  const about = { recording: page.number, start, end, version: proposals().version };
+  return ask("take", about, (told) => (here.length > 1 ? taken(told) : `Took ${here[0][2]}`));
 }
 
+const taken = ({ taken: n }) => `Took ${n} proposal${n === 1 ? "" : "s"}`;
+
 function takeAll() {
-  return ask("take all", { sure: Number($("sure").value) / 100, version: page.proposalVersion }, "Taken");
+  return ask("take all", { sure: Number($("sure").value) / 100, version: proposals().version }, taken);
 }
 
 function remove() {
