@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,16 @@ def test_every_part_has_its_room():
     parts = {p.stem if p.is_file() else p.name for p in ROOT.iterdir()}
     parts -= {"__init__", "py", "__pycache__"}
     assert parts == {room.split("/")[0] for room in LEVELS}
+
+
+def test_nothing_imports_the_laboratory():
+    for path in FILES:
+        assert "mlat_lab" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_wheel_holds_only_this_package():
+    built = tomllib.loads((PAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert built["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/mlat"]}
 
 
 def test_few_modules_lie_at_the_root():

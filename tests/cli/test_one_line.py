@@ -21,14 +21,19 @@ from mlat.synthetic import rotating_states
 def test_version_and_help():
     assert run("--version")[0] == f"mlat {mlat.__version__}\n"
     listed = run("--help")[0]
-    for command in ("demo", "fit", "predict", "inspect", "data", "bench", "reproduce"):
+    for command in ("demo", "fit", "predict", "inspect"):
         assert re.search(rf"\b{command}\b", listed)
 
 
-@pytest.mark.parametrize("arguments", [[], ["data"], ["bench"]])
-def test_without_arguments_it_shows_help(arguments):
-    out, error = run(*arguments, status=2)
+def test_without_arguments_it_shows_help():
+    out, error = run(status=2)
     assert "Usage: " in out + error
+
+
+@pytest.mark.parametrize("arguments", [["data", "fetch"], ["bench", "--help"], ["reproduce"]])
+def test_commands_of_the_laboratory_say_where_they_went(arguments):
+    assert f"a package of its own: mlat-lab {arguments[0]} (" in refused(*arguments)
+    assert arguments[0] not in run("--help")[0]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,11 @@ for _name in ("reproduce", "bench", "data"):
         _name,
         cls=OneLineCommand,
         hidden=True,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        context_settings={
+            "allow_extra_args": True,
+            "ignore_unknown_options": True,
+            "help_option_names": [],
+        },
     )(_moved)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -120,3 +124,12 @@ def test_rounding_is_no_difference(tmp_path, monkeypatch):
     monkeypatch.setattr(LiveSession, "push", rounded)
     _, printed = run(arrivals([15, 5]), tmp_path)
     assert [p.step for p in printed] == [15, 16, 17, 18, 19]
+
+
+def test_death_at_every_operation_on_the_disk(tmp_path):
+    program = Path(__file__).parents[2] / "live_crashes.py"
+    found = subprocess.run(
+        [sys.executable, program, tmp_path], capture_output=True, text=True, cwd=program.parent
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert int(found.stdout) > 100

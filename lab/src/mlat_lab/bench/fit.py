@@ -248,7 +248,7 @@ def show(rows: list[Fit], console: Console) -> None:
 def main(
     peer_python: Annotated[
         str | None,
-        typer.Option(help="A Python with metric-learn (benchmarks/peers-fit.txt)."),
+        typer.Option(help="A Python with metric-learn (lab/benchmarks/peers-fit.txt)."),
     ] = None,
     long: Annotated[bool, typer.Option(help="Also d=27, w=200, n=2000 on two threads.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw growth in n and w into this PNG.")] = None,
