@@ -61,7 +61,23 @@ def naive(clf, stream, filtered):
     states = np.full(len(stream), clf.unknown_, dtype=clf.classes_.dtype)
     states[known] = clf.classes_[codes]
     states[novel] = clf.unknown_
-    return states, proba, clf.ends_window(stream)
+    return states, proba, clf.ends_window(stream), *naive_breaks(clf.as_stream(stream), clf.width_)
+
+
+def naive_breaks(stream, width):
+    by, since = [], []
+    for step in range(len(stream)):
+        n, cause = 0, -1
+        for back in range(step, -1, -1):
+            if stream.missing[back]:
+                cause = int(np.isnan(stream.values[back]).argmax())
+                break
+            n += 1
+            if stream.gap_before[back]:
+                break
+        by.append(-2 if n >= width else cause)
+        since.append(min(n, width))
+    return by, since
 
 
 @settings(max_examples=6, deadline=None)

@@ -83,8 +83,9 @@ def test_a_time_is_no_channel(tmp_path):
     with_time = run("predict", model, file, "--time", "time")[0]
     out, said = run("predict", model, file)
     assert out == with_time
-    taken, ignored = said.splitlines()
+    taken, ignored, lost = said.splitlines()
     assert taken == "mlat: walk.csv: column 'time' is taken as the time"
+    assert "18 before the first full window of 10 steps" in lost
     assert ignored == "mlat: walk.csv: 1 column is ignored: state"
     assert "Accuracy" in run("evaluate", model, file, "--label", "state", "--no-pictures")[0]
     assert fitted(file, "--channels", f"time,{stream.channels[0]}")[0] == ["time", "sensor 1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -125,9 +126,12 @@ def test_explain_the_first_mistake_of_the_filter(models):
 
 def test_predict_is_what_the_library_predicts(folder):
     out, error = run("predict", folder / "walk.mlat", folder / "again.csv")
-    assert error == "mlat: again.csv: 1 column is ignored: state\n"
+    assert error.splitlines() == [
+        "mlat: again.csv: 1 column is ignored: state",
+        f"mlat: again.csv: 7 of {len(again)} steps have no prediction: 7 before the first full "
+        "window of 8 steps of a recording or after a gap in time",
+    ]
     rows = list(csv.DictReader(out.splitlines()))
-    again = rotating_states(**SENSORS, random_state=1)
     predicted = mlat.load(folder / "walk.mlat").predict(again)
     assert [row["predicted"] for row in rows] == predicted.tolist()
 
@@ -159,8 +163,69 @@ def test_predict_without_a_complete_window(folder, tmp_path):
     short = rotating_states(**SENSORS)[: WIDTH - 1]
     file = write_csv(tmp_path / "s.csv", short)
     out, error = run("predict", folder / "walk.mlat", file, "--label", "state")
-    assert error == "No score: no labelled step ends a complete window of 8 steps.\n"
+    assert error.splitlines() == [
+        "mlat: s.csv: 7 of 7 steps have no prediction: no part of the stream has a full window of "
+        "8 steps, the longest has 7",
+        "No score: no labelled step ends a complete window of 8 steps.",
+    ]
     assert all(row["predicted"] == "" for row in csv.DictReader(out.splitlines()))
+
+
+def with_holes(again):
+    """Cells are missing: one of two channels, three in a row, and the first."""
+    values = again.values.copy()
+    values[0, 1] = values[100, 2] = values[200, 3] = np.nan
+    values[300:303, 2] = np.nan
+    return mlat.Stream(values, again.states, channels=again.channels)
+
+
+def test_steps_without_a_prediction_are_told_by_their_reason(folder, tmp_path):
+    file = write_csv(tmp_path / "holes.csv", with_holes(again))
+    model, out = folder / "walk.mlat", tmp_path / "states.csv"
+    lost = f"34 of {len(again)} steps have no prediction: "
+    lost += "34 with a missing value in their window (sensor 3 18, sensor 2 8, sensor 4 8)"
+    remedy = "; --fill 3 fills gaps of at most so many steps"
+    error = run("predict", model, file, "-o", out)[1].splitlines()[-1]
+    assert error == f"mlat: holes.csv: {lost}{remedy}"
+    labelled = (model, file, "--label", "state")
+    assert f"{lost}{remedy}.\n" in run("evaluate", *labelled, "--no-pictures")[0]
+    for options in (["evaluate", *labelled, "--no-pictures"], ["predict", *labelled, "-o", out]):
+        told = json.loads(run(*options, "--json")[0])["prediction"]
+        assert told["n_without_prediction"] == 34
+        assert told["missing_value_by_channel"]["sensor 3"] == 18
+    assert "--json goes with -o" in refused("predict", model, file, "--json")
+
+
+@pytest.mark.parametrize("fill", ["3", "0.07s"])
+def test_gaps_are_filled_as_in_a_live_session(folder, tmp_path, fill):
+    stream = with_holes(again)
+    clock = np.arange(len(stream)) * 0.02
+    clock[302:] += 1
+    file = write_csv(tmp_path / "holes.csv", stream, time=clock)
+    model, out = folder / "walk.mlat", tmp_path / "states.csv"
+    error = run("predict", model, file, "-o", out, "--fill", fill)[1].splitlines()[-1]
+    assert error == (
+        f"mlat: holes.csv: 4 steps filled; 16 of {len(stream)} steps have no prediction: 16 with a "
+        "missing value in their window (sensor 2 8, sensor 3 8)"
+    )
+    live = mlat.load(model).live(missing="hold", hold=3, rate=50, order_by="time", far=None)
+    expected = [one.state for one in live.push(stream.values, time=clock)]
+    with out.open() as rows:
+        assert [row["predicted"] for row in csv.DictReader(rows)] == expected
+    counted = run("evaluate", model, file, "--label", "state", "--no-pictures", "--fill", fill)[0]
+    assert "4 steps filled; 16 of" in counted
+
+
+@pytest.mark.parametrize("fill", ["0", "1.5", "-1", "x", "0s", "0.001s", "2 s s"])
+def test_wrong_lengths_of_gaps_are_refused(folder, tmp_path, fill):
+    file = write_csv(tmp_path / "a.csv", again[:20], t=np.arange(20) * 0.02)
+    _, error = run("predict", folder / "walk.mlat", file, f"--fill={fill}", status=2)
+    assert "--fill" in error.splitlines()[-1]
+
+
+def test_seconds_need_a_rate(folder):
+    _, error = run("predict", folder / "walk.mlat", folder / "again.csv", "--fill=1s", status=2)
+    assert "nothing says how long a step is; name the column of time (--time)" in error
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base import progress
-from ..base.checks import Bools, Floats
+from ..base.checks import Bools, Floats, Ints
 from ..features.features import FeatureSteps
 from ..neighbours.references import check_channels
 from ..stream.stream import Stream
-from ..stream.windows import sliding_windows
 from .confidence import PredictedSteps, segment_starts
 from .state_filter import Belief
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .classifier import StreamClassifier
 
 STEPS = 8192  # predicted at a time: a report of progress after each
+GAP, NOTHING = -1, -2  # what broke a window, where no value was missing
 
 
 class Predicted(NamedTuple):
@@ -38,11 +38,18 @@ class Predicted(NamedTuple):
         The probability of each state; NaN without a complete window.
     complete : array of shape (T,)
         Which steps end a complete window.
+    broken_by : array of shape (T,)
+        What broke the window that ends at each step, last: the channel that missed a value, -1 for
+        the start of a recording or a gap in time, and -2 for nothing.
+    since : array of shape (T,)
+        How many steps ago that was, the step itself included; at most the width of a window.
     """
 
     states: NDArray[Any]
     proba: Floats
     complete: Bools
+    broken_by: Ints
+    since: Ints
 
 
 class PiecePredictor:
@@ -107,14 +114,13 @@ class PiecePredictor:
         states = np.full(len(piece), classifier.unknown_, dtype=classifier.classes_.dtype)
         states[known] = classifier.classes_[codes]
         states[is_novel] = classifier.unknown_
-        complete = np.zeros(len(stream), dtype=bool)
-        windows = sliding_windows(stream, classifier.width_, labelled=False)
-        complete[windows.start + classifier.width_ - 1] = True
+        broken_by, since = _breaks(stream, classifier.width_)
         self._kept = stream[max(0, len(stream) - self._n_kept) :]
         self._kept_features = features[max(0, len(stream) - self._n_kept) :]
         self._done += len(piece)
         progress.report("steps", self._done, self._n_steps, {})
-        return Predicted(states, proba, complete[before:])
+        broken_by = broken_by[before:]
+        return Predicted(states, proba, broken_by == NOTHING, broken_by, since[before:])
 
     def _without_extremes(self, piece: Stream) -> Stream:
         features = self._classifier.features_
@@ -158,3 +164,15 @@ class PiecePredictor:
         return classifier.confidence_.of_nearest(
             nearest[0] if committee is None else committee.combine(nearest)
         )
+
+
+def _breaks(stream: Stream, width: int) -> tuple[Ints, Ints]:
+    """What broke the window that ends at each step, and since when; see :class:`Predicted`."""
+    at = np.arange(len(stream))
+    breaks = stream.gap_before | stream.missing
+    breaks[:1] = True
+    last = np.maximum.accumulate(np.where(breaks, at, 0))
+    channel = np.isnan(stream.values[last]).argmax(axis=1)
+    since = np.minimum(at - last + ~stream.missing[last], width)
+    by = np.where(stream.missing[last], channel, GAP)
+    return np.where(since == width, NOTHING, by), since

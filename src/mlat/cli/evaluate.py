@@ -11,7 +11,6 @@ import typer
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
-from ..classifier.pieces import PiecePredictor
 from ..explain.confusions import ConfusionCounter
 from ..stream.overlap import count_seen
 from .as_json import AsJson, print_json, score_of
@@ -28,6 +27,7 @@ from .columns import (
     with_columns,
 )
 from .output import check_can_be_folder, make_folder
+from .predictions import Fill, Predictions
 from .screen import console, print_score, warn_if_guessing, working
 
 
@@ -52,6 +52,7 @@ def evaluate(
         bool, typer.Option("--confidence", help="Draw how sure it is, too.")
     ] = False,
     filtered: Filtered = False,
+    fill: Fill = None,
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,10 +79,9 @@ def evaluate(
             from ..plots.timeline import Timeline
 
             timeline = Timeline(pieces.n_steps)
-        predictor = PiecePredictor(classifier, filtered=filtered, n_steps=pieces.n_steps)
+        predictions = Predictions(classifier, pieces, filtered=filtered, fill=fill)
         with working("predicting"):
-            for piece in pieces:
-                states, proba, complete = predictor.push(piece.with_channels(classifier.channels_))
+            for piece, (states, proba, complete, *_) in predictions:
                 counter.add(piece.states, states, complete, piece.recordings)
                 n_seen += count_seen(classifier.windows_.values, piece, classifier.width_)
                 if timeline is not None:
@@ -92,7 +92,7 @@ def evaluate(
     if not found.n_judged:
         raise InputError(
             f"{stream}: no labelled step ends a complete window of {classifier.width_} steps, so "
-            "there is nothing to judge"
+            f"there is nothing to judge; {predictions.words()}"
         )
     if n_seen:
         warnings.warn(
@@ -104,9 +104,12 @@ def evaluate(
     screen = console()
     if as_json:
         warn_if_guessing(found)
-        print_json({"model": str(model), "stream": str(stream), **score_of(found)})
+        told = {"model": str(model), "stream": str(stream), **score_of(found)}
+        print_json({**told, "prediction": predictions.as_dict()})
     else:
         print_score(screen, found, classifier.classes_)
+        if words := predictions.words():
+            screen.print(f"{words[0].upper()}{words[1:]}.", soft_wrap=True)
     if timeline is None:
         return
     from ..plots.confusion import plot_confusion

@@ -15,15 +15,17 @@ import typer
 from rich.console import Console
 
 from ..base.disk import atomic_write
+from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
-from ..classifier.pieces import PiecePredictor
 from ..explain.confusions import ConfusionCounter
 from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces
 from ..stream.write import StatesFile
+from .as_json import AsJson, print_json, score_of
 from .columns import Columns, Device, Filtered, ModelFile, StreamFile, title_of, with_columns
 from .output import STATES, check_can_write
+from .predictions import Fill, Predictions
 from .screen import console, print_score, working
 
 
@@ -53,14 +55,18 @@ def predict(
             help="Add how probable each state is, as a column.",
         ),
     ] = False,
+    fill: Fill = None,
     device: Device = None,
+    as_json: AsJson = False,
 ) -> None:
     """Predict the state of every step, from the window that ends there.
 
-    A step without a complete window gets none. With --label the score goes to standard error. The
-    stream may be larger than memory.
+    A step without a complete window gets none; how many, and why, goes to standard error, and with
+    --label the score. The stream may be larger than memory.
     """
     to_screen = out is None or str(out) == "-"
+    if as_json and to_screen:
+        raise InputError("--json goes with -o OUT: the states would be on standard output, too")
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream, mark=STATES)
@@ -72,7 +78,22 @@ def predict(
             _to_screen() if out is None or to_screen else atomic_write(out)
         )
         form = FileFormat(",") if out is None or to_screen else file_format(out)
-        found = _predict(classifier, pieces, target, form, filtered, confidence)
+        predictions = Predictions(classifier, pieces, filtered=filtered, fill=fill)
+        found = _predict(classifier, pieces, predictions, target, form, confidence)
+    if as_json:
+        score = found.found()
+        print_json(
+            {
+                "model": str(model),
+                "stream": str(stream),
+                "out": str(out),
+                "prediction": predictions.as_dict(),
+                "score": score_of(score) if score.n_judged else None,
+            }
+        )
+        return
+    if words := predictions.words():
+        print(f"mlat: {title_of(stream)}: {words}", file=sys.stderr)
     if len(pieces.classes):
         _print_score(console(stderr=True), found, classifier)
 
@@ -80,9 +101,9 @@ def predict(
 def _predict(
     classifier: StreamClassifier,
     pieces: Pieces,
+    predictions: Predictions,
     target: Path,
     form: FileFormat,
-    filtered: bool,
     confidence: bool,
 ) -> ConfusionCounter:
     """Predict and write piece by piece; and count what is right."""
@@ -90,20 +111,19 @@ def _predict(
     named += [] if pieces.recordings is None else [pieces.recordings]
     texts = [text for names in named if names.dtype.kind == "U" for text in names.tolist()]
     counter = ConfusionCounter(classifier.classes_)
-    predictor = PiecePredictor(classifier, filtered=filtered, n_steps=pieces.n_steps)
     with (
         working("predicting"),
         StatesFile(target, form, with_states=len(pieces.classes) > 0, texts=texts) as file,
     ):
-        for piece in pieces:
-            states, proba, complete = predictor.push(piece.with_channels(classifier.channels_))
+        for piece, predicted in predictions:
+            states, proba = predicted.states, predicted.proba
             extra = {}
             if confidence:
                 extra["confidence"] = np.where(
                     states == classifier.unknown_, np.nan, proba.max(axis=1)
                 )
             file.add(piece, states, extra)
-            counter.add(piece.states, states, complete, piece.recordings)
+            counter.add(piece.states, states, predicted.complete, piece.recordings)
     return counter
 
 
