@@ -456,3 +456,22 @@ def test_labels_that_cannot_be_used_are_refused(folder, tmp_path):
     assert "is what is read" in refused(
         "fit", folder / "walk.csv", "--labels", labels, "-o", labels
     )
+
+
+def test_a_channel_that_gives_the_state_away_is_told(in_folder):
+    rng = np.random.default_rng(0)
+    states = np.tile(np.repeat(["a", "b", "c"], 60), 3)
+    code = np.searchsorted(["a", "b", "c"], states) + 0.01 * rng.normal(size=len(states))
+    noise = rng.normal(size=(len(states), 2))
+    options = ("--label", "state", "--metric", "euclidean", "-o", "m.mlat")
+    write_csv(Path("plain.csv"), mlat.Stream(noise, states))
+    assert "alone tells" not in run("fit", "plain.csv", *options)[1]
+    both = mlat.Stream(np.column_stack([noise, code]), states, channels=["x", "y", "code"])
+    write_csv(Path("code.csv"), both)
+    _, error = run("fit", "code.csv", *options)
+    told = "channel 'code' alone tells the states, 100.0% of held-out steps by a single value"
+    assert told in error
+    assert error.count("alone tells") == 1
+    easy = mlat.Stream(np.column_stack([code, code]), states)
+    write_csv(Path("easy.csv"), easy)
+    assert "alone tells" not in run("fit", "easy.csv", *options)[1]

@@ -135,6 +135,7 @@ def test_several_files(tmp_path, with_recordings, size):
         # Texts of a Parquet file are never numbers.
         (".csv", "state", {50: "-1"}, {"label": "state", "unlabelled": "rest"}),
         (".csv", "state", {5: "walk", 100: "7"}, {"label": "state"}),
+        (".csv", "state", {5: "7", 100: "007"}, {"label": "state"}),
     ],
 )
 def test_errors_are_those_of_the_whole(tmp_path, suffix, column, entries, options):

@@ -82,6 +82,8 @@ def test_channels_choose_and_order_the_columns(folder):
     [
         (["0", "1", "2"], None, [0, 1, 2]),
         (["0", "1.0", "02"], None, [0, 1, 2]),
+        (["007", "08", "9"], None, [7, 8, 9]),
+        (["007", "7", "9"], "007", [-1, 7, 9]),
         (["-1", "", "2"], None, [-1, -1, 2]),
         (["0", "1", "2"], 0, [-1, 1, 2]),
         (["0.0", "1", "2"], [0, 2], [-1, 1, -1]),
@@ -207,3 +209,10 @@ def test_minus_one_in_a_file(folder, as_parquet):
         read_stream(path, label="s")
     assert read_stream(path, label="s", unlabelled=-1).states.tolist() == [-1, 1, 1, -1]
     assert read_stream(path, label="s", unlabelled="-1").labelled.tolist()[1:3] == [True, True]
+
+
+def test_recordings_of_one_number_in_two_spellings_are_two(folder):
+    write("walk.csv", "a,rec\n" + "1,7\n2,7\n3,007\n4,007\n")
+    stream = read_stream("walk.csv", recording="rec")
+    assert stream.recordings.tolist() == ["7", "7", "007", "007"]
+    assert np.flatnonzero(stream.gap_before).tolist() == [2]

@@ -112,6 +112,7 @@ TEXT_ERRORS = [
     ("a,s\n1,2\n", {"label": ["x"]}, "label must be the name of a column, not a list"),
     ("a,b,a\n1,2,3\n", {}, "walk.csv, line 1: columns 1 and 3 are both named 'a'"),
     ("a,s\n1,2\n\n3,walk\n", {"label": "s"}, "walk.csv, lines 2 and 4: states mix texts and num"),
+    ("a,s\n1,7\n3,8\n3,007\n", {"label": "s"}, "lines 2 and 4: states 7 at step 0 and 007 at s"),
     ("a,s\n1,2\n\n3,2.5\n", {"label": "s"}, "walk.csv, line 4: state 2.5 at step 1 is not a whole"),
     (b"a,s\n1,x\n2,\xe9t\xe9\n", {"label": "s"}, "line 3: column 's' is not UTF-8 (byte 0xe9)"),
     (b"a,b\n1,2\n2,\xe9\n", {}, "line 3: column 'b' is not UTF-8 (byte 0xe9)"),

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import balanced_accuracy_score
 
-from ..base.checks import Ints
+from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..metric.targets import EPISODE_WIDTHS, episodes
 from ..stream.stream import Stream
@@ -26,6 +27,8 @@ GAP_WIDTHS = 10
 # Of a single run, the fraction at each end that is learned from or judged. The middle is not used,
 # so that the ends are as far apart as the run allows: nearer ends would be too similar.
 END_FRACTION = 1 / 3
+
+MOST_VALUES = 20_000  # of a channel, that single values are compared with
 
 BOTH, NEITHER, EARLY, LATE = -1, 0, 1, 2
 
@@ -170,6 +173,29 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) ->
         )
         folds.append(Fold(train, one))
     return folds
+
+
+def told_by_one_value(stream: Stream, width: int) -> Floats:
+    """How well a single value of each channel tells the state of its step, shape (d,).
+
+    The balanced accuracy of the nearest value on the other side, from 0 to 1; NaN where fewer than
+    two states can be judged. A channel that tells every state at once is hardly a sensor, but a
+    trigger, a set point or the label itself.
+    """
+    found = []
+    for train, judged in far_folds(stream, width):
+        known = np.flatnonzero(train.labelled & ~train.missing)
+        known = known[:: -(-len(known) // MOST_VALUES)]
+        there = ~judged.missing
+        for channel in range(stream.n_channels):
+            order = known[np.argsort(train.values[known, channel])]
+            values, asked = train.values[order, channel], judged.values[there, channel]
+            after = np.searchsorted(values, asked).clip(1, len(values) - 1)
+            nearest = after - (asked - values[after - 1] < values[after] - asked)
+            told = train.states[order[nearest]]
+            found.append(balanced_accuracy_score(judged.states[there], told))
+    by_channel = np.reshape(found, (-1, stream.n_channels))
+    return by_channel.mean(axis=0) if found else np.full(stream.n_channels, np.nan)
 
 
 def _since_switch(codes: Ints) -> Ints:

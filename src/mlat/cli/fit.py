@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time as clock
+import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..classifier.held_out import told_by_one_value
 from ..explain import Expert, experts_of
 from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
@@ -64,6 +66,7 @@ class Solver(StrEnum):
 # Steps before each labelled run that are kept: features look back at them, and runs stay as far
 # apart as matters.
 PAST = 1000
+GIVES_AWAY = 0.99  # of the steps of each state, that one value of one channel tells
 LEARNED = (Metric.mlat, Metric.lmnn)
 NAMED = (*LEARNED, Metric.euclidean)
 GOES_WITH: dict[str, tuple[Metric, ...]] = {
@@ -215,6 +218,7 @@ def fit(
     classifier.save(out)
     with working("judging"):
         found = _judge(classifier, labelled)
+        _warn_of_giveaways(labelled, classifier.width_)
     if as_json:
         told = {"stream": stream_of(labelled), **model_of(classifier, out), "seconds": seconds}
         if found is not None:
@@ -251,6 +255,20 @@ def _judge(classifier: StreamClassifier, stream: Stream) -> Confusions | None:
         return None
     found = count_confusions(stream, predicted, known=classifier.classes_, complete=complete)
     return found if found.n_judged else None
+
+
+def _warn_of_giveaways(stream: Stream, width: int) -> None:
+    """Warn of a channel by which alone all states are known, where others need more."""
+    told = told_by_one_value(stream, width)
+    gives_away = told > GIVES_AWAY
+    for channel in np.flatnonzero(gives_away if 2 * gives_away.sum() <= len(told) else []):
+        warnings.warn(
+            f"channel {stream.channels[channel]!r} alone tells the states, {told[channel]:.1%} of "
+            "held-out steps by a single value of it; if it is no sensor but a trigger, a set point "
+            "or a label, name the others (--channels)",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

@@ -245,6 +245,23 @@ class Entries:
         return min((self.first[i] for i in which), default=self.n_steps)
 
 
+class Padded(str):
+    """A whole number with zeros before it, such as 007, as a text file has it."""
+
+    __slots__ = ()
+
+
+def _unpadded(seen: Entries) -> tuple[list[Any], tuple[int, int] | None]:
+    """The entries, with numbers for padded ones; and two of them that are one number, if any."""
+    entries = [int(entry) if isinstance(entry, Padded) else entry for entry in seen.entries]
+    written: dict[Any, int] = {}
+    for i, entry in enumerate(entries):
+        other = written.setdefault(entry, i) if is_real(entry) else i
+        if other != i and Padded in (type(seen.entries[i]), type(seen.entries[other])):
+            return entries, (other, i)
+    return entries, None
+
+
 def as_states(
     states: ArrayLike, n_steps: int, unlabelled: Any = None, *, ours: bool = False
 ) -> NDArray[Any]:
@@ -320,11 +337,20 @@ def decode_states(
 
 def states_of(seen: Entries, unlabelled: Any = None, *, ours: bool = False) -> NDArray[Any]:
     """The state that each of the distinct entries of a column means."""
-    entries = list(seen.entries)
+    entries, two = _unpadded(seen)
     if unlabelled is not None:
         values = _listed(unlabelled)
         texts_of = {str(value) for value in values}
-        entries = [None if e in values or str(e) in texts_of else e for e in entries]
+        both = zip(entries, seen.entries, strict=True)
+        entries = [None if e in values or texts_of & {str(e), str(raw)} else e for e, raw in both]
+    if two is not None and not any(is_absent(entries[i]) for i in two):
+        (step, one), (later, other) = sorted((seen.first[i], seen.entries[i]) for i in two)
+        raise StepError(
+            f"states {one} at step {step} and {other} at step {later} are the same number; write "
+            "it in one way, or put a letter before it if they are two states",
+            step,
+            later,
+        )
     used = [i for i, e in enumerate(entries) if not is_absent(e) and e != NO_STATE_NAME]
     texts = [i for i in used if isinstance(entries[i], str)]
     others = [i for i in used if not isinstance(entries[i], str)]
@@ -443,10 +469,12 @@ def recordings_of(seen: Entries) -> NDArray[Any]:
     step = seen.first_of(absent)
     if step < seen.n_steps:
         raise _no_recording(step)
-    present = [entry for entry in seen.entries if not is_absent(entry)]
-    if present and all(isinstance(entry, int) for entry in present):
-        return np.array([0 if is_absent(entry) else entry for entry in seen.entries])
-    names = ["" if is_absent(entry) else str(entry) for entry in seen.entries]
+    entries, two = _unpadded(seen)
+    present = [entry for entry in entries if not is_absent(entry)]
+    if present and two is None and all(isinstance(entry, int) for entry in present):
+        return np.array([0 if is_absent(entry) else entry for entry in entries])
+    spelt = entries if two is None else seen.entries
+    names = ["" if is_absent(entry) else str(entry) for entry in spelt]
     return _writable(np.array(names or [""], dtype="U"), "recording", seen.first)
 
 

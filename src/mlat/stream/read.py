@@ -33,6 +33,7 @@ from .column_roles import (
     warn_of_counters,
 )
 from .conversion import (
+    Padded,
     StepError,
     as_matrix,
     decode_recordings,
@@ -502,9 +503,11 @@ def _recordings(column: Any, is_text: bool) -> Any:
 
 
 def _as_number(text: str) -> int | float | str:
-    """The number that a text is; other texts unchanged."""
+    """The number that a text is; other texts unchanged, and numbers that begin with zeros."""
     if not _NUMBER.fullmatch(text):
         return text
+    if re.fullmatch(r"[-+]?0\d+", text, re.ASCII):
+        return Padded(text)
     return float(text) if "." in text else int(text)
 
 
