@@ -78,6 +78,14 @@ def test_it_knows_the_new_sensors_better_than_the_old_model(learned):
     assert learned.enrol(other).score(again) > learned.score(again)
 
 
+def test_copies_are_enrolled_once(learned):
+    with pytest.warns(UserWarning, match="labelled steps are copies of earlier ones"):
+        twice = learned.enrol(Stream.join([other, other]))
+    once = learned.enrol(other)
+    assert len(twice.windows_) == len(once.windows_)
+    assert twice.confidence_.threshold == once.confidence_.threshold
+
+
 def test_a_live_session_of_it():
     new = StreamClassifier(8, metric="euclidean").fit(train).enrol(other)
     live = new.live()

@@ -313,7 +313,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -----
         UserWarning
             Of states of this classifier that the stream has no window of: they are not predicted
-            any more.
+            any more. Of copies, as for ``fit``.
         """
         check_is_fitted(self, "experts_")
         _check_labelled(X, y)
@@ -329,6 +329,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"than those of the model, which are {kind}; write both in the same way"
             )
         check_states(stream, self.width_)
+        stream = without_copies(stream, self.width_)
         new = cast(StreamClassifier, clone(self))
         experts = enrolled_experts(self.experts_, stream, self.step)
         new._set_fitted(experts, self.committee_, self.channels_, self.n_neighbors_)
