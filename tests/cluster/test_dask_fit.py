@@ -170,7 +170,7 @@ def test_long_windows_take_the_way_along_diagonals_there_too(client):
 
 def test_traffic_of_an_evaluation_is_a_small_multiple_of_the_parameters(client):
     """Neither parameters nor results hold anything of the windows' number."""
-    from mlat_lab.bench.scale import bytes_moved
+    from mlat_lab.bench.dask import bytes_moved
 
     windows = small_windows(run_length=150)
     problem = DaskProblem(

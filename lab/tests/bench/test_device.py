@@ -1,22 +1,18 @@
 """The benchmark of learning on a device."""
 
 import pytest
-from rich.console import Console
 
 pytest.importorskip("torch")
 
 from mlat_lab.bench import device
+from mlat_lab.bench.harness import Bench
 
 
 def test_a_small_problem_is_measured(capsys):
-    row = device.measure(100, 4, 3, "cpu")
-    assert row.n_windows == 100
-    assert row.loss > 0
-    assert row.fit > 0
-    assert row.n_iter > 0
-    search = device.measure_search(100, 50, 4, 3, "cpu")
-    assert search.same
-    device.show([row], [search], "cpu", 3, Console(width=100))
-    said = capsys.readouterr().out
-    assert "whole fit" in said
-    assert "NO" not in said
+    bench = Bench()
+    device.on_device(bench, "cpu", windows=[100], widths=[4], channels=3, asked=50)
+    ((row,), (search,)) = bench.figures["rows"], bench.figures["searches"]
+    assert row["windows"] == 100
+    assert min(row["one_loss_ms"], row["whole_fit_s"], row["iterations"]) > 0
+    assert search["same_to_the_last_bit"]
+    assert "Learning on cpu" in capsys.readouterr().out

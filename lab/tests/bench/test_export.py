@@ -4,11 +4,11 @@ import shutil
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from mlat import StreamClassifier
 from mlat.synthetic import rotating_states
 from mlat_lab.bench import export
+from mlat_lab.bench.harness import Bench
 
 
 @pytest.mark.skipif(not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler")
@@ -18,17 +18,17 @@ def test_every_choice_is_measured(capsys):
     choices = [export.Choice(f, bits) for f in (1.0, 0.25) for bits in (32, 16, 8)]
     choices.append(export.Choice(1.0, 16, fixed=True))
     choices.append(export.Choice(1.0, 16, fixed=True, incremental=True))
-    rows = export.measure("small", clf, values, Console(), choices)
+    rows = export.measure("small", clf, values, Bench(), choices)
     assert len(rows) == len(choices)
-    assert rows[0].n_references == len(clf.windows_)
-    assert rows[0].same > 0.98
-    assert all(row.flash > 0 and row.microseconds >= 0 for row in rows)
-    flash = {(row.n_references, row.bits): row.flash for row in rows if not row.fixed}
-    for n in {row.n_references for row in rows}:
+    assert rows[0]["references"] == len(clf.windows_)
+    assert rows[0]["same_states"] > 0.98
+    assert all(row["tables_kB"] > 0 and row["µs"] >= 0 for row in rows)
+    flash = {(r["references"], r["bits"]): r["tables_kB"] for r in rows if not r["kind"]}
+    for n in {row["references"] for row in rows}:
         assert flash[n, 8] < flash[n, 16] < flash[n, 32]
-    export.show(rows, {"small": 100.0}, Console(width=100), {"small": 2e6})
+    export.show(rows, {"small": 100.0}, Bench(), {"small": 2e6})
     said = capsys.readouterr().out
-    assert "same states" in said
+    assert "A model in C" in said
     assert "2.00 million" in said
     assert len(export.draw(rows).axes) == 1
     assert np.isfinite(export.python_step(clf, values))
@@ -54,6 +54,6 @@ def test_emlearn_is_beside_it():
     fresh = rotating_states(run_length=20, random_state=1)
     clf = StreamClassifier(metric="euclidean").fit(train)
     with np.errstate():  # which emlearn changes for all
-        rivals = export.beside_emlearn("small", clf, train, fresh, Console())
-    assert [one.name.split(",")[0] for one in rivals] == ["mlat", "mlat", "mlat", "emlearn"]
-    assert all(one.same > 0.9 for one in rivals)
+        rivals = export.beside_emlearn("small", clf, train, fresh, Bench())
+    assert [one["in_C"].split(",")[0] for one in rivals] == ["mlat", "mlat", "mlat", "emlearn"]
+    assert all(one["as_in_Python"] > 0.9 for one in rivals)

@@ -5,20 +5,13 @@ CPU time, one thread: what is compared is the work, not the number of processors
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.lib.stride_tricks import sliding_window_view
-from rich.console import Console
 from scipy.signal import lfilter
 from threadpoolctl import threadpool_limits
 
@@ -28,8 +21,9 @@ from mlat.base.errors import InputError
 
 from ..rivals.knn import MDTW
 from ..rivals.ldmlt import LDMLT
-from . import dtw_peers
-from .output import bench_console, table, write_json
+from ..rivals.lmnn_dtw import LMNNDTW, Problem, nearest_targets
+from .apart import SEARCHES as PEERS
+from .harness import Bench, Row, Stopwatch, cpu_seconds, peak_mb, run_apart
 
 WIDTH = 10
 # Channels and training windows: the sizes of the paper's single accelerometer and of its motion
@@ -41,28 +35,6 @@ CASES = {
     "random": "test windows drawn at random from a stream",
     "noise": "unrelated windows of noise: nothing overlaps and nothing can be skipped",
 }
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-)
-
-
-@dataclass(frozen=True)
-class Search:
-    """The search of one system on one set of windows.
-
-    ``ratio`` is its time over ours; ``agrees`` says whether every nearest distance is the same.
-    """
-
-    case: str
-    channels: int
-    n_train: int
-    n_test: int
-    system: str
-    version: str
-    seconds: float | None
-    ratio: float | None
-    agrees: bool | None
-    note: str = ""
 
 
 def make_windows(
@@ -108,139 +80,135 @@ def _movement(rng: np.random.Generator, length: int, channels: int) -> Floats:
 
 def run(
     cases: tuple[str, ...] = ("stream",),
-    peers: tuple[str, ...] = tuple(dtw_peers.PEERS),
+    peers: tuple[str, ...] = tuple(PEERS),
     *,
     n_test: int = 2000,
     sizes: dict[int, int] | None = None,
     peer_python: str | None = None,
     seed: int = 0,
-) -> Iterator[Search]:
+) -> Iterator[Row]:
     """The measurements, one after the other.
+
+    ``times_ours`` is a system's time over ours; ``same`` says whether every nearest distance is.
 
     Parameters
     ----------
     cases : names among ``CASES``
-    peers : names among ``dtw_peers.PEERS``
+    peers : names among ``PEERS``
     n_test : int
     sizes : channels to training windows, default ``SIZES``
     peer_python : path of the Python that has the peers, default this one
     """
-    for kind, given, known in (("case", cases, CASES), ("peer", peers, dtw_peers.PEERS)):
+    for kind, given, known in (("case", cases, CASES), ("peer", peers, PEERS)):
         for name in given:
             if name not in known:
                 raise InputError(f"no {kind} named {name!r}; choose among {', '.join(known)}")
     for case in cases:
         for channels, n_train in (sizes or SIZES).items():
             train, test = make_windows(case, n_train, n_test, channels, seed)
-            where = (case, channels, n_train, n_test)
+            where = {"case": case, "d": channels, "windows": f"{n_test} × {n_train}"}
             labels = np.zeros(n_train, dtype=int)
             with threadpool_limits(1):
-                seconds = _timed(lambda: MDTW().fit(train, labels).kneighbors(test))  # noqa: B023
+                taken = cpu_seconds(lambda: MDTW().fit(train, labels).kneighbors(test))  # noqa: B023
                 ours = MDTW().fit(train, labels).kneighbors(test)[0][:, 0]
-            yield Search(*where, "mlat MDTW", __version__, seconds, 1.0, True)
+            seconds = float(np.median(taken))
+            ours_row = {"CPU_s": seconds, "times_ours": 1.0, "same": True}
+            yield {"system": f"mlat MDTW {__version__}", **where, **ours_row}
             for peer in peers:
-                yield _peer_row(where, peer, train, test, ours, seconds, peer_python)
+                found = run_apart(peer, {"train": train, "test": test}, peer_python)
+                if isinstance(found, str):
+                    yield {"system": peer, **where, "CPU_s": None, "_note": found}
+                    continue
+                theirs = float(found["seconds"])
+                agrees = bool(np.allclose(found["distances"], ours, rtol=1e-6, atol=1e-9))
+                row = {"CPU_s": theirs, "times_ours": theirs / seconds, "same": agrees}
+                yield {"system": f"{peer} {found['version']}", **where, **row}
 
 
-def run_ldmlt(n: int = 700, channels: int = 27, seed: int = 0) -> Search:
+def run_ldmlt(n: int = 700, channels: int = 27, seed: int = 0) -> Row:
     """Learning time of LDMLT on ``n`` random windows of seven states."""
     X, _ = make_windows("stream", 7 * RUN, 7, channels, seed)
     rows = np.sort(np.random.default_rng(seed).choice(len(X), n, replace=False))
     # No tolerance: every cycle is run, which is the longest it can take.
     model = LDMLT(tol=0.0)
     with threadpool_limits(1):
-        seconds = _timed(lambda: model.fit(X[rows], rows // RUN), repeats=1)
+        (seconds,) = cpu_seconds(lambda: model.fit(X[rows], rows // RUN), repeats=1)
     cycles = f"{len(model.history_) - 1} cycles"
-    return Search("fit", channels, n, 0, "mlat LDMLT", __version__, seconds, None, None, cycles)
+    where = {"case": f"fit, {cycles}", "d": channels, "windows": str(n)}
+    return {"system": f"mlat LDMLT {__version__}", **where, "CPU_s": seconds}
 
 
-def _timed(work: Callable[[], object], repeats: int = 3) -> float:
-    """The median CPU time of some calls after a first one, which may compile."""
-    times = []
-    for _ in range(repeats + 1):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return float(np.median(times[1:]))
-
-
-def _peer_row(
-    where: tuple[str, int, int, int],
-    peer: str,
-    train: Floats,
-    test: Floats,
-    ours: Floats,
-    seconds: float,
-    python: str | None,
-) -> Search:
-    with tempfile.TemporaryDirectory() as folder:
-        windows, result = Path(folder, "windows.npz"), Path(folder, "result.npz")
-        np.savez(windows, train=train, test=test)
-        command = [python or sys.executable, dtw_peers.__file__, peer, str(windows), str(result)]
-        try:
-            done = subprocess.run(
-                command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
-            )
-        except OSError as error:
-            raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
-        if done.returncode:
-            why = (done.stderr.strip() or "failed").splitlines()[-1]
-            return Search(*where, peer, "", None, None, None, why)
-        found = np.load(result)
-        theirs = float(found["seconds"])
-        agrees = bool(np.allclose(found["distances"], ours, rtol=1e-6, atol=1e-9))
-        return Search(*where, peer, str(found["version"]), theirs, theirs / seconds, agrees)
-
-
-def main(
+def searching(
+    bench: Bench,
     case: Annotated[
         list[str] | None, typer.Option(help=f"{', '.join(CASES)}; default stream.")
     ] = None,
     peer: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(dtw_peers.PEERS)}; default all.")
+        list[str] | None, typer.Option(help=f"{', '.join(PEERS)}; default all.")
     ] = None,
     test: Annotated[int, typer.Option(min=1, help="Test windows.")] = 2000,
     peer_python: Annotated[
         Path | None, typer.Option(help="The Python that has the peers; default this one.")
     ] = None,
     ldmlt: Annotated[bool, typer.Option(help="Time LDMLT on 700 windows too.")] = True,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Also write JSON here.")] = None,
 ) -> None:
     """Nearest neighbours under DTW: CPU seconds and ratios, against the peers that are there."""
-    console = bench_console()
     python = None if peer_python is None else str(peer_python)
-    peers = tuple(dtw_peers.PEERS) if peer is None else tuple(peer)
+    peers = tuple(PEERS) if peer is None else tuple(peer)
     rows = []
     for row in run(tuple(case or ["stream"]), peers, n_test=test, peer_python=python):
         rows.append(row)
-        console.print(f"[dim]{row.case} d={row.channels} {row.system}: {_seconds(row)}")
+        took = row["_note"] if row["CPU_s"] is None else f"{row['CPU_s']:.3f} s"
+        bench.say(f"[dim]{row['case']} d={row['d']} {row['system']}: {took}")
     if ldmlt:
         rows.append(run_ldmlt())
-    _show(rows, console)
-    write_json(out, [asdict(row) for row in rows])
-
-
-def _seconds(row: Search) -> str:
-    return row.note if row.seconds is None else f"{row.seconds:.3f} s"
-
-
-def _show(rows: list[Search], console: Console) -> None:
-    cells = [
-        (
-            row.case,
-            f"{row.system} {row.version}",
-            str(row.channels),
-            f"{row.n_test} × {row.n_train}" if row.n_test else str(row.n_train),
-            "" if row.seconds is None else f"{row.seconds:.3f}",
-            "" if row.ratio is None else f"{row.ratio:.1f}",
-            {True: "yes", False: "no", None: ""}[row.agrees],
-        )
-        for row in rows
-    ]
     title = "1-NN under dependent multivariate DTW, w=10, CPU time, one thread"
-    headings = ("case", "system", "d", "windows", "CPU s", "times ours", "same")
-    console.print(table(title, headings, cells, left=2))
+    bench.table(title, rows, left=2)
+    bench.keep(rows)
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def aligning(
+    bench: Bench,
+    case: Annotated[str, typer.Argument(help=", ".join(CASES))] = "stream",
+    channels: Annotated[int, typer.Argument(help="3 or 27.")] = 3,
+) -> None:
+    """LMNN-DTW: one alignment, and a whole fit, in CPU seconds on one thread.
+
+    An alignment decides on every pair of windows of different labels and gives the paths of those
+    within a margin; beside it stands MDTW's search for one nearest window.
+    """
+    if case not in CASES or channels not in SIZES:
+        raise InputError(f"no case {case} {channels}; there are {', '.join(CASES)}, 3 and 27")
+    n, n_test = SIZES[channels], 2000
+    train, test = make_windows(case, n, n_test, channels)
+    codes = np.arange(n) // RUN
+    rows: list[Row] = []
+    with threadpool_limits(1):
+        searched = MDTW().fit(train, codes)
+        seconds = min(cpu_seconds(lambda: searched.kneighbors(test)))
+        pace = f"{n_test * n / seconds / 1e6:.1f} M pairs/s"
+        rows.append({"what": f"MDTW, 1-NN of {n_test}", "CPU_s": seconds, "about": pace})
+        targets = nearest_targets(train, codes, 3, band=WIDTH, start=np.arange(n), run=codes)
+        problem = Problem(train, codes, targets, 0.5, WIDTH)
+        pairs = int((codes[:, None] < codes).sum())
+
+        def align(when: str, L: Floats) -> None:
+            aligned = problem.align(L)
+            seconds = min(cpu_seconds(lambda: problem.align(L)))
+            paths = 0 if aligned is None else len(aligned.loss.push.left)
+            about = f"{pairs / seconds / 1e6:.1f} M pairs/s, {paths} paths of {pairs} pairs"
+            what = f"LMNN-DTW, one alignment at the {when}"
+            rows.append({"what": what, "CPU_s": seconds, "about": about})
+
+        align("start", problem.start())
+        for name, model in (("default", LMNNDTW()), ("as in paper", LMNNDTW.as_in_paper())):
+            with Stopwatch() as spent:
+                model.fit(train, codes)
+            paths = max(r.n_listed for r in model.history_)
+            about = f"{model.n_iter_} rounds, at most {paths} paths, peak {peak_mb():.0f} MB"
+            about = f"{about}, {model.message_}"
+            rows.append({"what": f"LMNN-DTW, fit {name}", "CPU_s": spent.cpu, "about": about})
+        align("end", model.components_)
+    title = f"{case}, d={channels}, {n} windows of {WIDTH} steps"
+    bench.table(title, rows)
+    bench.keep(rows)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +19,6 @@ import typer
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
-from rich.console import Console
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +33,7 @@ from mlat.stream.stream import Stream
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
 
-from .output import bench_console, table, write_json
+from .harness import Bench, Row, Stopwatch
 
 # Reads rows of doubles and tells of each a state, and of all the mean time.
 MAIN = """
@@ -102,36 +99,6 @@ CHOICES = (
     *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, 1, fixed=True, incremental=True)),
     Choice(1.0, 8, 4, fixed=True, incremental=True),
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One way to export a model; bytes, microseconds of a step, and the fraction of same states."""
-
-    model: str
-    n_references: int
-    bits: int
-    every: int
-    fixed: bool
-    incremental: bool
-    flash: int
-    ram: int
-    products: int
-    microseconds: float
-    same: float
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A classifier in C beside its Python form and beside the true states, on the same windows."""
-
-    model: str
-    name: str
-    flash: int
-    ram: int
-    microseconds: float
-    same: float
-    accuracy: float
 
 
 class Timed(NamedTuple):
@@ -212,7 +179,7 @@ def measure(
     name: str,
     clf: StreamClassifier,
     values: Floats,
-    console: Console,
+    bench: Bench,
     choices: Sequence[Choice] = CHOICES,
 ) -> list[Row]:
     """Every choice."""
@@ -224,12 +191,20 @@ def measure(
         code = write_c(some, **{name: getattr(choice, name) for name in Choice._fields[1:]})
         told = run_c(code, values)
         rows.append(
-            Row(
-                *(name, len(some.start), *choice[1:], code.flash, code.ram, code.products),
-                *(told.microseconds, float((told.states == wanted)[known].mean())),
-            )
+            {
+                "model": name,
+                "references": len(some.start),
+                "bits": choice.bits,
+                "every": choice.every,
+                "kind": "whole " * choice.fixed + "incremental" * choice.incremental,
+                "tables_kB": code.flash / 1e3,
+                "RAM_kB": code.ram / 1e3,
+                "products": code.products,
+                "µs": told.microseconds,
+                "same_states": float((told.states == wanted)[known].mean()),
+            }
         )
-        console.print(f"  {name}: {len(some.start):,} references, {choice.bits} bits")
+        bench.say(f"  {name}: {len(some.start):,} references, {choice.bits} bits")
     return rows
 
 
@@ -239,9 +214,9 @@ def python_step(clf: StreamClassifier, values: Floats) -> float:
     session.push(values[: 2 * clf.width_])
     taken = []
     for value in values[2 * clf.width_ :][:300]:
-        began = time.perf_counter()
-        session.push(value)
-        taken.append(time.perf_counter() - began)
+        with Stopwatch() as spent:
+            session.push(value)
+        taken.append(spent.clock)
     return 1e6 * float(np.median(taken))
 
 
@@ -286,13 +261,13 @@ def _lines(command: list[str], rows: Floats) -> int:
 
 
 def beside_emlearn(
-    name: str, clf: StreamClassifier, train: Stream, fresh: Stream, console: Console
-) -> list[Rival]:
+    name: str, clf: StreamClassifier, train: Stream, fresh: Stream, bench: Bench
+) -> list[Row]:
     """mlat and emlearn in C, each beside its own Python form; nothing without emlearn."""
     try:
         emlearn = require_package("emlearn.neighbors", "", "the comparison", title="emlearn")
     except MissingPackageError:
-        console.print("emlearn is not installed, and left out: pip install emlearn")
+        bench.say("emlearn is not installed, and left out: pip install emlearn")
         return []
     values = fresh.values.astype(np.float64)
     wanted, known = codes_of(clf, fresh)
@@ -303,19 +278,11 @@ def beside_emlearn(
             PlainModel.of(clf), bits=bits, every=every, fixed=True, incremental=incremental
         )
         told = run_c(code, values)
-        rivals.append(
-            Rival(
-                name,
-                f"mlat, {bits} bits"
-                + f", every {every}" * (every > 1)
-                + ", incremental" * incremental,
-                code.flash,
-                code.ram,
-                told.microseconds,
-                float((told.states == wanted)[known].mean()),
-                float((told.states == truth)[known].mean()),
-            )
-        )
+        how = f"mlat, {bits} bits" + f", every {every}" * (every > 1)
+        same = float((told.states == wanted)[known].mean())
+        right = float((told.states == truth)[known].mean())
+        said = (name, how + ", incremental" * incremental, code.flash, code.ram, told.microseconds)
+        rivals.append(_rival(*said, same, right))
     w = clf.width_
     scaled = clf.features_.channels(train.values), clf.features_.channels(values)
     X = _flat(scaled[0], sliding_windows(train, w).start, w)
@@ -341,18 +308,19 @@ def beside_emlearn(
         include = [Path(emlearn.__file__).parent]
         program = compiled(Path(folder), {"rival.h": text, "main.c": main}, include)
         told = run(program, Z)
-    rivals.append(
-        Rival(
-            name,
-            "emlearn, 16 bits",
-            2 * X.size + 2 * len(X),
-            8 * len(X) + 2 * X.shape[1],
-            told.microseconds,
-            float((told.states == model.predict(Z)).mean()),
-            float((told.states == truth[ends]).mean()),
-        )
-    )
-    return rivals
+    same = float((told.states == model.predict(Z)).mean())
+    right = float((told.states == truth[ends]).mean())
+    flash, ram = 2 * X.size + 2 * len(X), 8 * len(X) + 2 * X.shape[1]
+    said = (name, "emlearn, 16 bits", flash, ram, told.microseconds)
+    return [*rivals, _rival(*said, same, right)]
+
+
+def _rival(
+    model: str, name: str, flash: int, ram: int, us: float, same: float, right: float
+) -> Row:
+    """A classifier in C beside its Python form and beside the true states, on the same windows."""
+    sizes = {"tables_kB": flash / 1e3, "RAM_kB": ram / 1e3, "µs": us}
+    return {"model": model, "in_C": name, **sizes, "as_in_Python": same, "accuracy": right}
 
 
 def _flat(values: Floats, start: Ints, width: int) -> Floats:
@@ -362,19 +330,20 @@ def _flat(values: Floats, start: Ints, width: int) -> Floats:
 
 def draw(rows: Sequence[Row]) -> Figure:
     """How bytes and same states fall together, for each model."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = list(dict.fromkeys(row["model"] for row in rows))
     figure = Figure(figsize=(4.6 * len(models), 3.6), layout="constrained")
     axes = figure.subplots(1, len(models), squeeze=False)[0]
-    rows = [row for row in rows if not row.incremental]  # which are as large, and say the same
-    kinds = list(dict.fromkeys((row.bits, row.every, row.fixed) for row in rows))
+    # Those that are incremental are as large, and say the same.
+    rows = [row for row in rows if "incremental" not in row["kind"]]
+    kinds = list(dict.fromkeys((row["bits"], row["every"], row["kind"]) for row in rows))
     for ax, model in zip(axes, models, strict=True):
-        for (bits, every, fixed), colour in zip(kinds, state_colours(len(kinds)), strict=True):
-            kind = (model, bits, every, fixed)
-            mine = [r for r in rows if (r.model, r.bits, r.every, r.fixed) == kind]
+        for (bits, every, kind), colour in zip(kinds, state_colours(len(kinds)), strict=True):
+            which = (model, bits, every, kind)
+            mine = [r for r in rows if (r["model"], r["bits"], r["every"], r["kind"]) == which]
             label = f"{bits} bits" + (f", every {every}" if every > 1 else "")
-            label += ", whole numbers" if fixed else ""
-            flash, same = [r.flash / 1e3 for r in mine], [100 * r.same for r in mine]
-            ax.plot(flash, same, "s" if fixed else "o-", color=colour, label=label, markersize=4)
+            label += ", whole numbers" if kind else ""
+            flash, same = [r["tables_kB"] for r in mine], [100 * r["same_states"] for r in mine]
+            ax.plot(flash, same, "s" if kind else "o-", color=colour, label=label, markersize=4)
         ax.axhline(100 * LEAST_SAME, color="#d0d0d0", linewidth=0.8)
         ax.set_xscale("log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -392,61 +361,40 @@ def draw(rows: Sequence[Row]) -> Figure:
 def show(
     rows: list[Row],
     python: dict[str, float],
-    console: Console,
+    bench: Bench,
     counted: dict[str, float | None] | None = None,
-    rivals: Sequence[Rival] = (),
+    rivals: Sequence[Row] = (),
 ) -> None:
     """Print the tables."""
-    headings = [
-        *("model", "references", "bits", "every", "tables", "RAM", "products", "µs", "same states"),
-    ]
-    cells = [
-        [
-            *(row.model, f"{row.n_references:,}"),
-            f"{row.bits}{' whole' * row.fixed}{' incremental' * row.incremental}",
-            *(str(row.every), f"{row.flash / 1e3:.1f} kB", f"{row.ram / 1e3:.1f} kB"),
-            *(f"{row.products:,}", f"{row.microseconds:.0f}", f"{row.same:.1%}"),
-        ]
-        for row in rows
-    ]
-    console.print(table("A model in C", headings, cells))
+    bench.table("A model in C", rows, percent=("same_states",))
     for name, microseconds in python.items():
-        console.print(f"a live session's step in Python, {name}: {microseconds:.0f} µs")
+        bench.say(f"a live session's step in Python, {name}: {microseconds:.0f} µs")
     for name, number in (counted or {}).items():
         said = "not counted: no qemu-arm" if number is None else f"{number / 1e6:.2f} million"
-        console.print(f"instructions of a step on 32-bit ARM, {name}: {said}")
-    for name in dict.fromkeys(row.model for row in rows):
-        enough = [row for row in rows if row.model == name and row.same >= LEAST_SAME]
+        bench.say(f"instructions of a step on 32-bit ARM, {name}: {said}")
+    for name in dict.fromkeys(row["model"] for row in rows):
+        enough = [r for r in rows if r["model"] == name and r["same_states"] >= LEAST_SAME]
         if enough:
-            least = min(enough, key=lambda row: row.flash)
-            console.print(
-                f"{LEAST_SAME:.0%} of the states, {name}: {least.flash / 1e3:.1f} kB of tables and "
-                f"{least.ram / 1e3:.1f} kB RAM, with {least.n_references:,} references, "
-                f"{least.bits} bits, slow features at one step of {least.every}"
+            least = min(enough, key=lambda row: row["tables_kB"])
+            bench.say(
+                f"{LEAST_SAME:.0%} of the states, {name}: {least['tables_kB']:.1f} kB of tables "
+                f"and {least['RAM_kB']:.1f} kB RAM, with {least['references']:,} references, "
+                f"{least['bits']} bits, slow features at one step of {least['every']}"
             )
-    if rivals:
-        headings = ["model", "in C", "tables", "RAM", "µs", "as in Python", "accuracy"]
-        cells = [
-            [
-                *(one.model, one.name, f"{one.flash / 1e3:.1f} kB", f"{one.ram / 1e3:.1f} kB"),
-                *(f"{one.microseconds:.0f}", f"{one.same:.1%}", f"{one.accuracy:.1%}"),
-            ]
-            for one in rivals
-        ]
-        console.print(table("Beside emlearn's nearest neighbours", headings, cells, left=2))
+    title = "Beside emlearn's nearest neighbours"
+    bench.table(title, rivals, left=2, percent=("as_in_Python", "accuracy"))
 
 
-def main(
+def in_c(
+    bench: Bench,
     small: Annotated[bool, typer.Option(help="Only the model of three channels.")] = False,
     large: Annotated[bool, typer.Option(help="Only the model of 27 channels.")] = False,
     steps: Annotated[int, typer.Option(help="Of the stream that is classified.")] = 2000,
     plot: Annotated[Path | None, typer.Option(help="Draw bytes and same states there.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Export: bytes, time, instructions and same states, beside Python and emlearn."""
-    console = bench_console()
     rows: list[Row] = []
-    rivals: list[Rival] = []
+    rivals: list[Row] = []
     python: dict[str, float] = {}
     counted: dict[str, float | None] = {}
     with threadpool_limits(1):
@@ -457,22 +405,21 @@ def main(
             fresh = recording(channels, -(-steps // (N_STATES * RUN_LENGTH)), seed=2)
             values = fresh.values.astype(np.float64)
             python[name] = python_step(clf, values)
-            rows += measure(name, clf, values, console)
+            rows += measure(name, clf, values, bench)
             for kind, options in KINDS.items():
                 for search in ({}, {"incremental": True}):
                     of = f"{name}, {kind}" + ", incremental" * bool(search)
                     counted[of] = instructions(clf, values, **options, **search)
             with np.errstate():  # emlearn makes every warning of numpy an error, for all
-                rivals += beside_emlearn(name, clf, train, fresh, console)
-    show(rows, python, console, counted, rivals)
+                rivals += beside_emlearn(name, clf, train, fresh, bench)
+    show(rows, python, bench, counted, rivals)
     if plot is not None:
         save_figure(draw(rows), plot)
-    write_json(
-        out,
+    bench.keep(
         {
-            "rows": [asdict(row) for row in rows],
+            "rows": rows,
             "python_microseconds": python,
             "arm_instructions": counted,
-            "beside_emlearn": [asdict(one) for one in rivals],
-        },
+            "beside_emlearn": rivals,
+        }
     )

@@ -7,29 +7,27 @@ out here from the matrix that each system returns.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from mlat.base.disk import atomic_write
+from mlat.base.checks import Floats
 from mlat.base.errors import InputError
+from mlat.metric.estimators import LMNN, MLAT
 from mlat.metric.problem import Problem
 from mlat.metric.targets import select_targets
+from mlat.metric.toeplitz import to_matrix
+from mlat.plots.figure import save_figure
 from mlat.stream.stream import Stream
 from mlat.stream.windows import Windows, sliding_windows
 from mlat.synthetic import rotating_states
 
-from . import fit_worker
-from .output import bench_console, table, write_json
+from .harness import Bench, Row, add_ratio, run_apart
 
 
 @dataclass(frozen=True)
@@ -54,32 +52,25 @@ SIZES = {"A": Size(7, 500, 3, 10), "C": Size(5, 500, 27, 10)}
 LONG = Size(5, 400, 27, 200)
 
 
-def make_windows(size: Size, seed: int = 1) -> Windows:
-    """One run per state of a rotation at a speed of its own, scaled to unit variance."""
-    speeds = np.linspace(-0.3, 0.3, size.n_states)
-    stream = rotating_states(
+def recording(n_steps: int, channels: int = 27, n_states: int = 5, seed: int = 1) -> Stream:
+    """One run of ``n_steps`` for each of some states that turn at speeds of their own."""
+    speeds = np.linspace(-0.3, 0.3, n_states)
+    return rotating_states(
         {f"state {i}": speed for i, speed in enumerate(speeds)},
-        n_channels=size.channels,
-        run_length=size.n_per_state + size.width - 1,
+        n_channels=channels,
+        run_length=n_steps,
         runs_per_state=1,
         drift=1.5,
         noise=0.5,
         random_state=seed,
     )
+
+
+def make_windows(size: Size, seed: int = 1) -> Windows:
+    """One run per state of a rotation at a speed of its own, scaled to unit variance."""
+    stream = recording(size.n_per_state + size.width - 1, size.channels, size.n_states, seed)
     values = (stream.values - stream.values.mean(axis=0)) / stream.values.std(axis=0)
     return sliding_windows(Stream(values, stream.states), size.width)
-
-
-def save_windows(windows: Windows, path: Path) -> None:
-    """The windows as plain arrays, for programs that know nothing of streams."""
-    np.savez(
-        path,
-        X=windows.X.reshape(len(windows), -1),
-        y=np.unique(windows.y, return_inverse=True)[1],
-        start=windows.start,
-        run=windows.run,
-        width=windows.width,
-    )
 
 
 OURS = ("LMNN", "LMNN to the end", "MLAT filter", "MLAT admm")
@@ -88,185 +79,165 @@ GROWTH_N = (500, 1000, 2000, 4000, 8000)
 GROWTH_W = (10, 25, 50, 100, 200)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """One fit of one system.
+def run_one(system: str, size: Size, *, python: str | None = None, threads: int = 1) -> Row:
+    """Fit one system on one problem in a process of its own.
 
-    ``to_peer`` is when the loss first was as low as metric-learn's result, ``trace`` the CPU
-    seconds and the loss at each iteration.
+    The row's trace has the CPU seconds and the loss at each iteration.
     """
-
-    problem: str
-    system: str
-    seconds: float
-    wall: float
-    peak_mb: float
-    n_iter: int
-    objective: float | None
-    to_peer: float | None = None
-    trace: list[tuple[float, float]] = field(default_factory=list, repr=False)
-
-
-def run_one(system: str, size: Size, *, python: str = sys.executable, threads: int = 1) -> Fit:
-    """Fit one system on one problem in a process of its own."""
     windows = make_windows(size)
-    with tempfile.TemporaryDirectory() as folder:
-        problem, result, components = (Path(folder) / f for f in ("p.npz", "r.json", "c.npy"))
-        save_windows(windows, problem)
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        done = subprocess.run(
-            [python, fit_worker.__file__, system, problem, result, components],
-            env={**os.environ, **dict.fromkeys(names, str(threads))},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no word"])[-1]
-            raise InputError(f"{system} failed in {python}: {last}")
-        report: dict[str, Any] = json.loads(result.read_text())
-        objective = report.get("loss")
-        if components.exists():
-            objective = _objective(windows, np.load(components))
-    return Fit(
-        str(size),
-        system,
-        report["seconds"],
-        report["wall"],
-        report["peak_bytes"] / 1e6,
-        report["n_iter"],
-        objective,
-        trace=report.get("trace", []),
-    )
+    problem = {
+        "X": windows.X.reshape(len(windows), -1),
+        "y": np.unique(windows.y, return_inverse=True)[1],
+        "start": windows.start,
+        "run": windows.run,
+        "width": windows.width,
+    }
+    found = run_apart(system, problem, python, threads=threads)
+    if isinstance(found, str):
+        raise InputError(found)
+    loss = objective_of(windows, found["components"]) if "components" in found else found["loss"]
+    return {
+        "n": size.n,
+        "d": size.channels,
+        "w": size.width,
+        "system": system,
+        "CPU_s": float(found["seconds"]),
+        "_wall_s": float(found["wall"]),
+        "to_peer": None,  # when the loss first was as low as metric-learn's result
+        "loss": float(loss),
+        "it.": int(found["n_iter"]),
+        "MB": float(found["peak_mb"]),
+        "_trace": found["trace"].tolist() if "trace" in found else [],
+    }
 
 
-def _objective(windows: Any, L: np.ndarray) -> float:
-    """LMNN's loss per window at the given components."""
+def problem_of(windows: Windows) -> Problem:
+    """LMNN's loss with three Euclidean targets."""
     codes = np.unique(windows.y, return_inverse=True)[1]
     flat = windows.X.reshape(len(windows), -1)
     targets = select_targets(flat, codes, 3, gap=0, start=windows.start, run=windows.run)
-    problem = Problem(windows.X, codes, targets, windows.start, windows.run)
+    return Problem(windows.X, codes, targets, windows.start, windows.run)
+
+
+def objective_of(windows: Windows, L: Floats) -> float:
+    """The loss per window at the given components."""
+    problem = problem_of(windows)
     return problem.margin_loss()(problem.flat @ L.T)[0]
 
 
-def compare(
-    peer_python: str | None, console: Console, sizes: dict[str, Size] | None = None
-) -> list[Fit]:
+def compare(peer_python: str | None, bench: Bench) -> list[Row]:
     """All systems on the problems A and C."""
-    rows: list[Fit] = []
-    for name, size in (sizes or SIZES).items():
-        console.print(f"problem {name}: {size}")
-        peer_objective = None
-        if peer_python is not None:
-            for peer in PEERS:
-                try:
-                    row = run_one(peer, size, python=peer_python)
-                except InputError as error:
-                    console.print(f"  left out: {error}")
-                    continue
-                if peer == "metric-learn":
-                    peer_objective = row.objective
-                rows.append(row)
+    rows: list[Row] = []
+    for name, size in SIZES.items():
+        bench.say(f"problem {name}: {size}")
+        peer_loss = None
+        for peer in PEERS if peer_python is not None else ():
+            try:
+                row = run_one(peer, size, python=peer_python)
+            except InputError as error:
+                bench.say(f"  left out: {error}")
+                continue
+            if peer == "metric-learn":
+                peer_loss = row["loss"]
+            rows.append(row)
         for system in OURS:
             row = run_one(system, size)
-            if peer_objective is not None and system.startswith("LMNN"):
-                reached = [t for t, loss in row.trace if loss <= peer_objective]
-                row = replace(row, to_peer=reached[0] if reached else None)
+            if peer_loss is not None and system.startswith("LMNN"):
+                row["to_peer"] = next((t for t, loss in row["_trace"] if loss <= peer_loss), None)
             rows.append(row)
+    add_ratio(rows, "x_LMNN", "CPU_s", ("system", "LMNN"), "ndw")
     return rows
 
 
-def growth(console: Console) -> list[Fit]:
+def growth(bench: Bench) -> list[Row]:
     """The filter solver and LMNN as windows become more, and longer."""
+    sizes = [Size(5, n // 5, 8, 10) for n in GROWTH_N] + [Size(5, 200, 8, w) for w in GROWTH_W]
     rows = []
-    for n in GROWTH_N:
-        console.print(f"growth in n: {n}")
-        rows += [run_one(s, Size(5, n // 5, 8, 10)) for s in ("LMNN", "MLAT filter")]
-    for w in GROWTH_W:
-        console.print(f"growth in w: {w}")
-        systems = ("LMNN", "MLAT filter") if w <= 50 else ("MLAT filter",)
-        rows += [run_one(s, Size(5, 200, 8, w)) for s in systems]
+    for size in sizes:
+        bench.say(f"growth: {size}")
+        systems = ("LMNN", "MLAT filter") if size.width <= 50 else ("MLAT filter",)
+        rows += [run_one(system, size) for system in systems]
     return rows
 
 
-def plot_growth(rows: list[Fit], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullLocator
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for axis, key, label in ((axes[0], "n=", "windows n (d=8, w=10)"), (axes[1], "w=", "width w")):
+def plot_growth(rows: list[Row], path: Path) -> None:
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    panels = (("n", "w", 10, GROWTH_N), ("w", "n", 1000, GROWTH_W))
+    for axis, (key, fixed, at, ticks) in zip(figure.subplots(1, 2), panels, strict=True):
         for system in ("LMNN", "MLAT filter"):
-            points = {}
-            for row in rows:
-                parts = dict(p.split("=") for p in row.problem.split(", ")[:3])
-                n, w = int(parts["n"]), int(parts["w"])
-                if row.system == system and (w == 10 if key == "n=" else n == 1000):
-                    points[n if key == "n=" else w] = row.seconds / max(row.n_iter, 1)
+            points = {
+                row[key]: row["CPU_s"] / max(row["it."], 1)
+                for row in rows
+                if row["system"] == system and row[fixed] == at
+            }
             axis.loglog(*zip(*sorted(points.items()), strict=True), "o-", label=system)
-        ticks = GROWTH_N if key == "n=" else GROWTH_W
         axis.set_xticks(ticks, [str(t) for t in ticks])
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set(xlabel=label, ylabel="CPU seconds per iteration")
+        name = "windows n" if key == "n" else "width w"
+        axis.set(xlabel=f"{name} (d=8, {fixed}={at})", ylabel="CPU seconds per iteration")
         axis.grid(True, alpha=0.3)
         axis.legend()
-    axes[1].set_xlabel("width w (d=8, n=1000)")
-    with atomic_write(path) as temporary:
-        figure.savefig(temporary, dpi=130)
-    plt.close(figure)
+    save_figure(figure, path)
 
 
-def show(rows: list[Fit], console: Console) -> None:
-    base: dict[str, float] = {r.problem: r.seconds for r in rows if r.system == "LMNN"}
-    cells = [
-        (
-            r.problem.rpartition(",")[0],  # without the number of states: a line of the terminal
-            r.system,
-            f"{r.seconds:.2f}",
-            "" if r.to_peer is None else f"{r.to_peer:.2f}",
-            f"{r.seconds / base[r.problem]:.1f}" if r.problem in base else "",
-            "" if r.objective is None else f"{r.objective:.5g}",
-            str(r.n_iter),
-            f"{r.peak_mb:.0f}",
-        )
-        for r in rows
-    ]
-    headings = ("problem", "system", "CPU s", "to peer", "x LMNN", "loss", "it.", "MB")
-    console.print(table("Learning a metric: CPU seconds on one thread", headings, cells, left=2))
-    for problem in dict.fromkeys(r.problem for r in rows):
-        of = {r.system: r for r in rows if r.problem == problem}
+def show(rows: list[Row], bench: Bench) -> None:
+    title = "Learning a metric: CPU seconds on one thread"
+    bench.table(title, rows, left=4, digits={"loss": 5})
+    for n, d in dict.fromkeys((row["n"], row["d"]) for row in rows):
+        of = {row["system"]: row for row in rows if (row["n"], row["d"]) == (n, d)}
         peer, ours = of.get("metric-learn"), of.get("LMNN to the end")
-        if peer is not None and ours is not None and ours.to_peer:
-            console.print(
-                f"{problem}: LMNN reaches metric-learn's loss {peer.seconds / ours.to_peer:.0f} "
-                f"times faster, and ends at {ours.objective:.5g} against {peer.objective:.5g}"
+        if peer is not None and ours is not None and ours["to_peer"]:
+            bench.say(
+                f"n={n}, d={d}: LMNN reaches metric-learn's loss "
+                f"{peer['CPU_s'] / ours['to_peer']:.0f} times faster, and ends at "
+                f"{ours['loss']:.5g} against {peer['loss']:.5g}"
             )
 
 
-def main(
+def learning(
+    bench: Bench,
     peer_python: Annotated[
         str | None,
         typer.Option(help="A Python with metric-learn (lab/benchmarks/peers-fit.txt)."),
     ] = None,
     long: Annotated[bool, typer.Option(help="Also d=27, w=200, n=2000 on two threads.")] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw growth in n and w into this PNG.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Learning: CPU time, objective and memory, against metric-learn in one run."""
-    console = bench_console()
-    rows = compare(peer_python, console)
-    show(rows, console)
+    rows = compare(peer_python, bench)
+    show(rows, bench)
     if long:
         row = run_one("MLAT filter", LONG, threads=2)
-        console.print(
-            f"filter, {LONG}: {row.wall:.0f} s of wall time on two threads, "
-            f"{row.seconds:.0f} CPU s, {row.peak_mb:.0f} MB, {row.n_iter} iterations"
+        bench.say(
+            f"filter, {LONG}: {row['_wall_s']:.0f} s of wall time on two threads, "
+            f"{row['CPU_s']:.0f} CPU s, {row['MB']:.0f} MB, {row['it.']} iterations"
         )
         rows.append(row)
     if plot is not None:
-        grown = growth(console)
+        grown = growth(bench)
         plot_growth(grown, plot)
         rows += grown
-    write_json(out, [asdict(row) for row in rows])
+    bench.keep(rows)
+
+
+def losses(bench: Bench) -> None:
+    """The losses at which the solvers end, side by side, on the two problems."""
+    found: dict[str, dict[str, float]] = {}
+    for name, size in SIZES.items():
+        windows = make_windows(size)
+        when: dict[str, Any] = {"start": windows.start, "run": windows.run}
+        problem = problem_of(windows)
+        precise: dict[str, Any] = {"target_gap": 0, "push_weight": 0.5, "tol": 1e-5}
+        precise["max_iter"] = 300
+        rows = {"LMNN": LMNN(**precise).fit(windows.X, windows.y, **when).loss_}
+        admm = MLAT.as_in_paper(rho=1.0, max_iter=300).fit(windows.X, windows.y, **when)
+        both = to_matrix(admm.blocks_)
+        root = np.linalg.cholesky(both + 1e-10 * np.trace(both) / len(both) * np.eye(len(both)))
+        rows["admm, M"] = admm.loss_
+        rows["admm, exact"] = problem.margin_loss()(problem.flat @ root)[0]
+        for q in (10, 20):
+            metric = MLAT(n_taps=q, **precise).fit(windows.X, windows.y, **when)
+            rows[f"filter, {q} taps"] = metric.loss_
+        bench.table(f"{name}: {size}", [{"solver": k, "loss": v} for k, v in rows.items()])
+        found[name] = rows
+    bench.keep(found)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
@@ -27,29 +25,13 @@ from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 from mlat.metric.estimators import MLAT
 from mlat.stream.stream import Stream
-from mlat.synthetic import rotating_states
 
-from .output import bench_console, table, write_json
+from .fit import recording
+from .harness import Bench, Row, in_turn
 
 N_STATES = 5
 PER_STATE = 501  # windows; 2,505 references in all
 CHANNELS = 27
-
-
-def recording(
-    n_steps: int, channels: int = CHANNELS, n_states: int = N_STATES, seed: int = 1
-) -> Stream:
-    """One run of ``n_steps`` for each of some states that turn at speeds of their own."""
-    speeds = np.linspace(-0.3, 0.3, n_states)
-    return rotating_states(
-        {f"state {i}": speed for i, speed in enumerate(speeds)},
-        n_channels=channels,
-        run_length=n_steps,
-        runs_per_state=1,
-        drift=1.5,
-        noise=0.5,
-        random_state=seed,
-    )
 
 
 def model(
@@ -94,27 +76,13 @@ CHECK = 100  # chunks between two checks
 SOAK_WIDTH, SOAK_CHANNELS = 10, 3
 
 
-@dataclass(frozen=True)
-class Soak:
-    """What was seen at the checks.
+def soak(n_steps: int, bench: Bench) -> Row:
+    """Push so many steps through one search, in chunks, and look at some of them.
 
-    ``difference`` is the largest between a running squared distance and the exact one, ``share``
-    the largest fraction of the bound that any was, ``wrong`` how many states were not those of the
-    exact search; memory in MB early on and at the end.
+    ``difference`` is the largest between a running squared distance and the exact one,
+    ``of_the_bound`` the largest fraction of the bound that any was, ``wrong`` how many states were
+    not those of the exact search; memory is that early on and at the end.
     """
-
-    n_steps: int
-    seconds: float
-    n_checked: int
-    difference: float
-    share: float
-    wrong: int
-    early_mb: float
-    end_mb: float
-
-
-def soak(n_steps: int, console: Console | None = None) -> Soak:
-    """Push so many steps through one search, in chunks."""
     clf = model(SOAK_WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
     search = IncrementalSearch.of(clf.references_)
     assert search is not None
@@ -140,18 +108,18 @@ def soak(n_steps: int, console: Console | None = None) -> Soak:
             wrong += int((result.codes[SOAK_WIDTH - 1 :] != exact.argmin(axis=1)).sum())
             checked += len(apart)
             early = early or resident_mb()
-            if console is not None and (chunk + 1) % (10 * CHECK) == 0:
-                console.print(f"  {(chunk + 1) * CHUNK:,} steps, {resident_mb():.1f} MB")
-    return Soak(
-        n_chunks * CHUNK,
-        time.perf_counter() - begin,
-        checked,
-        difference,
-        share,
-        wrong,
-        early,
-        resident_mb(),
-    )
+            if (chunk + 1) % (10 * CHECK) == 0:
+                bench.say(f"  {(chunk + 1) * CHUNK:,} steps, {resident_mb():.1f} MB")
+    return {
+        "steps": n_chunks * CHUNK,
+        "seconds": time.perf_counter() - begin,
+        "checked": checked,
+        "difference": difference,
+        "of_the_bound": share,
+        "wrong": wrong,
+        "early_MB": early,
+        "end_MB": resident_mb(),
+    }
 
 
 def resident_mb() -> float:
@@ -163,45 +131,6 @@ def resident_mb() -> float:
 
 
 # How long live steps take: one stream, many streams in real time, and what memory allows.
-
-
-@dataclass(frozen=True)
-class Ticks:
-    """Many streams in real time; latencies in milliseconds, from when a tick was due.
-
-    ``own_p50`` and ``own_p99`` are what they would be on a core that does nothing else: from the
-    processor time of each tick, and how it would have kept the next ones waiting.
-    """
-
-    n_streams: int
-    rate: float
-    p50: float
-    p99: float
-    worst: float
-    own_p50: float
-    own_p99: float
-    share: float
-    bytes_per_stream: int
-    exact: float
-
-
-def in_turn(
-    steps: dict[str, Callable[[int], object]], rounds: int, per_round: int
-) -> dict[str, float]:
-    """Seconds of each, a few at a time in turn: whatever else runs, slows all equally.
-
-    What a tenth of them took at most: steps that nothing interrupted.
-    """
-    taken: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():
-        step(0)
-    for r in range(rounds):
-        for name, step in steps.items():
-            for i in range(per_round):
-                begin = time.perf_counter()
-                step(r * per_round + i)
-                taken[name].append(time.perf_counter() - begin)
-    return {name: float(np.quantile(times, 0.1)) for name, times in taken.items()}
 
 
 def incremental_step(
@@ -259,10 +188,13 @@ def _read(array):  # type: ignore[no-untyped-def]
 
 def real_time(
     clf: StreamClassifier, values: Floats, *, n_streams: int, rate: float, seconds: float
-) -> Ticks:
+) -> Row:
     """A step of every stream, ``rate`` times a second, on one thread.
 
-    A tick that is late because the one before it took long is late all the same.
+    Latencies are in milliseconds from when a tick was due: one that is late because the one before
+    it took long is late all the same. Those of ``own`` are what they would be on a core that does
+    nothing else: from the processor time of each tick, and how it would have kept the next ones
+    waiting.
     """
     many = Many(clf, n_streams)
     offset = np.random.default_rng(0).integers(0, len(values), n_streams)
@@ -284,18 +216,18 @@ def real_time(
         exact += int(many.results(values[(offset + i) % len(values)]).exact.sum())
     p50, p99 = np.quantile(1e3 * latency, [0.5, 0.99])
     own_p50, own_p99 = np.quantile(1e3 * waiting(work, 1 / rate), [0.5, 0.99])
-    return Ticks(
-        n_streams,
-        rate,
-        float(p50),
-        float(p99),
-        float(1e3 * latency.max()),
-        float(own_p50),
-        float(own_p99),
-        float(work.mean() * rate),
-        many.bytes_per_stream,
-        exact / (100 * n_streams),
-    )
+    return {
+        "streams": n_streams,
+        "rate": rate,
+        "p50": float(p50),
+        "p99": float(p99),
+        "worst": float(1e3 * latency.max()),
+        "own_p50": float(own_p50),
+        "own_p99": float(own_p99),
+        "share": float(work.mean() * rate),
+        "bytes_per_stream": many.bytes_per_stream,
+        "exact": exact / (100 * n_streams),
+    }
 
 
 def waiting(work: Floats, period: float) -> Floats:
@@ -316,37 +248,15 @@ ROUNDS, PER_ROUND = 20, 50
 LONG = 200
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Microseconds, and the bytes that a step reads and writes.
+def measure_steps(bench: Bench) -> Row:
+    """One stream, one step at a time; microseconds, and the bytes that a step reads and writes.
 
     ``short`` is the search at w=10, ``brute`` scikit-learn's query there, ``read`` reading as many
     bytes as the short search does; ``long_few`` and ``long`` are the searches at w=200 with as few
     taps and with all of them. ``session`` and ``session_long`` are whole steps of a session, from
-    raw channels to a prediction, at w=10 and at w=200 with all taps; ``committee`` and
-    ``committee_long`` those of the default, which has ``n_experts``, and whose snapshot takes
-    ``snapshot`` bytes; ``one_snapshot`` is that of one expert.
+    raw channels to a prediction, ``committee`` and ``committee_long`` those of the default.
     """
-
-    short: float
-    brute: float
-    read: float
-    long_few: float
-    long: float
-    session: float
-    session_long: float
-    committee: float
-    committee_long: float
-    n_bytes: int
-    n_references: int
-    n_experts: int
-    snapshot: int
-    one_snapshot: int
-
-
-def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
-    """One stream, one step at a time."""
-    console.print(f"learning three metrics and two committees over {CHANNELS} channels ...")
+    bench.say(f"learning three metrics and two committees over {CHANNELS} channels ...")
     values = live_values(2000)
     short, long, together = model(10, 20), model(LONG, None), committee(10)
     search, step = incremental_step(short, values)
@@ -363,18 +273,16 @@ def measure_steps(console: Console, *, rounds: int = ROUNDS) -> Steps:
             "committee": session_step(together, values),
             "committee_long": session_step(committee(LONG), values),
         },
-        rounds,
+        ROUNDS,
         PER_ROUND,
     )
-    us = {name: 1e6 * seconds for name, seconds in taken.items()}
-    return Steps(
-        **us,
-        n_bytes=n_bytes,
-        n_references=len(short.windows_),
-        n_experts=len(together.experts_),
-        snapshot=snapshot_bytes(together, values),
-        one_snapshot=snapshot_bytes(short, values),
-    )
+    return {name: 1e6 * seconds for name, seconds in taken.items()} | {
+        "n_bytes": n_bytes,
+        "n_references": len(short.windows_),
+        "n_experts": len(together.experts_),
+        "snapshot": snapshot_bytes(together, values),
+        "one_snapshot": snapshot_bytes(short, values),
+    }
 
 
 def snapshot_bytes(clf: StreamClassifier, values: Floats) -> int:
@@ -384,59 +292,56 @@ def snapshot_bytes(clf: StreamClassifier, values: Floats) -> int:
     return len(session.snapshot())
 
 
-def show_steps(steps: Steps, console: Console) -> None:
-    short, session = steps.short, steps.session
-    rows = [("scikit-learn, brute force, one query", f"{steps.brute:.0f}", "", "")]
-    for name, took in (("a session's step", session), ("its search alone", short)):
-        rows.append((f"{name}, w=10", f"{took:.0f}", f"1/{steps.brute / took:.0f} of it", "1/5"))
-    for name, took, base in (
-        (f"a session's step, w={LONG}, all taps", steps.session_long, session),
-        (f"its search alone, w={LONG}, all taps", steps.long, short),
-        (f"its search alone, w={LONG}, 20 taps", steps.long_few, short),
-    ):
-        rows.append((name, f"{took:.0f}", f"{took / base:.2f} of w=10", "1.5"))
-    together = steps.committee
-    of_one = f"{together / session:.1f} of one expert's"
-    name = f"a step of a committee of {steps.n_experts}"
-    rows.append((f"{name}, w=10", f"{together:.0f}", of_one, "3, and 300 µs"))
-    flat = f"{steps.committee_long / together:.2f} of w=10"
-    rows.append((f"{name}, w={LONG}", f"{steps.committee_long:.0f}", flat, "1.5"))
-    ratio = f"search: {short / steps.read:.1f} of it"
-    rows.append(("reading the search's bytes", f"{steps.read:.0f}", ratio, ""))
-    title = f"One step against {steps.n_references:,} references, d={CHANNELS}"
-    console.print(table(title, ("what", "µs", "ratio", "goal"), rows))
-    console.print(
-        f"a snapshot takes {steps.one_snapshot / 1024:.0f} KB with one expert, "
-        f"{steps.snapshot / 1024:.0f} KB with {steps.n_experts} (goal 128 KB)"
-    )
-    speed = steps.n_bytes / steps.read / 1e3
-    console.print(
-        f"a step moves {steps.n_bytes / 1e6:.2f} MB, at {steps.n_bytes / short / 1e3:.0f} GB/s of "
-        f"the {speed:.0f} GB/s that reading alone reaches"
-    )
-
-
-def show_ticks(ticks: Ticks, console: Console, who: str = "one expert") -> None:
-    rows = [
-        ("latency, median", f"{ticks.p50:.1f} ms", ""),
-        ("latency, 99 in 100", f"{ticks.p99:.1f} ms", "20 ms"),
-        ("latency, worst", f"{ticks.worst:.1f} ms", ""),
-        ("median on a core of its own, by processor time", f"{ticks.own_p50:.1f} ms", ""),
-        ("99 in 100 there", f"{ticks.own_p99:.1f} ms", "20 ms"),
-        ("fraction of the core", f"{ticks.share:.0%}", ""),
-        (
-            "memory per stream",
-            f"{ticks.bytes_per_stream / 1024:.1f} KB",
-            "64 KB" if who == "one expert" else "",
+def show_steps(steps: Row, bench: Bench) -> None:
+    short, session, brute = steps["short"], steps["session"], steps["brute"]
+    together, later = steps["committee"], steps["committee_long"]
+    experts = f"a step of a committee of {steps['n_experts']}"
+    lines = [
+        ("scikit-learn, brute force, one query", brute, "", ""),
+        ("a session's step, w=10", session, f"1/{brute / session:.0f} of it", "1/5"),
+        ("its search alone, w=10", short, f"1/{brute / short:.0f} of it", "1/5"),
+        *(
+            (f"{name}, w={LONG}{taps}", steps[key], f"{steps[key] / base:.2f} of w=10", "1.5")
+            for name, taps, key, base in (
+                ("a session's step", ", all taps", "session_long", session),
+                ("its search alone", ", all taps", "long", short),
+                ("its search alone", ", 20 taps", "long_few", short),
+            )
         ),
-        ("windows compared exactly", f"{ticks.exact:.2%}", ""),
+        (f"{experts}, w=10", together, f"{together / session:.1f} of one's", "3, and 300 µs"),
+        (f"{experts}, w={LONG}", later, f"{later / together:.2f} of w=10", "1.5"),
+        ("reading the search's bytes", steps["read"], f"search: {short / steps['read']:.1f}", ""),
     ]
-    what = f"{ticks.n_streams} streams of {CHANNELS} channels at {ticks.rate:g} Hz"
-    title = f"{what}, one core, {who}"
-    console.print(table(title, ("what", "measured", "goal"), rows))
+    rows = [dict(zip(("what", "µs", "ratio", "goal"), line, strict=True)) for line in lines]
+    bench.table(f"One step against {steps['n_references']:,} references, d={CHANNELS}", rows)
+    n_bytes = steps["n_bytes"]
+    bench.say(
+        f"a snapshot takes {steps['one_snapshot'] / 1024:.0f} KB with one expert, "
+        f"{steps['snapshot'] / 1024:.0f} KB with {steps['n_experts']} (goal 128 KB)\n"
+        f"a step moves {n_bytes / 1e6:.2f} MB, at {n_bytes / short / 1e3:.0f} GB/s of "
+        f"the {n_bytes / steps['read'] / 1e3:.0f} GB/s that reading alone reaches"
+    )
 
 
-def main(
+def show_ticks(ticks: Row, bench: Bench, who: str) -> None:
+    memory = f"{ticks['bytes_per_stream'] / 1024:.1f} KB"
+    lines = [
+        ("latency, median", f"{ticks['p50']:.1f} ms", ""),
+        ("latency, 99 in 100", f"{ticks['p99']:.1f} ms", "20 ms"),
+        ("latency, worst", f"{ticks['worst']:.1f} ms", ""),
+        ("median on a core of its own, by processor time", f"{ticks['own_p50']:.1f} ms", ""),
+        ("99 in 100 there", f"{ticks['own_p99']:.1f} ms", "20 ms"),
+        ("fraction of the core", f"{ticks['share']:.0%}", ""),
+        ("memory per stream", memory, "64 KB" if who == "one expert" else ""),
+        ("windows compared exactly", f"{ticks['exact']:.2%}", ""),
+    ]
+    rows = [dict(zip(("what", "measured", "goal"), line, strict=True)) for line in lines]
+    what = f"{ticks['streams']} streams of {CHANNELS} channels at {ticks['rate']:g} Hz"
+    bench.table(f"{what}, one core, {who}", rows)
+
+
+def stepping(
+    bench: Bench,
     streams: Annotated[int, typer.Option(help="How many streams at once.")] = 500,
     committee_streams: Annotated[
         int, typer.Option(help="How many streams at once with a committee.")
@@ -447,35 +352,29 @@ def main(
         int, typer.Option("--soak", help="Only push this many steps through running sums.")
     ] = 0,
     steps: Annotated[bool, typer.Option(help="Compare single steps, too.")] = True,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Live: a step against scikit-learn and against longer windows, and many streams at once."""
-    console = bench_console()
     figures: dict[str, object] = {}
     with threadpool_limits(1):
         if soak_steps:
-            soaked = soak(soak_steps, console)
-            figures["soak"] = asdict(soaked)
-            console.print(
-                f"{soaked.n_steps:,} steps in {soaked.seconds:.0f} s; at {soaked.n_checked:,} of "
-                f"them squared distances differ from exact ones by at most "
-                f"{soaked.difference:.2g}, which is {soaked.share:.2%} of the bound there; "
-                f"{soaked.wrong} states differ; memory {soaked.early_mb:.1f} MB, "
-                f"then {soaked.end_mb:.1f} MB"
+            soaked = soak(soak_steps, bench)
+            bench.say(
+                "{steps:,} steps in {seconds:.0f} s; at {checked:,} of them squared distances "
+                "differ from exact ones by at most {difference:.2g}, which is {of_the_bound:.2%} "
+                "of the bound there; {wrong} states differ; memory {early_MB:.1f} MB, then "
+                "{end_MB:.1f} MB".format(**soaked)
             )
-        else:
-            if steps:
-                measured = measure_steps(console)
-                figures["steps"] = asdict(measured)
-                show_steps(measured, console)
-            for name, clf, n, who in (
-                ("ticks", model(10, 20), streams, "one expert"),
-                ("committee_ticks", committee(10), committee_streams, "a committee"),
-            ):
-                if n:
-                    ticks = real_time(
-                        clf, live_values(5000), n_streams=n, rate=rate, seconds=seconds
-                    )
-                    figures[name] = asdict(ticks)
-                    show_ticks(ticks, console, who)
-    write_json(out, figures)
+            bench.keep({"soak": soaked})
+            return
+        if steps:
+            figures["steps"] = measured = measure_steps(bench)
+            show_steps(measured, bench)
+        for name, clf, n, who in (
+            ("ticks", model(10, 20), streams, "one expert"),
+            ("committee_ticks", committee(10), committee_streams, "a committee"),
+        ):
+            if n:
+                ticks = real_time(clf, live_values(5000), n_streams=n, rate=rate, seconds=seconds)
+                figures[name] = ticks
+                show_ticks(ticks, bench, who)
+    bench.keep(figures)

@@ -8,11 +8,9 @@ came last is an old one, and repeating it says little.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +19,6 @@ from typing import Annotated, Any
 import numpy as np
 import river
 import typer
-from rich.console import Console
 from river import forest, neighbors, preprocessing, tree
 
 from mlat import __version__
@@ -33,7 +30,7 @@ from mlat.stream.stream import Stream
 
 from ..datasets.catalog import STREAM_SETS
 from ..datasets.streams import load_streams
-from .output import bench_console, table, write_json
+from .harness import Bench, Row, Stopwatch
 
 LAST = "the label that came last"
 OURS, EUCLIDEAN = "MLATClassifier()", "MLATClassifier(learn_from=0)"
@@ -48,20 +45,6 @@ SYSTEMS: dict[str, Callable[[int], Any]] = {
     "ARFClassifier(seed=0)": lambda delay: forest.ARFClassifier(seed=0),
 }
 BEGIN, END = "<!-- written by mlat-lab bench river -->", "<!-- end -->"
-
-
-@dataclass(frozen=True)
-class Score:
-    """One system on one file."""
-
-    data_set: str
-    person: str
-    delay: int
-    system: str
-    steps: int
-    accuracy: float
-    balanced: float
-    ms_per_step: float
 
 
 class _LastLabel:
@@ -113,7 +96,7 @@ def validate(
                 model.learn_one(x, y)
 
 
-def measure(data: str | None, per_run: int, job: tuple[str, str, int, str]) -> Score:
+def measure(data: str | None, per_run: int, job: tuple[str, str, int, str]) -> Row:
     """One system on one file."""
     data_set, person, delay, system = job
     stream = load_streams(data_set, data, [person])[person]
@@ -124,49 +107,49 @@ def measure(data: str | None, per_run: int, job: tuple[str, str, int, str]) -> S
         state if known else None
         for state, known in zip(stream.states[rows].tolist(), stream.labelled[rows], strict=True)
     ]
-    began = time.process_time()
-    # A label after ``delay`` more steps: the step itself is one of the last ``delay + 1``.
-    predicted = list(validate(SYSTEMS[system](delay + 1 if delay else 0), steps, labels, delay))
-    taken = time.process_time() - began
+    with Stopwatch() as spent:
+        # A label after ``delay`` more steps: the step itself is one of the last ``delay + 1``.
+        predicted = list(validate(SYSTEMS[system](delay + 1 if delay else 0), steps, labels, delay))
     judged = [(p == y, y) for p, y in zip(predicted, labels, strict=True) if y is not None]
     right = np.array([one[0] for one in judged])
     true = np.array([one[1] for one in judged])
     recall = [right[true == state].mean() for state in np.unique(true)]
-    return Score(
-        data_set,
-        person,
-        delay,
-        system,
-        len(steps),
-        float(right.mean()),
-        float(np.mean(recall)),
-        1e3 * taken / len(steps),
-    )
+    return {
+        "set": data_set,
+        "file": person,
+        "delay": delay,
+        "system": system,
+        "steps": len(steps),
+        "accuracy": float(right.mean()),
+        "balanced": float(np.mean(recall)),
+        "ms_a_step": 1e3 * spent.cpu / len(steps),
+    }
 
 
-def as_page(scores: Sequence[Score], per_run: int) -> str:
+def as_page(scores: Sequence[Row], per_run: int) -> str:
     """The scores as Markdown, a table for each delay."""
-    sets = list(dict.fromkeys(score.data_set for score in scores))
+    sets = list(dict.fromkeys(score["set"] for score in scores))
     lines = [BEGIN, ""]
-    for delay in sorted({score.delay for score in scores}):
-        some = [score for score in scores if score.delay == delay]
-        n_files = {s: len({o.person for o in some if o.data_set == s}) for s in sets}
+    for delay in sorted({score["delay"] for score in scores}):
+        some = [score for score in scores if score["delay"] == delay]
+        n_files = {s: len({o["file"] for o in some if o["set"] == s}) for s in sets}
         when = f"{delay} steps after its step" if delay else "at once"
         lines += [f"A label comes {when}:", ""]
         heads = [f"{name}, {n_files[name]}" for name in sets]
         lines += ["| | " + " | ".join([*heads, "mean", "ms a step"]) + " |"]
         lines += ["|---" * (len(sets) + 3) + "|"]
         for system in SYSTEMS:
-            own = [score for score in some if score.system == system]
+            own = [score for score in some if score["system"] == system]
             means = [
-                np.mean([(o.accuracy, o.balanced) for o in own if o.data_set == s], axis=0)
+                np.mean([(o["accuracy"], o["balanced"]) for o in own if o["set"] == s], axis=0)
                 for s in sets
             ]
             cells = [f"{a:.3f}, {b:.3f}" for a, b in [*means, np.mean(means, axis=0)]]
-            spent = sum(o.ms_per_step * o.steps for o in own) / sum(o.steps for o in own)
+            steps = [o["steps"] for o in own]
+            spent = np.average([o["ms_a_step"] for o in own], weights=steps)
             lines += [f"| {system} | " + " | ".join([*cells, f"{spent:.1f}"]) + " |"]
         lines += [""]
-    total = sum(score.steps for score in scores if score.delay == 0 and score.system == LAST)
+    total = sum(o["steps"] for o in scores if o["delay"] == 0 and o["system"] == LAST)
     lines += [
         f"Accuracy, balanced accuracy: means over the files, whose number follows the name of the "
         f"set; {total:,} steps in all, the first {per_run} of every run; river "
@@ -196,20 +179,8 @@ def write_page(path: Path, section: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def show(scores: Sequence[Score], console: Console) -> None:
-    """Print the scores."""
-    cells = [
-        [
-            *(s.data_set, s.person, str(s.delay), s.system),
-            *(f"{s.accuracy:.3f}", f"{s.balanced:.3f}", f"{s.ms_per_step:.1f}"),
-        ]
-        for s in scores
-    ]
-    headings = ["set", "file", "delay", "system", "accuracy", "balanced", "ms a step"]
-    console.print(table("Progressive validation", headings, cells, left=4))
-
-
-def main(
+def progressive(
+    bench: Bench,
     data: Annotated[
         Path | None, typer.Option(help="Where the sets of streams are; default MLAT_STREAMS.")
     ] = None,
@@ -228,7 +199,6 @@ def main(
     page: Annotated[
         Path | None, typer.Option(help="Write the tables into this Markdown page.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """River: progressive validation beside its kNN, Hoeffding tree and adaptive random forest."""
     if quick:
@@ -250,7 +220,7 @@ def main(
     else:
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
             scores = list(pool.map(work, todo))
-    show(scores, bench_console())
+    bench.table("Progressive validation", scores, left=4)
     if page is not None:
         write_page(page, as_page(scores, steps))
-    write_json(out, [asdict(score) for score in scores])
+    bench.keep(scores)

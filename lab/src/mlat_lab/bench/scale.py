@@ -1,265 +1,188 @@
-"""Learning on a Dask cluster of this machine against learning in one process.
+"""Many windows: learning from a working set against the plain way, and searching them live.
 
-Measured on real worker processes of one thread each: seconds per iteration, the CPU seconds of the
-busiest worker, bytes moved per iteration, memory per worker. On a machine that is busy with other
-things the CPU seconds are the steadier figure.
+CPU seconds within one run, of one thread unless more are given; a fit also by the clock. The
+windows are those of a stream whose states turn at speeds of their own; a live step is one window
+after the other of another stream.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import stat
-import struct
-import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from mlat.base import progress
-from mlat.base.errors import InputError
-from mlat.cluster.dask.client import connect, import_distributed
-from mlat.cluster.dask.fit import fit
-from mlat.metric.estimators import LMNN, MLAT
+from mlat.base.checks import Floats, Ints
+from mlat.metric.estimators import MLAT
+from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import Windows
 
 from .fit import Size, make_windows
-from .output import bench_console, peak_mb, table, write_json
+from .harness import Bench, Row, Stopwatch, add_ratio, peak_mb
 
-# Within Linux's tcp_info: acknowledged and received bytes.
-_ACKED = 120
-_LENGTH = 136
-
-
-def bytes_moved() -> int:
-    """Bytes sent and received by this process's open TCP connections, both ways together."""
-    if sys.platform != "linux":
-        raise InputError(
-            f"bytes are counted by Linux's counters of connections, which {sys.platform} has not; "
-            "measure on Linux"
-        )
-    total = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(int(name))) as connection:
-                if connection.type != socket.SOCK_STREAM or connection.family == socket.AF_UNIX:
-                    continue
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LENGTH)
-                if len(info) == _LENGTH:
-                    total += sum(struct.unpack_from("<QQ", info, _ACKED))
-        except OSError:  # gone in the meantime
-            continue
-    return total
+SIZES = (2_000, 10_000, 50_000, 360_000)
+N_STATES = 5
+N_QUERIES = 200
+WARM_UP = 20  # windows before the clock runs: a search begins where the last one ended
+PLAIN = 10_000  # windows; beyond, every pair takes too long
 
 
-SYSTEMS: dict[str, Callable[..., Any]] = {"filter": MLAT, "lmnn": LMNN}
+def measure_fit(windows: Windows, way: str) -> Row:
+    """Learn a metric in one way: working set, plain, or a device of PyTorch."""
+    metric = MLAT(working_set=way == "working set")
+    more = {} if way in ("working set", "plain") else {"device": way}
+    with Stopwatch() as spent:
+        metric.fit(windows.X, windows.y, start=windows.start, run=windows.run, **more)
+    return {
+        "windows": len(windows),
+        "way": way,
+        "CPU_s": spent.cpu,
+        "clock_s": spent.clock,
+        "MB": peak_mb(),  # the most that the process had taken until now
+        "loss": metric.loss_,
+        "used": metric.n_windows_used_ or len(windows),
+        "bound": float(metric.loss_bound_ or 0.0),
+    }
 
 
-@dataclass(frozen=True)
-class ClusterFit:
-    """One fit, here or on workers; times are of one iteration but for ``begin``, memory in MB.
-
-    Attributes
-    ----------
-    begin : float
-        Seconds before the first iteration was done: windows sent, targets found.
-    cpu : float
-        CPU seconds of the process, or of the busiest worker.
-    moved : float
-        Bytes between client and scheduler; through the scheduler as many again go to the workers.
-    parameters : int
-        Bytes of the parameters.
-    peak : float
-        The largest memory of a worker, or of the process.
-    off : float
-        How far the metric is from that of one process, relative to it, where both are known.
-    """
-
-    problem: str
-    system: str
-    where: str
-    n_iter: int
-    begin: float
-    seconds: float
-    cpu: float
-    moved: float
-    parameters: int
-    peak: float
-    loss: float
-    off: float | None = None
+Search = Callable[[Floats], Any]  # from a point (1, r) to the row of its nearest reference
 
 
-class Clock:
-    """Notes at every iteration the time, the CPU time and the bytes moved.
+def searches(points: Floats, codes: Ints) -> dict[str, Callable[[], Search]]:
+    """Every search that is there, to be built: ours, brute force, scikit-learn's, faiss's."""
 
-    ``at_first`` is called when the first iteration is done, before the time is taken.
-    """
+    def ours() -> Search:
+        search = ClassDistances(points, codes, int(codes.max()) + 1)
 
-    def __init__(self, at_first: Callable[[], Any] = lambda: None) -> None:
-        self.began = time.perf_counter()
-        self.at_first = at_first
-        self.notes: list[tuple[float, float, float]] = []
+        def nearest(q: Floats) -> Any:
+            distances, rows = search.query_rows(q)
+            return rows[0, distances[0].argmin()]
 
-    def __call__(self, report: progress.Report) -> None:
-        if not self.notes:
-            self.first = self.at_first()
-        self.notes.append((time.perf_counter(), time.process_time(), bytes_moved()))
+        nearest.search = search  # type: ignore[attr-defined]
+        return nearest
 
-    def per_iteration(self) -> tuple[float, float, float]:
-        first, last = self.notes[0], self.notes[-1]
-        n = max(len(self.notes) - 1, 1)
-        seconds, cpu, moved = ((b - a) / n for a, b in zip(first, last, strict=True))
-        return seconds, cpu, moved
+    def brute() -> Search:
+        squares = np.einsum("ij,ij->i", points, points)
+        return lambda q: (squares - 2 * (points @ q[0])).argmin()
 
+    def tree(kind: str) -> Search:
+        import sklearn.neighbors
 
-def measure_here(system: str, windows: Windows, n_iter: int, name: str) -> tuple[ClusterFit, Any]:
-    """The fit in this process, on one thread."""
-    metric = SYSTEMS[system](max_iter=n_iter, tol=0.0)
-    clock = Clock()
-    with progress.listen(clock), threadpool_limits(1):
-        metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
-    seconds, cpu, _ = clock.per_iteration()
-    row = ClusterFit(
-        name,
-        system,
-        "local",
-        metric.n_iter_,
-        clock.notes[0][0] - clock.began,
-        seconds,
-        cpu,
-        0.0,
-        _parameters(metric),
-        peak_mb(),
-        metric.loss_,
-    )
-    return row, metric
+        built = getattr(sklearn.neighbors, kind)(points)
+        return lambda q: built.query(q, k=1)[1][0, 0]
+
+    def of_faiss(exact: bool) -> Search:
+        faiss: Any = import_module("faiss")  # not always there
+
+        faiss.omp_set_num_threads(1)
+        single, d = points.astype(np.float32), points.shape[1]
+        index = faiss.IndexFlatL2(d) if exact else faiss.index_factory(d, "HNSW32")
+        index.add(single)
+        return lambda q: index.search(q.astype(np.float32), 1)[1][0, 0]
+
+    found: dict[str, Callable[[], Search]] = {
+        "mlat": ours,
+        "numpy, all": brute,
+        "scikit-learn BallTree": lambda: tree("BallTree"),
+        "scikit-learn KDTree": lambda: tree("KDTree"),
+    }
+    if find_spec("faiss") is not None:
+        found["faiss flat"] = lambda: of_faiss(True)
+        found["faiss HNSW (approximate)"] = lambda: of_faiss(False)
+    return found
 
 
-def measure_there(
-    client: Any,
-    system: str,
-    windows: Windows,
-    n_iter: int,
-    name: str,
-    shards: int | None,
-    here: Any,
-) -> ClusterFit:
-    """The fit on the workers of a client."""
-    metric = SYSTEMS[system](max_iter=n_iter, tol=0.0)
-    client.run(_warm)
-    clock = Clock(lambda: client.run(time.process_time))
-    with progress.listen(clock):
-        fitted = fit(client, metric, windows, shards=shards)
-    after = client.run(time.process_time)
-    seconds, _, moved = clock.per_iteration()
-    busiest = max(after[worker] - clock.first.get(worker, 0.0) for worker in after)
-    off = None
-    if here is not None:
-        apart = np.linalg.norm(fitted.metric_ - here.metric_)
-        off = float(apart / np.linalg.norm(here.metric_))
-    return ClusterFit(
-        name,
-        system,
-        f"{len(after)} workers" if len(after) > 1 else "1 worker",
-        fitted.n_iter_,
-        clock.notes[0][0] - clock.began,
-        seconds,
-        busiest / fitted.n_iter_,  # after the first iteration the others, and the loss at the end
-        moved,
-        _parameters(fitted),
-        max(client.run(peak_mb).values()),
-        fitted.loss_,
-        off,
-    )
+def measure_search(name: str, build: Callable[[], Search], n: int, queries: Floats,
+                   truth: Ints | None) -> tuple[Row, Ints]:  # fmt: skip
+    """Build one search, and ask it for one window after the other."""
+    with Stopwatch() as built:
+        search = build()
+        for q in queries[:WARM_UP]:
+            search(q[None])
+    clusters = getattr(getattr(search, "search", None), "clusters", None)
+    before = 0 if clusters is None else clusters.n_looked_at
+    taken, rows = [], []
+    for q in queries[WARM_UP:]:
+        with Stopwatch() as spent:
+            rows.append(int(search(q[None])))
+        taken.append(spent.cpu)
+    share = None
+    if name == "mlat":
+        looked = 0 if clusters is None else clusters.n_looked_at - before
+        share = looked / (n * len(taken)) if looked else 1.0  # a product with all of them
+    found = np.array(rows)
+    same = 1.0 if truth is None else float((found == truth).mean())
+    row = {
+        "references": n,
+        "search": name,
+        "build_s": built.cpu,
+        "step_ms": 1e3 * float(np.median(taken)),
+        "looked_at": share,  # None where a search does not tell
+        "same_nearest": same,
+    }
+    return row, found
 
 
-def _parameters(metric: Any) -> int:
-    array = metric.taps_ if hasattr(metric, "taps_") else metric.components_
-    return int(array.nbytes)
-
-
-def _warm() -> None:
-    """Compile, or load what was compiled: an installation does it once."""
-    windows = make_windows(Size(2, 40, 2, 3))
-    for make in SYSTEMS.values():
-        make(max_iter=2).fit(windows.X, windows.y, start=windows.start, run=windows.run)
-
-
-def show(rows: list[ClusterFit], console: Console) -> None:
-    local = {r.system: r.seconds for r in rows if r.where == "local"}
-    cells = [
-        (
-            r.system,
-            r.where,
-            f"{r.begin:.1f}",
-            f"{r.seconds:.2f}",
-            f"{r.seconds / local[r.system]:.2f}" if r.system in local else "",
-            f"{r.cpu:.2f}",
-            f"{r.moved / 1e3:.0f}" if r.moved else "",
-            f"{r.moved / r.parameters:.1f}" if r.moved else "",
-            f"{r.peak:.0f}",
-            "" if r.off is None else f"{r.off:.0e}",
-        )
-        for r in rows
-    ]
-    title = f"Learning on a Dask cluster, per iteration: {rows[0].problem}"
-    headings = ("system", "where", "begin s", "s", "x local", "CPU s", "kB", "x pars", "MB", "off")
-    console.print(table(title, headings, cells, left=2))
-
-
-def main(
-    n: Annotated[int, typer.Option(min=100, help="Windows.")] = 20_000,
-    channels: Annotated[int, typer.Option(min=1)] = 8,
+def many_windows(
+    bench: Bench,
+    windows: Annotated[list[int] | None, typer.Option(help="How many; several times.")] = None,
+    channels: Annotated[int, typer.Option(min=1)] = 27,
     width: Annotated[int, typer.Option(min=1)] = 10,
-    iterations: Annotated[int, typer.Option(min=2)] = 10,
-    system: Annotated[list[str] | None, typer.Option(help="filter, lmnn; default both.")] = None,
-    workers: Annotated[list[int] | None, typer.Option(help="Default 1 and 2.")] = None,
-    shards: Annotated[int | None, typer.Option(min=1, help="Default one for each worker.")] = None,
-    local: Annotated[bool, typer.Option(help="Also in this process, to compare with.")] = True,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Measure on the workers of this Dask scheduler instead.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
+    plain: Annotated[int, typer.Option(help="The most windows for the plain way.")] = PLAIN,
+    learn: Annotated[bool, typer.Option(help="Measure learning.")] = True,
+    search: Annotated[bool, typer.Option(help="Measure searching.")] = True,
+    threads: Annotated[int, typer.Option(min=1, help="Of the libraries of linear algebra.")] = 1,
 ) -> None:
-    """Learning beyond one machine: seconds, bytes and memory on 1 and 2 workers."""
-    console = bench_console()
-    distributed = import_distributed()
-    size = Size(5, n // 5, channels, width)
-    windows, name = make_windows(size), str(size)
-    rows: list[ClusterFit] = []
-    for one in system or list(SYSTEMS):
-        if one not in SYSTEMS:
-            raise InputError(f"no system {one!r}; there are {', '.join(SYSTEMS)}")
-        here = None
-        if local:
-            _warm()
-            row, here = measure_here(one, windows, iterations, name)
-            rows.append(row)
-        for count in [0] if scheduler else workers or [1, 2]:
-            console.print(f"{name}: {one}, {scheduler or count}")
-            what = (one, windows, iterations, name, shards, here)
-            if scheduler is not None:
-                with connect(scheduler) as client:
-                    rows.append(measure_there(client, *what))
-                continue
-            with (
-                distributed.LocalCluster(
-                    n_workers=count,
-                    threads_per_worker=1,
-                    dashboard_address=":0",
-                    memory_limit=0,
-                ) as cluster,
-                distributed.Client(cluster, set_as_default=False) as client,
-            ):
-                rows.append(measure_there(client, *what))
-    show(rows, console)
-    write_json(out, [asdict(row) for row in rows])
+    """Many windows: learning from them, and searching them at every live step."""
+    learned: list[Row] = []
+    searched: list[Row] = []
+    figures = {"learned": learned, "searched": searched}
+    ways = ["working set", "plain", *_devices()]
+    if search and find_spec("faiss") is None:
+        bench.say("without faiss, which is not installed (pip install faiss-cpu)")
+    with threadpool_limits(threads):
+        if learn:
+            measure_fit(make_windows(Size(2, 60, 2, 3)), "plain")  # compile
+        for n in windows or SIZES:
+            some = make_windows(Size(N_STATES, n // N_STATES, channels, width))
+            for way in ways if learn else ():
+                if way != "plain" or n <= plain:
+                    bench.say(f"{len(some):,} windows: {way}")
+                    learned.append(measure_fit(some, way))
+                    bench.keep(figures)  # what was measured so far: the largest take long
+            asked = Size(N_STATES, N_QUERIES, channels, width)
+            for row in _search(some, asked, bench) if search else ():
+                searched.append(row)
+                bench.keep(figures)
+    add_ratio(learned, "loss_of_plain", "loss", ("way", "plain"), ["windows"])
+    add_ratio(searched, "x_mlat", "step_ms", ("search", "mlat"), ["references"])
+    size, digits = f"d={channels}, w={width}", {"loss": 5, "loss_of_plain": 5}
+    title = f"Learning from many windows, {size}"
+    bench.table(title, learned, left=2, percent=("bound",), digits=digits)
+    title = f"A live step among many references, {size}"
+    bench.table(title, searched, left=2, percent=("looked_at", "same_nearest"))
+
+
+def _search(some: Windows, asked: Size, bench: Bench) -> Iterator[Row]:
+    points = some.X.reshape(len(some), -1)
+    queries = make_windows(asked, seed=2).X[:N_QUERIES].reshape(N_QUERIES, -1)
+    codes = np.unique(some.y, return_inverse=True)[1]
+    truth = None
+    for name, build in searches(points, codes).items():
+        bench.say(f"{len(points):,} references: {name}")
+        row, found = measure_search(name, build, len(points), queries, truth)
+        truth = found if truth is None else truth
+        yield row
+
+
+def _devices() -> list[str]:
+    """The GPU, where there is one."""
+    if find_spec("torch") is None:
+        return []
+    import torch
+
+    return ["cuda"] if torch.cuda.is_available() else []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import typer
 from pyarrow import parquet
-from rich.console import Console
 
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
@@ -29,51 +27,13 @@ from mlat.live.core.steps import Steps
 from mlat.metric.estimators import MLAT
 from mlat.synthetic import rotating_states
 
-from .output import bench_console, table, write_json
+from .harness import Bench, Row
 
 STORES = {
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
 STORE = "spark.sql.streaming.stateStore."
-
-
-@dataclass(frozen=True)
-class Query:
-    """One query; the first batch, which starts the workers, is not in the times.
-
-    Attributes
-    ----------
-    rows : int
-        Of each key in a batch.
-    seconds : float
-        A batch took, the middle one of them.
-    rate : float
-        Rows a second.
-    pushed : float
-        Rows a second of the same pushes in one process without Spark, states not kept as bytes.
-    python, jvm : float
-        CPU milliseconds for each key of a batch.
-    state : int
-        Bytes of the state of a key.
-    held : float
-        Bytes that Spark's state store says it needs for a key.
-    written : float
-        Bytes that a batch adds to the checkpoint's state, for a key.
-    """
-
-    store: str
-    search: str
-    keys: int
-    rows: int
-    seconds: float
-    rate: float
-    pushed: float
-    python: float
-    jvm: float
-    state: int
-    held: float
-    written: float
 
 
 def make_model(channels: int, width: int) -> StreamClassifier:
@@ -109,8 +69,14 @@ def push_alone(clf: StreamClassifier, search: str, rows: int) -> tuple[float, by
 
 def measure(
     spark: Any, clf: StreamClassifier, store: str, search: str, keys: int, rows: int, batches: int
-) -> Query:
-    """One query over so many keys."""
+) -> Row:
+    """One query over so many keys; the first batch, which starts the workers, is not in the times.
+
+    A batch has so many rows of each key and took so many seconds, the middle one of them;
+    ``alone`` are the rows a second of the same pushes in one process without Spark, states not kept
+    as bytes. CPU milliseconds and kB are for each key: of its state, what Spark's store says it
+    needs, and what a batch adds to the checkpoint.
+    """
     channels = len(clf.channels_)
     pushed, state = push_alone(clf, search, rows)
     spark.conf.set(STORE + "providerClass", STORES[store])
@@ -129,10 +95,20 @@ def measure(
     seconds = float(np.median([p["durationMs"]["triggerExecution"] for p in progress])) / 1e3
     held = progress[-1]["stateOperators"][0]["memoryUsedBytes"] / keys
     jvm, python = 1e3 * cpu / batches / keys
-    return Query(
-        *(store, LiveModel(clf, search=search).search, keys, rows, seconds, keys * rows / seconds),
-        *(pushed, float(python), float(jvm), len(state), held, written / keys / (batches + 1)),
-    )
+    return {
+        "search": LiveModel(clf, search=search).search,
+        "store": store,
+        "keys": keys,
+        "rows": rows,
+        "batch_s": seconds,
+        "rows_/s": keys * rows / seconds,
+        "alone_/s": pushed,
+        "python_ms": float(python),
+        "jvm_ms": float(jvm),
+        "state_kB": len(state) / 1e3,
+        "held_kB": held / 1e3,
+        "written_kB": written / keys / (batches + 1) / 1e3,
+    }
 
 
 def _run(spark: Any, clf: StreamClassifier, search: str, folder: Path) -> list[dict[str, Any]]:
@@ -183,26 +159,8 @@ def _cpu(spark: Any) -> Any:
     return np.array([used.get(jvm, 0), workers]) / os.sysconf("SC_CLK_TCK")
 
 
-def show(rows: list[Query], console: Console, title: str) -> None:
-    headings = (
-        *("store", "keys", "rows", "s", "1000\nrows/s", "alone", "python\nms", "jvm\nms"),
-        *("state\nkB", "held\nkB", "written\nkB"),
-    )
-    for search in dict.fromkeys(r.search for r in rows):
-        cells = [
-            (
-                *(r.store, f"{r.keys:,}", str(r.rows), f"{r.seconds:.2f}", f"{r.rate / 1e3:.2f}"),
-                *(f"{r.pushed / 1e3:.2f}", f"{r.python:.2f}", f"{r.jvm:.2f}"),
-                *(f"{n / 1e3:.1f}" for n in (r.state, r.held, r.written)),
-            )
-            for r in rows
-            if r.search == search
-        ]
-        about = f"{title}, {search} search; rows of a key, seconds of a batch"
-        console.print(table(about, headings, cells))
-
-
-def main(
+def on_spark(
+    bench: Bench,
     keys: Annotated[list[int] | None, typer.Option(help="Default 100 and 1000.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Of a key in a batch: 10, 100.")] = None,
     batches: Annotated[int, typer.Option(min=1, help="After the first.")] = 4,
@@ -212,15 +170,13 @@ def main(
     memory: Annotated[str, typer.Option(help="Of the JVM.")] = "1g",
     store: Annotated[list[str] | None, typer.Option(help="memory, rocksdb; default both.")] = None,
     search: Annotated[list[str] | None, typer.Option(help="auto, exact, incremental.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the figures to this JSON file.")] = None,
 ) -> None:
     """Many keyed streams on Spark in local mode."""
-    console = bench_console()
     for one in store or []:
         if one not in STORES:
             raise InputError(f"no state store {one!r}; there are {', '.join(STORES)}")
     clf = make_model(channels, width)
-    found: list[Query] = []
+    found: list[Row] = []
     spark = local_spark(cores, memory=memory, spark_log_level="ERROR")
     try:
         spark.conf.set(STORE + "rocksdb.changelogCheckpointing.enabled", "true")
@@ -228,10 +184,10 @@ def main(
             for way in search or ["auto"]:
                 for n_keys in keys or [100, 1000]:
                     for n_rows in rows or [10, 100]:
-                        console.print(f"{kept}, {way}: {n_keys} keys of {n_rows} rows")
+                        bench.say(f"{kept}, {way}: {n_keys} keys of {n_rows} rows")
                         found.append(measure(spark, clf, kept, way, n_keys, n_rows, batches))
     finally:
         spark.stop()
     title = f"Keyed streams on Spark, {cores} cores: d={channels}, w={width}, "
-    show(found, console, title + f"{len(clf.windows_)} references")
-    write_json(out, [asdict(row) for row in found])
+    bench.table(title + f"{len(clf.windows_)} references", found, left=2)
+    bench.keep(found)

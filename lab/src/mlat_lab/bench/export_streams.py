@@ -1,8 +1,6 @@
 """How small a model in C can be on real streams, and how many decisions stay the same.
 
-    python lab/benchmarks/export_streams.py DATA
-
-DATA has the sets of whole streams (see docs/evidence/datasets.md). For two development files of
+For two development files of
 each set (one of room_occupancy), the default learns from what the protocol ``stream`` gives. It is
 exported in whole numbers, with the bits and ``--every`` of ``CHOICES``, compiled, and run beside
 ``predict`` on 80 stretches of the test stream, evenly spaced, of 10 judged steps each. Flash is
@@ -11,20 +9,24 @@ that of the tables with the code, compiled for a Cortex-M4 where there is a comp
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
-import mlat
+from mlat.classifier.classifier import StreamClassifier
 from mlat.export.c_source import CSource, write_c
 from mlat.export.plain_model import PlainModel
-from mlat_lab.bench.export import codes_of, compiled, run, sources_of
-from mlat_lab.experiments.people import stream_people
-from mlat_lab.experiments.stream_protocol import split_stream
+from mlat.stream.stream import Stream
+
+from ..experiments.people import stream_people
+from ..experiments.stream_protocol import split_stream
+from .export import codes_of, compiled, run, sources_of
+from .harness import Bench, Row
 
 # Found to leave 99 % of the decisions as they are in 64 kB with the code: bits, every.
 CHOICES = {
@@ -43,33 +45,43 @@ CHOICES = {
 N_STRETCHES, JUDGED = 80, 10
 
 
-def measure(name: str, data: Path) -> str:
-    """A row of the table."""
+def measure(name: str, data: Path) -> Row:
     data_set, person = name.split()
     bits, every = CHOICES[name]
     people = stream_people([data_set], [person], data)["stream"][data_set]
     train, test, *_ = split_stream(people.load(person), scale=False).streams
-    clf = mlat.StreamClassifier(10).fit(train)
+    clf = StreamClassifier(10).fit(train)
     code = write_c(PlainModel.of(clf), bits=bits, every=every, fixed=True)
     past = clf.width_ + clf.features_.lift.memory  # steps that a decision depends on
     with tempfile.TemporaryDirectory() as folder:
         program = compiled(Path(folder), sources_of(code, test.values.shape[1]))
         same = []
         for first, last in stretches(test, past):
-            values = test.values[first:last]
-            wanted, known = codes_of(clf, mlat.Stream(values, channels=test.channels))
+            values = test.values[first:last].astype(np.float64)
+            wanted, known = codes_of(clf, Stream(values, channels=test.channels))
             known[:-JUDGED] = False
             same += (run(program, values).states == wanted)[known].tolist()
-    cells = [name, len(clf.channels_), len(clf.classes_), f"{len(clf.references_):,}", bits, every]
-    cells += [f"{code.flash / 1e3:.1f} kB", with_code(code), f"{code.ram / 1e3:.1f} kB"]
-    return f"| {' | '.join(map(str, cells))} | {np.mean(same):.1%} of {len(same)} |"
+    whole = with_code(code)
+    return {
+        "stream": name,
+        "channels": len(clf.channels_),
+        "states": len(clf.classes_),
+        "references": len(clf.references_),
+        "bits": bits,
+        "every": every,
+        "tables_kB": code.flash / 1e3,
+        "flash_kB": None if whole is None else whole / 1e3,
+        "RAM_kB": code.ram / 1e3,
+        "same": float(np.mean(same)),
+        "of": len(same),
+    }
 
 
-def with_code(code: CSource) -> str:
+def with_code(code: CSource) -> int | None:
     """The size of the tables and the code on a small ARM."""
     compiler, size = map(shutil.which, ("arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-size"))
     if compiler is None or size is None:
-        return "not measured"
+        return None
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "mlat.h").write_text(code.header, encoding="utf-8")
         Path(folder, "mlat.c").write_text(code.source, encoding="utf-8")
@@ -79,10 +91,10 @@ def with_code(code: CSource) -> str:
             [size, "mlat.o"], cwd=folder, check=True, capture_output=True, text=True
         )
     text, data = map(int, told.stdout.splitlines()[1].split()[:2])
-    return f"{(text + data) / 1e3:.1f} kB"
+    return text + data
 
 
-def stretches(test: mlat.Stream, past: int) -> list[tuple[int, int]]:
+def stretches(test: Stream, past: int) -> list[tuple[int, int]]:
     """The first step and the end of each stretch: what is judged, with its past if it has one."""
     length = past + JUDGED
     segments = [(int(start), int(stop)) for start, stop, _ in test.segments]
@@ -92,19 +104,16 @@ def stretches(test: mlat.Stream, past: int) -> list[tuple[int, int]]:
     return [(max(ends[i][0], ends[i][1] - length), ends[i][1]) for i in chosen]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--only", help="one stream, such as 'ecg_rhythm r104'")
-    given = parser.parse_args()
-    print(
-        "| stream | channels | states | references | bits | every | tables | flash | RAM | same |"
-    )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+def on_streams(
+    bench: Bench,
+    data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
+    only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
+) -> None:
+    """How small a model in C can be on real streams, and how many decisions stay the same."""
+    rows = []
     for name in CHOICES:
-        if given.only in (None, name):
-            print(measure(name, given.data), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        if only in (None, name):
+            bench.say(f"[dim]{name}")
+            rows.append(measure(name, data))
+            bench.keep(rows)
+    bench.table("Models in C on whole streams", rows, percent=("same",))

@@ -7,18 +7,19 @@ import json
 import numpy as np
 import pytest
 
-from mlat_lab.bench import many
+from mlat_lab.bench import scale
+from mlat_lab.bench.harness import Bench
 
 
 def test_all_ways_in_one_run(tmp_path, capsys):
-    many.main([400], 3, 5, 1000, True, True, 1, tmp_path / "figures.json", False, False)
+    scale.many_windows(Bench(tmp_path / "figures.json"), [400], 3, 5, 1000)
     told = json.loads((tmp_path / "figures.json").read_text())
     ways = {row["way"]: row for row in told["learned"]}
     assert ways["working set"]["loss"] == pytest.approx(ways["plain"]["loss"], rel=0.01)
-    assert all(row["clock"] > 0 and row["peak"] > 10 for row in told["learned"])
+    assert all(row["clock_s"] > 0 and row["MB"] > 10 for row in told["learned"])
     found = {row["search"]: row for row in told["searched"]}
     assert {"mlat", "numpy, all", "scikit-learn BallTree"} <= set(found)
-    assert all(row["same"] == 1 for name, row in found.items() if "approximate" not in name)
+    assert all(row["same_nearest"] == 1 for name, row in found.items() if "approximate" not in name)
     shown = capsys.readouterr().out
     assert "Learning from many windows" in shown
     assert "A live step among many references" in shown
@@ -33,7 +34,7 @@ def test_a_search_is_asked_for_one_window_at_a_time():
     def build():
         return lambda q: asked.append(q.shape) or int(((points - q) ** 2).sum(axis=1).argmin())
 
-    row, found = many.measure_search("numpy, all", build, 300, queries, None)
+    row, found = scale.measure_search("numpy, all", build, 300, queries, None)
     assert set(asked) == {(1, 4)}
-    assert found.tolist() == list(range(0, 300, 5))[many.WARM_UP :]
-    assert row.share is None
+    assert found.tolist() == list(range(0, 300, 5))[scale.WARM_UP :]
+    assert row["looked_at"] is None
