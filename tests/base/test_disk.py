@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from mlat.base.disk import FolderLock, atomic_write, disk_errors
+from mlat.base.disk import atomic_write, disk_errors
 from mlat.base.errors import DiskError, InputError
 
 
@@ -88,18 +88,7 @@ def test_places_that_cannot_be_written_to(tmp_path, monkeypatch):
     refuse(tmp_path / "model", "Permission denied", DiskError)
 
 
-def test_a_folder_is_locked_for_one_user_until_it_is_released(tmp_path):
-    first = FolderLock(tmp_path, "session")
-    with pytest.raises(DiskError, match="is in use by another session"):
-        FolderLock(tmp_path, "session")
-    first.release()
-    first.release()
-    FolderLock(tmp_path, "session").release()
-
-
 def test_an_error_of_the_disk_names_the_place(tmp_path):
-    with pytest.raises(DiskError, match=r"none/lock cannot be read or written \(No such file"):
-        FolderLock(tmp_path / "none")
     message = r"here cannot be read or written \(full\); free some"
     with pytest.raises(DiskError, match=message), disk_errors(tmp_path / "here", "free some space"):
         raise OSError("full")

@@ -1,12 +1,17 @@
 """The journal: torn lines, noise, a full disk, two runs at once."""
 
-import errno
+import json
+import re
+from pathlib import Path
 
 import pytest
 
-from imitations import compute, experiment, slow_experiment, timeless
+from full_disk import fill_the_disk
+from imitations import compute, experiment, timeless
 from mlat.base.errors import DiskError
 from mlat_lab.experiments.journal import Journal, read_results
+
+BEFORE = Path(__file__).parent / "journal_v1.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +53,23 @@ def test_two_runs_do_not_write_to_one_journal(tmp_path):
         Journal(tmp_path / "journal.jsonl")
 
 
-def test_a_full_disk_is_said_in_one_line_and_what_is_there_stays(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
+def test_a_full_disk_is_said_in_one_line_and_what_is_there_stays(tmp_path):
+    path, line = tmp_path / "journal.jsonl", json.loads(BEFORE.read_text().splitlines()[0])
+    with Journal(path) as journal:
+        n, said = fill_the_disk(lambda n: journal.add({**line, "run": n}), 1500)
+    assert re.search(r"cannot be read or written \(.*stays", said)
+    assert [result["run"] for result in read_results(path).values()] == list(range(n + 1))
+    assert path.read_bytes().count(b"\n") == n + 1
 
-    first = next(iter(compute(slow_experiment(), tmp_path, n_runs=1)[0]))
-    before = (tmp_path / "journal.jsonl").read_bytes()
-    with Journal(tmp_path / "journal.jsonl") as journal:
-        monkeypatch.setattr("mlat_lab.experiments.journal.flush_to_disk", full)
-        with pytest.raises(DiskError, match=r"No space left on device.*stays"):
-            journal.add(first)
-    assert (tmp_path / "journal.jsonl").read_bytes().startswith(before)
+
+def test_a_journal_of_before_with_torn_lines_goes_on(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(BEFORE.read_bytes())
+    for n in (3, 4):
+        with Journal(path) as journal:
+            assert [job.run for job, _ in journal.results] == list(range(n))
+            journal.add({**next(iter(journal.results.values())), "run": n})
+    assert len(read_results(path)) == 5
 
 
 def test_a_journal_is_read_while_a_run_writes_to_it(computed, tmp_path):

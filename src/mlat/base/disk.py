@@ -109,41 +109,6 @@ def lock(file: int, in_use: str) -> None:
         raise DiskError(in_use) from None
 
 
-class FolderLock:
-    """Reserves a folder for one process, by a file ``lock`` in it.
-
-    Parameters
-    ----------
-    folder : path
-    user : str
-        What holds it, for the error message.
-
-    Raises
-    ------
-    DiskError
-        If another process holds it.
-    """
-
-    def __init__(self, folder: Path, user: str = "process") -> None:
-        with disk_errors(folder):
-            self._file = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o666)
-        try:
-            lock(
-                self._file,
-                f"{folder} is in use by another {user}; end that one, or choose another folder",
-            )
-        except DiskError:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        """Give the folder free. May be called again."""
-        # The file stays: deleting it would let two processes lock two files of one name.
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-
 @contextmanager
 def disk_errors(place: Path, then: str = "check the disk and the rights") -> Iterator[None]:
     """Turn an ``OSError`` of the block into a `DiskError` with the place and the remedy."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..base.append_log import decode_frames
 from ..base.checksummed.fields import ANYTHING, TEXT, mapped
 from ..base.disk import disk_errors
 from ..base.errors import InputError
 from ..live.core.steps import Steps
 from ..live.journal.journal import PATTERN, read_batch
-from ..live.journal.records import BATCH, HEAD, decode_frames, decode_json
+from ..live.journal.records import BATCH, HEAD, decode_json
 from ..live.page.hub import WaitingValues
 from ..stream.stream import Stream
 from .recording import Predicted, Recording

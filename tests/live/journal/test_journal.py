@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-import errno
 import json
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from full_disk import fill_the_disk
+from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.errors import DiskError, InputError
 from mlat.live import Prediction, Steps
 from mlat.live.journal.journal import Identity, Journal
@@ -24,10 +27,7 @@ from mlat.live.journal.records import (
     Batch,
     Flushed,
     Lesson,
-    decode_frame,
-    decode_frames,
     encode_batch,
-    encode_frame,
 )
 from mlat.live.sources import Arrival
 
@@ -384,15 +384,29 @@ def test_a_record_in_a_wrong_place_is_refused(tmp_path):
         Journal(tmp_path, WALK)
 
 
-def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch):
-    def full(file, content):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize(
+    ("segment_size", "room"), [(10**6, 100), (10**6, 600), (10**6, 1500), (900, 100), (900, 600)]
+)
+def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(tmp_path, segment_size, room):
+    """Whether it was a record that did not fit, or the head of a new segment."""
+    payloads = filled(tmp_path, 2, segment_size=segment_size)
+    size = max(file.stat().st_size for file in tmp_path.glob("*.journal"))
+    more = [batch(3 * i, 1 + i % 3) for i in range(2, 20)]
+    with Journal(tmp_path, WALK, segment_size=segment_size) as journal:
+        limit = size + room if segment_size > 900 else room
+        n, said = fill_the_disk(lambda n: journal.append(more[n]), limit)
+    assert re.search(r"cannot be read or written \(.*\); what the journal holds is kept", said)
+    assert payloads_in(tmp_path) == [*payloads, *map(encode_batch, more[: n + 1])]
 
-    with Journal(tmp_path, WALK) as journal, monkeypatch.context() as patched:
-        patched.setattr(os, "write", full)
-        with pytest.raises(DiskError, match="No space left on device"):
-            journal.append(batch(0))
-    assert payloads_in(tmp_path) == []
+
+def test_journals_of_before_still_open(tmp_path):
+    """Three segments as they were first written, and the beginning of a record."""
+    for file in (Path(__file__).parents[2] / "live_journal_v1").iterdir():
+        shutil.copy(file, tmp_path)
+    with Journal(tmp_path, WALK) as journal:
+        assert (journal.end, journal.cut) == (5, 426)
+        journal.append(batch(15))
+    assert payloads_in(tmp_path) == [encode_batch(batch(3 * i)) for i in range(6)]
 
 
 # Version 1 as it was first written: what people have on their disks must always open.

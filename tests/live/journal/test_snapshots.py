@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
+from mlat.base.append_log import encode_frame
 from mlat.base.errors import InputError
-from mlat.live.journal.records import SNAPSHOT, encode_frame
+from mlat.live.journal.records import SNAPSHOT
 from mlat.live.journal.snapshots import Snapshot, Snapshots, read_snapshot
 
 # Version 1 as it was first written: what people have on their disks must always open.

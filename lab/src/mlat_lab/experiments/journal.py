@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from mlat.base.disk import disk_errors, flush_to_disk, lock
-from mlat.base.errors import DiskError
+from mlat.base.append_log import AppendLog
+from mlat.base.disk import disk_errors
 
 
 class Job(NamedTuple):
@@ -47,7 +46,7 @@ def job_of(result: Result) -> Job:
     return Job(*(result[field] for field in Job._fields))
 
 
-class Journal:
+class Journal(AppendLog):
     """The results in a file, which is locked for this process and takes more of them.
 
     Parameters
@@ -66,45 +65,26 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        with disk_errors(self.path, "choose another folder"):
-            # Read and append: what is there is never rewritten.
-            self._file = open(self.path, "a+b")  # noqa: SIM115
-        try:
+        self.results: Results = {}
+        super().__init__(
+            Path(path),
+            self._read,
             # Two runs that write to one journal would both do the same work.
-            in_use = f"{self.path} is in use by another run; wait for it, or choose another folder"
-            lock(self._file.fileno(), in_use)
-        except DiskError:
-            self._file.close()
-            raise
-        self._file.seek(0)
-        content = self._file.read()
-        self.results = _parse_all(content)
-        if content and not content.endswith(b"\n"):
-            self._write(b"\n")  # ends the torn line, so that the next begins on its own
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
+            in_use=f"{path} is in use by another run; wait for it, or choose another folder",
+            then="what it holds already stays, and the same run goes on from there",
+        )
+        if self._is_torn:
+            self.write(b"\n")  # ends the torn line, so that the next begins on its own
 
     def add(self, result: Result) -> None:
         """Keep a result; when this returns it survives a crash."""
-        self._write(json.dumps(result, ensure_ascii=False).encode() + b"\n")
+        self.write(json.dumps(result, ensure_ascii=False).encode() + b"\n")
         self.results[job_of(result), result["fingerprint"]] = result
 
-    def _write(self, line: bytes) -> None:
-        then = "what it holds already stays, and the same run goes on from there"
-        with disk_errors(self.path, then):
-            self._file.write(line)
-            self._file.flush()
-            flush_to_disk(self._file.fileno())
+    def _read(self, content: bytes) -> int:
+        self.results = _parse_all(content)
+        self._is_torn = content[-1:] not in (b"", b"\n")
+        return len(content)
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:

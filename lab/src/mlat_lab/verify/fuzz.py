@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.checks import Floats, is_whole
 from mlat.base.checksummed.container import Arrays, Contents, seal, unseal
 from mlat.base.errors import InputError, MlatError
@@ -46,10 +47,7 @@ from mlat.live.journal.records import (
     Batch,
     Flushed,
     Lesson,
-    decode_frame,
-    decode_frames,
     encode_batch,
-    encode_frame,
 )
 from mlat.live.sources.source import Arrival
 from mlat.metric.estimators import LMNN, MLAT

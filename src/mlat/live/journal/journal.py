@@ -13,11 +13,19 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from ...base.append_log import (
+    AppendLog,
+    Frame,
+    decode_frame,
+    decode_frames,
+    encode_frame,
+    last_frame,
+)
 from ...base.checksummed.fields import (
     ANYTHING,
     FLAG,
@@ -31,23 +39,11 @@ from ...base.checksummed.fields import (
     record,
     whole,
 )
-from ...base.disk import FolderLock, disk_errors, flush_folder, flush_to_disk
+from ...base.disk import disk_errors
 from ...base.errors import InputError
 from ..core.options import LiveOptions, other_option
 from ..core.session import LiveSession
-from .records import (
-    BATCH,
-    HEAD,
-    Batch,
-    Frame,
-    decode_batch,
-    decode_frame,
-    decode_frames,
-    decode_json,
-    encode_batch,
-    encode_frame,
-    last_frame,
-)
+from .records import BATCH, HEAD, Batch, decode_batch, decode_json, encode_batch
 
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
@@ -163,8 +159,10 @@ class Journal:
                     f"{self.folder} is not a folder; give a folder to keep the journal in"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FolderLock(self.folder, "mlat live")
-        self._file = -1
+        other = "end that one, or choose another folder"
+        in_use = f"{self.folder} is in use by another mlat live; {other}"
+        self._lock = AppendLog(self.folder / "lock", in_use=in_use, then=REMEDY)
+        self._segment: AppendLog | None = None
         try:
             with disk_errors(self.folder, REMEDY):
                 self._open_last()
@@ -175,40 +173,30 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Close the files, so that another process can open the journal."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-        self._lock.release()
+        if self._segment is not None:
+            self._segment.close()
+        self._lock.close()
 
     def append(self, batch: Batch) -> int:
         """Write a record and return its number. When this returns, the record is on disk."""
         record = encode_frame(BATCH, self.end, encode_batch(batch))
-        with disk_errors(self.folder, REMEDY):
-            if self._size >= self._segment_size and self.end > self._begun:
-                os.close(self._file)
-                self._file = -1
-                self._begin_segment()
-            self._write(record)
-            if self._fsync:
-                flush_to_disk(self._file)
+        assert self._segment is not None
+        if self._segment.size >= self._segment_size and self.end > _first(self._segment.path):
+            self.flush()
+            self._begin_segment()
+        self._segment.write(record, flush=self._fsync)
         self.end += 1
         return self.end - 1
 
     def flush(self) -> None:
         """Wait until the disk has all records, where ``append`` does not."""
-        if not self._fsync:
-            with disk_errors(self.folder, REMEDY):
-                flush_to_disk(self._file)
+        if not self._fsync and self._segment is not None:
+            self._segment.flush()
 
     @property
     def begin(self) -> int:
@@ -261,28 +249,22 @@ class Journal:
             self.cut += unfinished.stat().st_size
             unfinished.unlink()
         if segments:
-            self._continue(segments[-1])
+            last = segments[-1]
+            self._segment = AppendLog(last, partial(self._read_last, last), then=REMEDY)
+            self.cut += self._segment.cut
             for segment, following in pairwise(segments):
                 self._check_ends(segment, following)
         else:
             self.end = 0
             self._begin_segment()
 
-    def _continue(self, segment: Path) -> None:
-        content = segment.read_bytes()
+    def _read_last(self, segment: Path, content: bytes) -> int:
+        """Find the end of the last segment: the number of the next record, and the byte."""
         fields, stop = _check_head(segment, decode_frame(content), self.identity)
-        self.name = fields["journal"]
-        self.end = begun = _first(segment)
+        self.name, self.end = fields["journal"], _first(segment)
         for found in read_records(segment, content, self.identity, last=True):
             stop, self.end = found.stop, found.number + 1
-        self._file = os.open(segment, os.O_RDWR | os.O_APPEND)
-        if stop < len(content):
-            self.cut += len(content) - stop
-            os.ftruncate(self._file, stop)
-        self._size, self._begun = stop, begun
-        # The last process may have ended before it flushed a record that now counts.
-        os.fsync(self._file)
-        flush_folder(self.folder)
+        return stop
 
     def _check_ends(self, segment: Path, following: Path) -> None:
         """Check that an older segment begins and ends with the records that it should.
@@ -319,18 +301,15 @@ class Journal:
             )
 
     def _begin_segment(self) -> None:
-        path = self.folder / f"steps-{self.end:016d}.journal"
-        self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o666)
-        self._size, self._begun = 0, self.end
-        self._write(encode_frame(HEAD, self.end, self.identity.head(self.name)))
-        os.fsync(self._file)
-        flush_folder(self.folder)
-
-    def _write(self, content: bytes) -> None:
-        left = memoryview(content)
-        while left:
-            left = left[os.write(self._file, left) :]
-        self._size += len(content)
+        new = AppendLog(self.folder / f"steps-{self.end:016d}.journal", then=REMEDY)
+        try:
+            new.write(encode_frame(HEAD, self.end, self.identity.head(self.name)))
+        except BaseException:
+            new.close()  # and removed: the segment before goes on
+            raise
+        if self._segment is not None:
+            self._segment.close()
+        self._segment = new
 
 
 def read_records(

@@ -1,4 +1,4 @@
-"""The bytes of a journal's files: records in frames, and the batches inside the records.
+"""The batches inside the records of a journal, as bytes.
 
 ``docs/live/journal.md`` describes the format; ``mlat.live.journal.description`` reads it by that
 description alone. The bytes of predictions are canonical: equal predictions have equal bytes, NaN
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,101 +79,7 @@ def last_position(arrivals: Sequence[Arrival]) -> str:
     return next((a.position for a in reversed(arrivals) if a.position), "")
 
 
-# Frames.
-#
-# A frame is a head of 24 bytes and a payload, all little endian:
-#
-# ====== ======= ==========================================================
-# offset bytes
-# ====== ======= ==========================================================
-# 0      4       the mark ``\xabMLR``
-# 4      4       CRC-32 of everything after it, head and payload
-# 8      4       length of the payload
-# 12     4       kind: 1 head of a segment, 2 batch, 3 snapshot
-# 16     8       number of the record, or of the next one for a head
-# ====== ======= ==========================================================
-#
-# A frame is flushed to disk before the next one is written. So only the last frame of a file can be
-# unfinished: a bad frame with a good one after it was whole once, and has been damaged since.
-
-HEAD, BATCH, SNAPSHOT = 1, 2, 3
-_MARK = b"\xabMLR"
-_FRAME = struct.Struct("<4sIIIQ")
-_AFTER_CRC = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A frame that was read; ``stop`` is the offset of the byte after it."""
-
-    kind: int
-    number: int
-    payload: bytes
-    stop: int
-
-
-def encode_frame(kind: int, number: int, payload: bytes) -> bytes:
-    """Return the bytes of a frame."""
-    head = _FRAME.pack(_MARK, 0, len(payload), kind, number)
-    crc = zlib.crc32(payload, zlib.crc32(head[_AFTER_CRC:]))
-    return head[:4] + struct.pack("<I", crc) + head[_AFTER_CRC:] + payload
-
-
-def decode_frame(content: bytes, offset: int = 0) -> Frame | None:
-    """Return the frame that begins at an offset; None if it is unfinished or damaged."""
-    if len(content) - offset < _FRAME.size:
-        return None
-    mark, crc, length, kind, number = _FRAME.unpack_from(content, offset)
-    stop = offset + _FRAME.size + length
-    if mark != _MARK or stop > len(content):
-        return None
-    if zlib.crc32(memoryview(content)[offset + _AFTER_CRC : stop]) != crc:
-        return None
-    return Frame(kind, number, content[offset + _FRAME.size : stop], stop)
-
-
-def decode_frames(content: bytes, where: str, *, last: bool) -> Iterator[Frame]:
-    """Yield the frames of a file in order; in the ``last`` file, up to an unfinished one.
-
-    Raises
-    ------
-    InputError
-        If a frame is damaged: a good one follows it, or the file is not the last.
-    """
-    offset = 0
-    while offset < len(content):
-        found = decode_frame(content, offset)
-        if found is None:
-            later = _good_frame_after(content, offset)
-            if last and later is None:
-                return
-            raise InputError(
-                f"{where} is damaged at byte {offset}"
-                + (f" (the next good record is at byte {later})" if later is not None else "")
-                + "; put back a copy of the file, or choose another folder for the journal"
-            )
-        yield found
-        offset = found.stop
-
-
-def _good_frame_after(content: bytes, offset: int) -> int | None:
-    candidate = content.find(_MARK, offset + 1)
-    while candidate >= 0:
-        if decode_frame(content, candidate) is not None:
-            return candidate
-        candidate = content.find(_MARK, candidate + 1)
-    return None
-
-
-def last_frame(content: bytes) -> Frame | None:
-    """Return the frame that ends where the content ends; None if there is none."""
-    candidate = content.rfind(_MARK)
-    while candidate >= 0:
-        found = decode_frame(content, candidate)
-        if found is not None:
-            return found if found.stop == len(content) else None
-        candidate = content.rfind(_MARK, 0, candidate)
-    return None
+HEAD, BATCH, SNAPSHOT = 1, 2, 3  # the kinds of frames
 
 
 def decode_json(text: bytes, kind: Kind, where: str) -> Any:

@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...base.append_log import decode_frame, encode_frame
 from ...base.checks import is_whole
 from ...base.checksummed.fields import ANYTHING, TEXT, mapped, one_of, record
 from ...base.disk import atomic_write, disk_errors
 from ...base.errors import InputError
 from .journal import REMEDY
-from .records import SNAPSHOT, decode_frame, decode_json, encode_frame
+from .records import SNAPSHOT, decode_json
 
 VERSION = 1
 KEPT = 3
