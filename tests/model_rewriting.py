@@ -31,9 +31,10 @@ def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
     tensors = {name.removeprefix("0."): np.ascontiguousarray(a) for name, a in arrays.items()}
     (expert,) = header.pop("experts")
     header.pop("committee")
+    header.pop("auto")
     header.pop("usual_step")  # it did not know of time
     header["confidence"].pop("soft")
-    header |= {"version": 2, "metric": expert["metric"], "selection": None}
+    header |= {"version": 2, "metric": expert["metric"], "selection": None, "whitened": False}
     change(header, tensors)
     digest = hashlib.sha256()
     for name in sorted(tensors):

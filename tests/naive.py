@@ -276,13 +276,13 @@ def naive_expert_distances(clf, stream):
 
     Window by window and reference by reference, from the matrix of each metric.
     """
-    plain, ends = clf.features(stream), np.flatnonzero(clf.ends_window(stream))
+    features, ends = clf.features(stream), np.flatnonzero(clf.ends_window(stream))
     found = []
     for expert in clf.experts_:
         w = expert.windows.width
         seen, known = (
             steps[:, expert.view.columns] @ _or_identity(expert.view.mixing, expert.view.columns)
-            for steps in (plain, expert.plain)
+            for steps in (features, expert.steps)
         )
         M = np.eye(w * seen.shape[1]) if expert.metric is None else expert.metric.metric_
         rows = np.full((len(stream), len(clf.classes_)), np.nan)

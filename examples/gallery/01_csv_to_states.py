@@ -31,7 +31,7 @@ print(pd.read_csv(folder / "walk.csv").head(3).round(2))
 clf = mlat.StreamClassifier(width=16).fit(mlat.read_stream(folder / "walk.csv", label="state"))
 today = mlat.read_stream(folder / "today.csv", label="state")
 states = clf.predict(today)
-print(f"expected {clf.committee_.expected:.0%}, right {clf.score(today):.0%} of the steps")
+print(f"held out {clf.committee_.accuracy:.0%}, right {clf.score(today):.0%} of the steps")
 
 # %%
 # Before the first whole window there is no state; just after a switch a window still looks back

@@ -311,7 +311,7 @@ def test_probabilities_are_probabilities(learned):
 
 
 def test_with_one_neighbour_the_most_probable_state_is_the_one_predicted():
-    clf = StreamClassifier(n_neighbors=1, budget=1).fit(levels(0))
+    clf = StreamClassifier(n_neighbors=1).fit(levels(0))
     assert clf.n_neighbors_ == 1
     fresh = levels(1)
     proba = clf.predict_proba(fresh)[clf.width_ - 1 :]
@@ -422,7 +422,7 @@ def test_the_filter_forgets_at_a_gap():
 
 
 def test_values_beyond_all_numbers_are_unknown_and_forgotten():
-    clf = StreamClassifier(budget=0).fit(clusters(0, [150, 150]))
+    clf = StreamClassifier(held_out=False).fit(clusters(0, [150, 150]))
     values = clusters(1, [300]).values
     calm = clf.predict_proba(values)
     values[50] = 1e200

@@ -34,7 +34,7 @@ LOOKS_BACK = {
     [
         ({"metric": "euclidean"}, ALWAYS),
         ({"metric": "mlat"}, ALWAYS),
-        ({"budget": 0.01}, ALWAYS | LOOKS_BACK),
+        ({"held_out": False}, ALWAYS | LOOKS_BACK),
     ],
     ids=["euclidean", "mlat", "auto"],
 )

@@ -10,10 +10,9 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
-from mlat.base.errors import InputError
 from mlat.base.progress import report
 from mlat.cli import screen
-from mlat.cli.fit import GOES_WITH, parse_budget
+from mlat.cli.fit import GOES_WITH
 from mlat.explain import count_confusions, experts_of
 from mlat.label import spans_of, write_spans
 from mlat.synthetic import rotating_states
@@ -30,8 +29,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     write_csv(place / "walk.csv", train)
     write_csv(place / "again.csv", again)
     where = ["--label", "state", "--width", WIDTH, "-o", place / "walk.mlat"]
-    # The experts are judged in any case, on a machine as slow as it may be.
-    out, error = run("fit", place / "walk.csv", *where, "--budget", "60m")
+    out, error = run("fit", place / "walk.csv", *where)
     assert error == ""
     return place, out
 
@@ -100,8 +98,7 @@ def noise(n_states: int, n_runs: int, seed: int = 0) -> mlat.Stream:
 def test_fit_of_noise_is_warned_about(metric, in_folder):
     write_csv(Path("noise.csv"), noise(3, 4))
     where = ["--label", "state", "-o", "m.mlat", "--metric", metric]
-    budget = ["--budget", "0"] if metric == "auto" else []
-    _, error = run("fit", "noise.csv", *where, *budget)
+    _, error = run("fit", "noise.csv", *where)
     assert re.fullmatch(
         r"mlat: warning: no better than guessing, as far as 12 runs can tell: balanced accuracy "
         r"\d\d\.\d%, guessing 33\.3%; check the labels and the channels, or label more runs of "
@@ -144,30 +141,9 @@ def test_fit_without_anything_to_judge_by(in_folder):
     assert "Not judged: fewer than two states have windows far enough apart" in out
 
 
-def test_without_a_budget_all_experts_weigh_the_same(fitted_folder, tmp_path):
-    where = ["--label", "state", "--width", WIDTH, "-o", tmp_path / "m.mlat"]
-    out, _ = run("fit", fitted_folder / "walk.csv", *where, "--budget", "0s")
-    assert {weight for weight, _ in weights(out).values()} == {"33%"}
-    assert "All weigh the same: the budget" in out
-
-
-@pytest.mark.parametrize(
-    ("given", "seconds"), [("90", 90), ("60s", 60), ("2m", 120), ("1.5m", 90), (" 3 s ", 3)]
-)
-def test_budgets(given, seconds):
-    assert parse_budget(given) == seconds
-
-
-@pytest.mark.parametrize("given", ["", "s", "-5", "1h", "2m30s", "1e3", "nan", "٣"])
-def test_wrong_budgets(given):
-    with pytest.raises(InputError, match=r"must be seconds or minutes, such as 90, 60s or 2m"):
-        parse_budget(given)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--budget", "soon"], "--budget must be seconds or minutes"),
         (["--solver", "admm"], "--solver goes with --metric mlat, not with auto; add that"),
         (["--metric", "lmnn", "--solver", "admm"], "mlat, not with lmnn"),
         (["--targets", "3"], "--targets goes with --metric mlat or lmnn, not with auto"),
@@ -180,7 +156,6 @@ def test_wrong_budgets(given):
             ["--neighbors", "3"],
             "--neighbors goes with --metric mlat, lmnn or euclidean, not with a",
         ),
-        (["--metric", "mlat", "--budget", "9"], "--budget goes with --metric auto, not with mlat"),
         (["--metric", "mlat", "--reach", "9"], "--reach goes with --metric auto, or with a --lift"),
         (["--metric", "mlat", "--lift", "rectified", "--reach", "9"], "--lift that looks back"),
         (["--metric", "mlat", "--lift", "squared"], "--lift knows no map 'squared'; there are id"),
@@ -212,13 +187,13 @@ def test_fit_passes_on_what_auto_takes(fitted_folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(mlat.StreamClassifier, "fit", remember)
     where = ["--label", "state", "-o", tmp_path / "m.mlat"]
-    more = ["--budget", "2m", "--reach", "30", "--unknown-rate", "0.1"]
+    more = ["--reach", "30", "--unknown-rate", "0.1"]
     run("fit", fitted_folder / "walk.csv", *where)
     run("fit", fitted_folder / "walk.csv", *where, *more)
-    names = ("metric", "budget", "reach", "n_neighbors", "unknown_rate", "width")
+    names = ("metric", "reach", "n_neighbors", "unknown_rate", "width")
     assert [[one[name] for name in names] for one in asked] == [
-        ["auto", 60.0, None, None, 0.0, 10],
-        ["auto", 120.0, 30, None, 0.1, 10],
+        ["auto", None, None, 0.0, 10],
+        ["auto", 30, None, 0.1, 10],
     ]
 
 
@@ -243,7 +218,7 @@ def test_left_out_by_the_width_of_the_widest_expert(tmp_path):
     states[12:16] = ""
     stream = mlat.Stream(single.values, states, channels=single.channels)
     file = write_csv(tmp_path / "s.csv", stream)
-    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", "20", "--budget", "0"]
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", "20"]
     out, _ = run("fit", file, *where)
     assert mlat.load(tmp_path / "m.mlat").width_ == 20
     assert "Left out: 4 steps without a state, 12 steps in runs of fewer than 20 steps." in out
@@ -252,13 +227,12 @@ def test_left_out_by_the_width_of_the_widest_expert(tmp_path):
 def test_progress_without_a_known_end(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    with screen.working("learning", budget=60):
+    with screen.working("learning"):
         for step in range(1, 4):
             report("judging", step, 0, {"score": 0.5, "seconds": 7.0})
     shown = capsys.readouterr().err
     assert "learning, judging" in shown
     assert "3 tried" in shown
-    assert "7 of at most 60 s" in shown
     assert "3/" not in shown
 
 

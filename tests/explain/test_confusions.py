@@ -18,6 +18,7 @@ from mlat.explain.confusions import (
     TOO_FEW_RUNS,
     Confusions,
     count_confusions,
+    held_out_confusions,
 )
 from mlat.synthetic import rotating_states
 
@@ -151,8 +152,7 @@ def test_noise_is_caught(n_states, n_runs):
         other = noise(rng, n_states, n_runs, 30)
         found = count_confusions(other, clf.predict(other), complete=clf.ends_window(other))
         new.append(found.verdict())
-        states, complete = clf.predict_held_out(stream)
-        found = count_confusions(stream, states, complete=complete)
+        found = held_out_confusions(clf)
         held_out.append(found.verdict(HELD_OUT_LEVEL))
     assert new.count(NOT_BETTER) >= 26  # 28.5 are expected, and fewer than 26 once in 60 times
     assert held_out.count(NOT_BETTER) >= 27
@@ -166,6 +166,5 @@ def test_what_is_learned_is_no_false_alarm():
         clf = mlat.StreamClassifier(8, metric="euclidean").fit(stream)
         found = count_confusions(other, clf.predict(other), complete=clf.ends_window(other))
         assert found.verdict() == BETTER
-        states, complete = clf.predict_held_out(stream)
-        found = count_confusions(stream, states, complete=complete)
+        found = held_out_confusions(clf)
         assert found.verdict(HELD_OUT_LEVEL) == BETTER

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import Lift, Stream, StreamClassifier
-from mlat.features.features import Scaling, lift_runs
+from mlat.features.features import Scaling, View, lift_runs
 from mlat.features.lifts import MAPS
 from mlat.features.whitening import whitening
 from mlat.stream.windows import sliding_windows
@@ -46,7 +46,7 @@ def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
     """Segments are lifted across a change of state, runs are not: a reference knows one state."""
     lifted = lift_runs(stream, ALL)
     features = lifted.features()
-    live, runs = features.plain(stream), features.lifted(lifted.values)
+    live, runs = features(stream), features.lifted(lifted.values)
     starts = stream.segments.start.tolist()
     for start, stop, _ in stream.runs:
         if start in starts:
@@ -63,38 +63,23 @@ def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
 
 def test_features_have_mean_0_and_variance_1_over_the_steps_learned_from(stream):
     lifted = lift_runs(stream, ALL)
-    half = np.arange(len(stream)) < 150
-    for steps in (None, half):
-        inside = lifted.codes >= 0 if steps is None else steps & (lifted.codes >= 0)
-        features = lifted.features(steps)
-        scaled = features.lifted(lifted.values)[inside]
-        np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
-        np.testing.assert_allclose(scaled.std(axis=0), 1)
+    scaled = lifted.features().lifted(lifted.values)[lifted.codes >= 0]
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(scaled.std(axis=0), 1)
 
 
-def test_whitening_is_learned_from_the_same_steps(stream):
+def test_whitening_is_of_the_features_that_are_seen(stream):
     lifted = lift_runs(stream, ALL)
-    some = (np.arange(len(stream)) >= 50) & (lifted.codes >= 0)
-    features = lifted.features(some, whiten=True)
-    X = features.lifted(lifted.values)
-    np.testing.assert_allclose(features.mixing, whitening(X[some], lifted.codes[some]))
-    np.testing.assert_allclose(features.mix(X)[some], X[some] @ features.mixing)
+    some = lifted.codes >= 0
+    features = lifted.features()
+    X = features.lifted(lifted.values)[some]
+    for columns in (None, np.array([3, 0])):
+        seen = X if columns is None else X[:, columns]
+        mixing = lifted.whitening(features, columns)
+        np.testing.assert_allclose(mixing, whitening(seen, lifted.codes[some]))
+        np.testing.assert_allclose(View(columns, mixing)(X), seen @ mixing)
     assert np.isnan(features(stream)[20]).all()
     assert np.isfinite(features(stream)[19]).all()
-
-
-def test_codes_need_not_be_without_holes(stream):
-    """Whitening from steps of which a state has none: the others are still separated."""
-    lifted = lift_runs(make_stream_of_three(), Lift())
-    of_b_and_c = lifted.codes > 0
-    mixing = lifted.features(of_b_and_c, whiten=True).mixing
-    expected = whitening(lifted.values[of_b_and_c], lifted.codes[of_b_and_c] - 1)
-    np.testing.assert_allclose(mixing, expected)
-
-
-def make_stream_of_three():
-    values = np.random.default_rng(1).normal(size=(90, 2)) + np.repeat([0, 9, 20], 30)[:, None]
-    return Stream(values, np.repeat(["a", "b", "c"], 30))
 
 
 @pytest.mark.parametrize(("scale", "lift"), [(True, None), (False, None), (False, ALL)])
@@ -106,7 +91,7 @@ def test_untouched_channels_and_scale_false_keep_their_own(stream, scale, lift):
         np.testing.assert_array_equal(features.channels.mean, 0)
         np.testing.assert_array_equal(features.channels.scale, 1)
         direct = (lift or Lift()).transform(stream)
-        np.testing.assert_array_equal(features.plain(stream), direct)
+        np.testing.assert_array_equal(features(stream), direct)
 
 
 @pytest.mark.parametrize("step", [1, 7, 40])
@@ -145,13 +130,13 @@ def test_a_channel_that_never_moves_gives_features_of_nothing():
     stream = Stream(values, np.repeat(["a", "b"], 100))
     lifted = lift_runs(stream, ALL)
     features = lifted.features(whiten=True)
-    plain = features.plain(stream)
+    plain = features(stream)
     still = ALL.channels(3) == 1
     assert np.abs(plain[:, still]).max() < 1e-9
     assert np.isfinite(features(stream)).all()
     # It moves for the first time when it is used: still no more than it moved by.
     values[:, 1] = 0.3
-    moved = features.plain(Stream(values))[:, still]
+    moved = features(Stream(values))[:, still]
     assert np.isfinite(moved).all()
 
 

@@ -90,7 +90,7 @@ def test_many_states_are_cut_down_to_the_nearest(tmp_path):
     states = np.repeat([f"s{i:02d}" for i in range(11)] * 2, 30)
     level = np.array([int(s[1:]) for s in states])
     stream = mlat.Stream(level[:, None] + 0.8 * rng.normal(size=(660, 2)), states)
-    clf = mlat.StreamClassifier(4, budget=0).fit(stream)
+    clf = mlat.StreamClassifier(4, held_out=False).fit(stream)
     found = explain(clf, stream, 500)
     figure = plot_committee(found)
     ax = axes_titled(figure, "how far each state is")

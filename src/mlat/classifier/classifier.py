@@ -1,16 +1,16 @@
 """k nearest neighbours over streams: from labelled runs to a state for every step.
 
-Fitting goes one way: settings (:mod:`.setup`), windows, features, metric, references, confidence.
-A classifier has one expert, or a committee of several (:mod:`.committee`). Predicting goes through
-the references of each (:mod:`mlat.neighbours.references`) to distances by state, and from these to
-states and probabilities (:mod:`.confidence`).
+Fitting goes one way: a plan (:mod:`.setup`), windows, experts (:mod:`.experts`: features, metric,
+references), their weights (:mod:`.committee`), confidence. Predicting goes through the references
+of each expert (:mod:`mlat.neighbours.references`) to distances by state, which the committee
+multiplies, and from these to states and probabilities (:mod:`.confidence`). One metric is a
+committee of one.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -21,22 +21,20 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
-from ..features.features import Features, lift_runs
-from ..features.lifts import Lift
+from ..features.features import Features
 from ..metric.matrix import metric_array, unmixed
-from ..neighbours.references import References, check_channels, steps_inside
+from ..neighbours.references import References, check_channels
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.order import is_rough, switches_at_random
 from ..stream.overlap import without_copies
 from ..stream.several import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
-from .committee import Committee, HeldOut, designs_of, learn_committee, learn_experts
+from .committee import Committee, HeldOut, learn_committee
 from .confidence import enrolled_confidence, learn_confidence
-from .enrolment import enrolled_experts
-from .held_out import BOTH, EARLY, LATE, cut, far_sides
+from .experts import enrolled_experts, learn_experts
 from .pieces import PiecePredictor, Predicted
-from .setup import Setup, check_states, set_up
+from .setup import check_states, set_up
 from .thin import Thinning
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from ..live import LiveSession
 
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
-MOST_REFERENCES = 3000  # learned from where a stream judges itself: an estimate need not take long
 
 
 class Thinned(NamedTuple):
@@ -90,9 +87,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     unknown_rate : float, default=0.0
         The rate of false alarms: predict the unknown state where a window is farther from every
         reference than all but this fraction of windows like the references. 0 never does.
-    budget : float, default=60.0
-        Seconds that ``metric="auto"`` may take to judge its experts; those that were not judged by
-        then have the mean weight of the others.
+    held_out : bool, default=True
+        Learn from parts of the stream too, and judge by the others: see ``held_out_`` and
+        ``committee_``. False saves that time; then nothing is known of how good the classifier is,
+        and the experts of ``metric="auto"`` weigh the same.
     max_references : int or float, optional
         Keep at most so many references; or, from 0 to 1, as few as leave this share of decisions
         as they are with all of them. Default all. See ``thinned_``.
@@ -112,10 +110,14 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_neighbors_ : int
     experts_ : tuple of References
         One, or those of the committee: each with its features, metric, width and references.
-    committee_ : Committee or None
-        Who is in the committee, with which weight, how good each is alone and all together.
+    committee_ : Committee
+        Who is in the committee, with which weight, how good each is alone and all together. One
+        metric is a committee of one.
+    held_out_ : HeldOut or None
+        What the classifier says of parts of the training stream, each learned without it; None
+        where they were not held out, or could not be. Not part of a model file.
     metric_ : fitted transformer, or None for Euclidean distance
-        Of the only expert; a committee has none of its own.
+        Of the only expert; several have one each.
     features_ : Features
         From the channels to the features that all experts share.
     feature_names_ : tuple of str
@@ -168,7 +170,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         step: int = 1,
         reach: int | None = None,
         unknown_rate: float = 0.0,
-        budget: float = 60.0,
+        held_out: bool = True,
         max_references: float | None = None,
         device: str | None = None,
     ) -> None:
@@ -181,7 +183,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.step = step
         self.reach = reach
         self.unknown_rate = unknown_rate
-        self.budget = budget
+        self.held_out = held_out
         self.max_references = max_references
         self.device = device
 
@@ -222,7 +224,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
-        setup = set_up(
+        plan = set_up(
             stream,
             width=self.width,
             metric=self.metric,
@@ -233,45 +235,20 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             step=self.step,
             reach=self.reach,
             unknown_rate=self.unknown_rate,
-            budget=self.budget,
             max_references=self.max_references,
             device=self.device,
         )
         stream = without_copies(stream, self.width)
-        committee = held_out = None
-        if setup.designs:
-            codes, lengths = stream.runs.code, stream.runs.length
-            designs, committee, held_out = learn_committee(
-                stream,
-                setup.designs,
-                setup.reach,
-                scale=self.scale,
-                budget=self.budget,
-                classes=stream.classes[np.unique(codes[lengths >= setup.width])],
-            )
-            setup = replace(setup, designs=tuple(designs))
-        return self._learn(stream, setup, self.step, committee, held_out)
-
-    def _learn(
-        self,
-        stream: Stream,
-        setup: Setup,
-        step: int,
-        committee: Committee | None,
-        held_out: HeldOut | None = None,
-    ) -> Self:
-        """Fit, once settings and weights are known; every ``step``-th window is a reference."""
-        windows = sliding_windows(stream, setup.width, step=step)
-        if setup.designs:
-            experts = learn_experts(stream, windows, setup.designs, setup.reach, self.scale)
-        else:
-            features, plain = _learn_features(stream, windows, setup.lift, self.scale, setup.whiten)
-            metric = setup.fit_metric(replace(windows, values=features.mix(plain)))
-            experts = [References(windows, features, metric, plain)]
-        self._set_fitted(experts, committee, stream.channels, setup.n_neighbors)
-        self._learn_confidence(stream, committee, held_out)
+        runs = stream.runs
+        classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
+        plan, committee, held_out = learn_committee(stream, plan, classes, held_out=self.held_out)
+        windows = sliding_windows(stream, plan.width, step=self.step)
+        experts = learn_experts(stream, windows, plan)
+        self._set_fitted(experts, committee, stream.channels, plan.n_neighbors)
+        self.held_out_: HeldOut | None = held_out
+        self._learn_confidence(stream, committee)
         if self.max_references is not None:
-            self._thin(stream, committee, held_out)
+            self._thin(stream, committee)
         self.usual_step_ = stream.usual_step
         return self
 
@@ -350,15 +327,14 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
-        if self.committee_ is not None:
-            new.committee_ = self.committee_.enrolled(accuracy, len(np.unique(new.windows_.run)))
+        new.committee_ = self.committee_.enrolled(accuracy, len(np.unique(new.windows_.run)))
         new.usual_step_ = stream.usual_step or self.usual_step_
         return new
 
     def _set_fitted(
         self,
         experts: Sequence[References],
-        committee: Committee | None,
+        committee: Committee,
         channels: tuple[str, ...],
         n_neighbors: int,
     ) -> None:
@@ -371,6 +347,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.experts_, self.committee_ = tuple(experts), committee
         self.thinned_: Thinned | None = None
+        self.held_out_ = None
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors
         self.windows_: Windows = widest.windows
@@ -381,19 +358,17 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_ = self.features_.lift.names(channels)
         self.feature_channels_ = self.features_.lift.channels(len(channels))
 
-    def _learn_confidence(
-        self, stream: Stream, committee: Committee | None, held_out: HeldOut | None
-    ) -> None:
+    def _learn_confidence(self, stream: Stream, committee: Committee) -> None:
         self.confidence_, self.committee_ = learn_confidence(
             self.experts_,
             stream,
             committee=committee,
-            held_out=held_out,
+            held_out=self.held_out_,
             overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
 
-    def _thin(self, stream: Stream, committee: Committee | None, held_out: HeldOut | None) -> None:
+    def _thin(self, stream: Stream, committee: Committee) -> None:
         """Keep fewer references, if there are more than wanted; distances are judged anew."""
         most, n_all = self.max_references, len(self.references_)
         assert most is not None
@@ -404,8 +379,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(kept.rows) == n_all:
             return
         thinned = [expert.take(kept.rows) for expert in self.experts_]
+        held_out = self.held_out_
         self._set_fitted(thinned, committee, self.channels_, self.n_neighbors_)
-        self._learn_confidence(stream, committee, held_out)
+        self.held_out_ = held_out
+        self._learn_confidence(stream, committee)
         self.thinned_ = Thinned(n_all, kept.agreement)
 
     @property
@@ -429,7 +406,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def metric_(self) -> Any:
         """The metric of the only expert; None for Euclidean distance."""
         check_is_fitted(self, "experts_")
-        if self.committee_ is not None:
+        if len(self.experts_) > 1:
             raise AttributeError(
                 "a committee has a metric for each expert: experts_[i].metric; give "
                 'metric="mlat" for a classifier with one metric'
@@ -448,12 +425,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def reference_features_(self) -> Floats:
-        """The features of the references' steps before whitening, shape (T, d'); NaN elsewhere."""
-        return self.references_.plain
+        """The features of the references' steps, shape (T, d'); NaN elsewhere."""
+        return self.references_.steps
 
     def features(self, stream: Stream | ArrayLike) -> Floats:
-        """The lifted and scaled channels, shape (T, d'), before whitening; NaN where missing."""
-        return self.features_.plain(self.as_stream(stream))
+        """The lifted and scaled channels, shape (T, d'); NaN where missing."""
+        return self.features_(self.as_stream(stream))
 
     def metric_matrix(self) -> Floats:
         """M over windows of ``features``, shape (w*d', w*d'), whitening included."""
@@ -464,7 +441,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             M = metric.metric_
         else:
             M = cast(Floats, metric_array(metric, self.width_, self.features_.n_features))
-        return cast(Floats, unmixed(M, self.features_.mixing, self.width_))
+        return cast(Floats, unmixed(M, self.references_.view.mixing, self.width_))
 
     def kneighbors(
         self, stream: Stream | ArrayLike, n_neighbors: int | None = None
@@ -473,7 +450,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        distances : array of shape (T, k), or (M, T, k) for a committee of M experts
+        distances : array of shape (T, k), or (M, T, k) for a committee of M > 1 experts
             In the learned space of each expert, nearest first; NaN where there is no complete
             window.
         rows : array of the same shape
@@ -481,20 +458,19 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         stream = self.as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        if self.committee_ is None:
-            return self.references_.neighbours(stream, k, device=self.device)
         features = self.features_(stream)
         found = [expert.neighbours(stream, k, features, self.device) for expert in self.experts_]
+        if len(found) == 1:
+            return found[0]
         return np.stack([one[0] for one in found]), np.stack([one[1] for one in found])
 
     def class_distances(self, stream: Stream | ArrayLike) -> Floats:
         """The distance to the nearest reference of each state, shape (T, S).
 
-        That of a committee is the weighted geometric mean of its experts' distances, each in units
-        of its typical distance. NaN where there is no complete window.
+        That of several experts is the weighted geometric mean of their distances, each in units of
+        its typical distance. NaN where there is no complete window.
         """
-        nearest = self.expert_distances(stream)
-        return nearest[0] if self.committee_ is None else self.committee_.combine(nearest)
+        return self.committee_.combine(self.expert_distances(stream))
 
     def expert_distances(self, stream: Stream | ArrayLike) -> list[Floats]:
         """The distance of each expert to its nearest reference of each state, (T, S) each."""
@@ -553,68 +529,6 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         windows = sliding_windows(stream, self.width_, labelled=False)
         ends[windows.start + self.width_ - 1] = True
         return ends
-
-    def predict_held_out(self, stream: Stream) -> tuple[NDArray[Any], Bools]:
-        """The states of the training stream, each side of it predicted from the other side alone.
-
-        The settings are kept, and the metric, features and references are learned anew from each
-        side, from at most ``MOST_REFERENCES`` windows of the stream. The sides are far apart, as
-        for ``metric="auto"`` (:func:`mlat.classifier.held_out.far_sides`). So this says how well
-        the states are learned before there is another recording to judge by. It takes about as
-        long as learning the metric again.
-
-        Parameters
-        ----------
-        stream : Stream
-            As given to ``fit``.
-
-        Returns
-        -------
-        states : array of shape (T,)
-            ``unknown_`` where nothing is predicted.
-        complete : array of shape (T,)
-            Which steps are judged: labelled, on one of the sides, at the end of a complete window.
-
-        Raises
-        ------
-        InputError
-            If fewer than two states have windows far enough apart.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # fit has said it
-            stream = without_copies(self.as_stream(stream), self.width_)
-        sides, _ = far_sides(stream, self.width_)
-        part, side = cut(stream, sides)
-        inside = np.zeros(len(stream), dtype=bool)
-        for start, stop, _ in stream.runs:
-            inside[start:stop] = True
-        states = np.full(len(part), self.unknown_, dtype=self.classes_.dtype)
-        complete = np.zeros(len(part), dtype=bool)
-        committee, lift = self.committee_, self.features_.lift
-        if committee is None:
-            whiten = self.features_.mixing is not None
-            setup = Setup(self.width_, lift, whiten, self.n_neighbors_, self.metric_)
-        else:
-            designs = designs_of(self.experts_, committee, self.n_channels_)
-            setup = Setup(self.width_, designs=designs, reach=lift.reach)
-        step = max(self.step, -(-len(part) // MOST_REFERENCES))
-        for judging, learning in ((EARLY, LATE), (LATE, EARLY)):
-            known = np.isin(side, (learning, BOTH))
-            labelled = Stream(
-                part.values,
-                np.where(known, part.states, part.no_state),
-                recordings=part.recordings,
-                channels=part.channels,
-                unlabelled=part.no_state,
-            )
-            check_states(labelled, self.width_)
-            learner = clone(self)._learn(labelled, setup, step, committee)
-            judged = (side == judging) & np.isin(part.states, learner.classes_)
-            states[judged] = learner.predict(part)[judged]
-            complete |= judged & self.ends_window(part)
-        whole = np.full(len(stream), self.unknown_, dtype=self.classes_.dtype)
-        whole[inside], inside[inside] = states, complete
-        return whole, inside
 
     def score(
         self,
@@ -794,18 +708,6 @@ def _warn_if_shuffled(stream: Stream) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _learn_features(
-    stream: Stream, windows: Windows, lift: Lift, scale: bool, whiten: bool
-) -> tuple[Features, Floats]:
-    """The features, and the steps (T, d') of the references under them before whitening."""
-    lifted = lift_runs(stream, lift, scale=scale)
-    features = lifted.features(scale=scale, whiten=whiten)
-    plain = features.lifted(lifted.values)
-    # As a model file has it: nothing of runs without a window.
-    plain[~steps_inside(windows, between=True)] = np.nan
-    return features, plain
 
 
 def _is_share(most: float) -> bool:

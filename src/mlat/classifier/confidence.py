@@ -133,22 +133,21 @@ def learn_confidence(
     experts: Sequence[References],
     stream: Stream,
     *,
-    committee: Committee | None = None,
+    committee: Committee,
     held_out: HeldOut | None = None,
     overlap: int,
     unknown_rate: float,
-) -> tuple[Confidence, Committee | None]:
+) -> tuple[Confidence, Committee]:
     """Learn from references that are judged by those of another time.
 
     Parameters
     ----------
     experts : sequence of References
-        One, or those of the committee; all have the same references.
+        Those of the committee; all have the same references.
     stream : Stream
         The training stream.
-    committee : Committee, optional
-        How several experts are weighted. Where it was not judged, it gets its typical distances
-        and its power from the references.
+    committee : Committee
+        How the experts are weighted. Typical distances that it lacks come from the references.
     held_out : HeldOut, optional
         What the committee says of held-out steps, where it was judged.
     overlap : int
@@ -158,23 +157,22 @@ def learn_confidence(
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, codes, blocks = _some_references(widest)
-    if committee is None:
-        nearest = _ask(experts, references)[0][0]
-        calibration = fit_calibration(nearest, codes, blocks)
-    else:
-        steps, codes_of_steps = _some_steps(widest, stream)
-        of_experts, of_steps = _ask(experts, references, steps)
-        committee = committee.with_typical(of_experts)
-        nearest = committee.combine(of_experts)
+    steps, codes_of_steps = _some_steps(widest, stream)
+    of_experts, of_steps = _ask(experts, references, steps)
+    committee = committee.with_typical(of_experts)
+    nearest = committee.combine(of_experts)
+    if committee.soft:
         n_runs = len(np.unique(widest.windows.run))
-        committee = _expect(committee, committee.combine(of_steps), codes_of_steps, n_runs)
-        calibration = Calibration(committee.beta, 1.0, soft=0.0)
+        own = committee.combine(of_steps)
+        calibration = Calibration(_power(own, codes_of_steps, n_runs, held_out), 1.0, soft=0.0)
+    else:  # distances as they are
+        calibration = fit_calibration(nearest, codes, blocks)
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
     )
     if held_out is not None:
         proba = calibration.proba(held_out.nearest)
-        state_filter = helpful_filter(state_filter, overlap, proba, *held_out[1:])
+        state_filter = helpful_filter(state_filter, overlap, proba, *held_out[1:4])
     confidence = Confidence(
         calibration,
         state_filter,
@@ -190,7 +188,7 @@ def enrolled_confidence(
     experts: Sequence[References],
     stream: Stream,
     *,
-    committee: Committee | None,
+    committee: Committee,
     overlap: int,
     unknown_rate: float,
 ) -> tuple[Confidence, float]:
@@ -208,8 +206,7 @@ def enrolled_confidence(
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, codes, blocks = _some_references(widest)
-    of_experts = _ask(experts, references)[0]
-    nearest = of_experts[0] if committee is None else committee.combine(of_experts)
+    nearest = committee.combine(_ask(experts, references)[0])
     if np.isin(widest.classes, known_classes).all():
         rows = np.searchsorted(known_classes, widest.classes)
         transition = known.state_filter.transition[np.ix_(rows, rows)]
@@ -227,7 +224,7 @@ def enrolled_confidence(
         _farthest(nearest),
     )
     own = np.isfinite(nearest[np.arange(len(codes)), codes])
-    accuracy = balanced_accuracy(nearest[own], codes[own]) if own.any() else np.nan
+    accuracy = balanced_accuracy(nearest[own].argmin(axis=1), codes[own]) if own.any() else np.nan
     return confidence, accuracy
 
 
@@ -288,38 +285,36 @@ def _farthest(nearest: Floats) -> float:
     return float(distance.max()) if len(distance) else np.nan
 
 
-def _expect(committee: Committee, nearest: Floats, codes: Ints, n_runs: int) -> Committee:
-    """What to expect of a committee on new steps: its power β, and its balanced accuracy.
+def _power(nearest: Floats, codes: Ints, n_runs: int, held_out: HeldOut | None) -> float:
+    """The power β of a committee's distances in its probabilities.
 
     On held-out runs it looks worse than it is, for it learned from fewer of them. On its own
     training stream, with its switches, each step judged by references of another time, it looks
-    better, for its metrics were learned there. What is expected lies half-way between, as with the
-    estimators of prediction error that weigh held-out and training error (Efron 1983).
+    better, for its metrics were learned there. β lies half-way between, as with the estimators of
+    prediction error that weigh held-out and training error (Efron 1983).
 
     Parameters
     ----------
-    committee : Committee
     nearest : array of shape (n, S)
-        Its distances, for steps of its training stream.
+        The committee's distances, for steps of its training stream.
     codes : array of shape (n,)
         The states of these.
     n_runs : int
         Of how many runs they are.
+    held_out : HeldOut, optional
+        What it says of held-out steps.
     """
+    powers = []
     there = np.isfinite(nearest[np.arange(len(codes)), codes])
-    if not there.any():
-        beta = committee.beta if np.isfinite(committee.beta) else float(np.exp(LOG_BETA[0]))
-        return replace(committee, beta=beta)
-    nearest, codes = nearest[there], codes[there]
-    beta = matched_power(nearest, codes, n_runs)
-    if np.isnan(committee.beta):  # nothing could be held out
-        return replace(committee, beta=beta)
-    own = balanced_accuracy(nearest, codes)
-    return replace(
-        committee,
-        beta=float(committee.beta**HELD_OUT * beta ** (1 - HELD_OUT)),
-        expected=HELD_OUT * committee.accuracy + (1 - HELD_OUT) * own,
-    )
+    if there.any():
+        powers.append((matched_power(nearest[there], codes[there], n_runs), 1 - HELD_OUT))
+    if held_out is not None:
+        runs = len(np.unique(held_out.run))
+        powers.append((matched_power(held_out.nearest, held_out.codes, runs), HELD_OUT))
+    if not powers:
+        return float(np.exp(LOG_BETA[0]))
+    logs, weights = zip(*((np.log(beta), weight) for beta, weight in powers), strict=True)
+    return float(np.exp(np.average(logs, weights=weights)))
 
 
 def _own_steps(stream: Stream, references: References) -> tuple[Ints, Ints]:

@@ -16,6 +16,7 @@ from ..neighbours.references import References
 from ..stream.conversion import unnamed_channels
 from ..stream.windows import Windows
 from .classifier import StreamClassifier
+from .committee import Committee
 from .confidence import Calibration, Confidence
 from .state_filter import StateFilter
 
@@ -60,7 +61,6 @@ def empty_classifier(
         Scaling(_column(mean, 0.0, d, "mean"), _column(scale, 1.0, d, "scale")),
         Lift(),
         Scaling.none(d),
-        None,
     )
     if not (features.channels.scale > 0).all():
         raise InputError("scale must be above 0 in every channel")
@@ -71,7 +71,7 @@ def empty_classifier(
     clf = StreamClassifier(width, metric="euclidean" if metric is None else metric)
     clf._set_fitted(
         [References(windows, features, metric, np.zeros((width, d)))],
-        None,
+        Committee.of_one("Euclidean distance" if metric is None else type(metric).__name__),
         names,
         check_whole(n_neighbors, "n_neighbors"),
     )

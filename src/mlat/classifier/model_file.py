@@ -52,12 +52,13 @@ from ..metric.matrix import linear_map
 from ..neighbours.references import References, compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned
-from .committee import SOFT, Committee, Member, last_steps
+from .committee import SOFT, Committee, Member
 from .confidence import Calibration, Confidence
+from .experts import last_steps
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
-VERSION, UNSEALED = 3, 2  # the version that is written, and the older one that is read, too
+VERSION, OLDER, UNSEALED = 4, 3, 2  # the version that is written, and older ones that are read
 # What a model may need in memory beyond a fixed amount, relative to the size of its file.
 MEMORY, MEMORY_RATIO = 256 << 20, 64
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
@@ -118,12 +119,10 @@ _COMMITTEE = record(
             ),
             1,
         ),
-        "beta": number(0, 1e6),
+        "soft": number(0, 1e6),
         "accuracy": _FRACTION,
-        "expected": _FRACTION,
         "n_runs": COUNT,
         "why": TEXT,
-        "seconds": MEASURED,
     }
 )
 # What an expert has of its own. Its arrays have names as "0.taps".
@@ -159,7 +158,7 @@ MODEL = record(
         "n_windows": SIZE,
         "n_steps": SIZE,
         "scaled": FLAG,
-        "whitened": FLAG,
+        "auto": FLAG,  # whether the experts are the default ones
         "lift": record(
             {
                 "maps": either(
@@ -180,7 +179,7 @@ MODEL = record(
             }
         ),
         "experts": listed(_EXPERT, 1),
-        "committee": optional(_COMMITTEE),
+        "committee": _COMMITTEE,
     },
     # Of a model without some of its references: how many there were, and what it was asked for.
     # Of one that was taught: that steps before the first window of a run are stored, too.
@@ -260,23 +259,23 @@ def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
     if header.get("format") != FORMAT:
         raise InputError(f"{name} is not an mlat model: it is a safetensors file of something else")
     version = header.get("version")
-    if version not in (VERSION, UNSEALED) or isinstance(version, bool):
+    if version not in (VERSION, OLDER, UNSEALED) or isinstance(version, bool):
         raise InputError(
             f"{name} has format version {str(version)[:20]}, this mlat reads versions {UNSEALED} "
-            f"and {VERSION}; use the mlat that wrote it, or fit again"
+            f"to {VERSION}; use the mlat that wrote it, or fit again"
         )
     if version == UNSEALED:
         sealed = header.get("sha256") == checksum_of_version_2(arrays)
         newer = sorted(header.keys() & {"usual_step", "experts", "committee"})
         if newer:
             raise InputError(f"{name} is damaged: version {UNSEALED} has no {', '.join(newer)}")
-        header, arrays = _upgraded(header, arrays)
+        header, arrays = _version_3(header, arrays)
     if not sealed:
         raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
-    return header, arrays
+    return (header, arrays) if version == VERSION else _version_4(header, arrays, name)
 
 
-def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+def _version_3(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     """A model of version 2, which had one expert and all fields on one level."""
     gone = ("sha256", "selection", "metric")
     new = {name: value for name, value in header.items() if name not in gone}
@@ -290,8 +289,36 @@ def _upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], A
     }
     of_metric = ("taps", "components", "blocks")
     renamed = {f"0.{name}" if name in of_metric else name: a for name, a in arrays.items()}
-    new |= {"version": VERSION, "usual_step": None, "experts": [expert], "committee": None}
+    new |= {"version": OLDER, "usual_step": None, "experts": [expert], "committee": None}
     return new, renamed
+
+
+def _version_4(header: dict[str, Any], arrays: Arrays, name: str) -> tuple[dict[str, Any], Arrays]:
+    """A model of version 3, where one expert was no committee and had its whitening elsewhere."""
+    new = {key: value for key, value in header.items() if key not in ("whitened", "committee")}
+    committee, experts = header.get("committee"), header.get("experts")
+    new |= {"version": VERSION, "auto": committee is not None}
+    if committee is None:
+        try:
+            metric = experts[0]["metric"]  # type: ignore[index]
+            kind = metric["name"] if metric["kind"] == "Mahalanobis" else metric["kind"]
+            only = dict(experts[0])  # type: ignore[index]
+        except (TypeError, KeyError, IndexError):
+            raise InputError(f"{name} is damaged: its expert is not described") from None
+        title = "Euclidean distance" if kind == "euclidean" else kind or "Mahalanobis"
+        if header.get("whitened") is True:
+            only["whitened"] = True
+            arrays = {"0.mixing" if key == "mixing" else key: a for key, a in arrays.items()}
+        member = {"name": title, "weight": 1.0, "accuracy": None, "typical": 1.0}
+        told = {"members": [member], "soft": 0.0, "accuracy": None, "n_runs": 0, "why": ""}
+        new |= {"committee": told, "experts": [only, *experts[1:]]}  # type: ignore[index]
+    elif isinstance(committee, dict):
+        gone = ("beta", "expected", "seconds")
+        told = {key: value for key, value in committee.items() if key not in gone}
+        new["committee"] = {**told, "soft": SOFT}
+    else:
+        new["committee"] = committee
+    return new, arrays
 
 
 def checksum_of_version_2(arrays: Arrays) -> str:
@@ -343,8 +370,6 @@ def _shared_shapes(
     }
     if header.get("led"):
         expected["since"] = ("int64", (n,))
-    if header["whitened"]:
-        expected["mixing"] = ("float64", (n_features, n_features))
     return expected
 
 
@@ -384,13 +409,15 @@ def _unfit_experts(header: dict[str, Any]) -> str:
     experts, committee = header["experts"], header["committee"]
     if max(expert["width"] for expert in experts) != header["width"]:
         return "no expert has the width of the windows"
-    if committee is None:
-        return "" if len(experts) == 1 else "several experts need a committee"
     deciding = [member for member in committee["members"] if member["weight"] > 0]
     if len(deciding) != len(experts) or any(one["typical"] is None for one in deciding):
         return "the committee does not fit the experts"
-    if abs(sum(member["weight"] for member in deciding) - 1) > 1e-9 or header["n_neighbors"] > 1:
+    if abs(sum(member["weight"] for member in deciding) - 1) > 1e-9:
         return "the weights of the committee are wrong"
+    if len(experts) > 1 and header["n_neighbors"] > 1:
+        return "several experts have one neighbour each"
+    if committee["soft"] == 0 and (len(experts) > 1 or deciding[0]["typical"] != 1):
+        return "the distances of the committee are wrong"
     return ""
 
 
@@ -474,8 +501,6 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
     }
     if windows.since is not None:
         arrays["since"] = windows.since
-    if features.mixing is not None:
-        arrays["mixing"] = features.mixing
     experts = []
     for i, expert in enumerate(classifier.experts_):
         described, own = _describe_expert(expert)
@@ -495,7 +520,7 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "n_windows": len(windows),
         "n_steps": len(windows.values),
         "scaled": bool(classifier.scale),
-        "whitened": features.mixing is not None,
+        "auto": isinstance(classifier.metric, str) and classifier.metric == "auto",
         "lift": {
             "maps": {k: None if v is None else [int(i) for i in v] for k, v in chosen}
             or list(lift.maps),
@@ -545,21 +570,17 @@ def _describe_expert(expert: References) -> tuple[dict[str, Any], Arrays]:
     }, arrays
 
 
-def _describe_committee(committee: Committee | None) -> dict[str, Any] | None:
-    if committee is None:
-        return None
+def _describe_committee(committee: Committee) -> dict[str, Any]:
     members = [
         {**asdict(m), "accuracy": _or_null(m.accuracy), "typical": _or_null(m.typical)}
         for m in committee.members
     ]
     return {
         "members": members,
-        "beta": committee.beta,
+        "soft": committee.soft,
         "accuracy": _or_null(committee.accuracy),
-        "expected": _or_null(committee.expected),
         "n_runs": committee.n_runs,
         "why": committee.why,
-        "seconds": committee.seconds,
     }
 
 
@@ -612,14 +633,13 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         Scaling(arrays["mean"], arrays["scale"]),
         Lift(**header["lift"]),
         Scaling(arrays["feature_mean"], arrays["feature_scale"]),
-        arrays.get("mixing"),
     )
     states = np.array(header["classes"])[arrays["code"]]
     windows = Windows(
         *(arrays["steps"], header["width"], arrays["start"], arrays["run"], states),
         arrays.get("since"),
     )
-    plain = features.of_runs(windows)
+    steps = features.of_runs(windows)
     experts = []
     for i, described in enumerate(header["experts"]):
         own = {n.removeprefix(f"{i}."): a for n, a in arrays.items() if n.startswith(f"{i}.")}
@@ -628,9 +648,9 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         n_seen = features.n_features if columns is None else len(columns)
         metric = _rebuild_metric(described, n_seen, own)
         experts.append(
-            References(last_steps(windows, described["width"]), features, metric, plain, view)
+            References(last_steps(windows, described["width"]), features, metric, steps, view)
         )
-    classifier = _with_parameters(header, features, experts[0].metric)
+    classifier = _with_parameters(header, experts[0])
     classifier._set_fitted(
         experts,
         _rebuild_committee(header["committee"]),
@@ -651,41 +671,32 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
     return classifier
 
 
-def _with_parameters(header: dict[str, Any], features: Features, metric: Any) -> StreamClassifier:
+def _with_parameters(header: dict[str, Any], expert: References) -> StreamClassifier:
     """A classifier with the parameters that would give the same model again."""
+    lift, metric = expert.features.lift, expert.metric
     shared = {
         "width": header["width"],
         "scale": header["scaled"],
         "step": header["step"],
         "unknown_rate": header["unknown_rate"],
     }
-    if header["committee"] is not None:
-        return StreamClassifier(**shared, reach=features.lift.reach)
+    if header["auto"]:
+        return StreamClassifier(**shared, reach=lift.reach)
     return StreamClassifier(
         **shared,
         metric="euclidean" if metric is None else type(metric)(**metric.get_params()),
-        lift=features.lift,
-        whiten=header["whitened"],
+        lift=lift,
+        whiten=expert.view.mixing is not None,
         n_neighbors=header["n_neighbors"],
     )
 
 
-def _rebuild_committee(told: dict[str, Any] | None) -> Committee | None:
-    if told is None:
-        return None
+def _rebuild_committee(told: dict[str, Any]) -> Committee:
     members = tuple(
         Member(m["name"], m["weight"], _or_nan(m["accuracy"]), _or_nan(m["typical"]))
         for m in told["members"]
     )
-    return Committee(
-        members,
-        told["beta"],
-        _or_nan(told["accuracy"]),
-        _or_nan(told["expected"]),
-        told["n_runs"],
-        told["why"],
-        told["seconds"],
-    )
+    return Committee(members, told["soft"], _or_nan(told["accuracy"]), told["n_runs"], told["why"])
 
 
 def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) -> Any:

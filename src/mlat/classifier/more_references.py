@@ -14,7 +14,7 @@ from ..base.errors import InputError
 from ..neighbours.references import compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier
-from .enrolment import experts_with
+from .experts import experts_with
 from .state_filter import StateFilter, no_filter
 
 

@@ -160,10 +160,7 @@ class PiecePredictor:
             expert.class_distances(stream, features, classifier.device)[before:]
             for expert in classifier.experts_
         ]
-        committee = classifier.committee_
-        return classifier.confidence_.of_nearest(
-            nearest[0] if committee is None else committee.combine(nearest)
-        )
+        return classifier.confidence_.of_nearest(classifier.committee_.combine(nearest))
 
 
 def _breaks(stream: Stream, width: int) -> tuple[Ints, Ints]:

@@ -1,66 +1,24 @@
-"""The settings of a classifier before it learns: one expert, or the experts of a committee."""
+"""The parameters of a classifier, checked, and the plan that they make."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..base.checks import is_real, is_whole
 from ..base.errors import InputError
 from ..features.lifts import Lift
-from ..metric.estimators import LMNN, MLAT, MarginMetric
-from ..metric.matrix import fit_windows
+from ..metric.estimators import LMNN, MLAT
 from ..metric.torch_device import open_device
 from ..stream.stream import Stream
-from ..stream.windows import Windows, sliding_windows
-from .committee import Design, default_experts, default_reach
+from ..stream.windows import sliding_windows
+from .experts import Design, Plan, default_plan
 
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
 # A number has 16 digits: of an offset this many times the variation, five are left for it.
 LARGE_OFFSET = 1e11
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """How windows will be compared.
-
-    Attributes
-    ----------
-    width : int
-    lift : Lift
-    whiten : bool
-    n_neighbors : int
-    metric : unfitted estimator, or None for the Euclidean distance
-    designs : tuple of Design
-        The experts of a committee; then lift, whitening and metric are theirs.
-    reach : int
-        How far the features of a committee look back.
-    device : str, optional
-        Of PyTorch, to learn the metric on.
-    """
-
-    width: int
-    lift: Lift = field(default_factory=Lift)
-    whiten: bool = False
-    n_neighbors: int = 1
-    metric: Any = None
-    designs: tuple[Design, ...] = ()
-    reach: int = 1
-    device: str | None = None
-
-    def fit_metric(self, windows: Windows) -> Any:
-        """Learn the metric from labelled windows of features; None is the Euclidean distance."""
-        if self.metric is None:
-            return None
-        metric = clone(self.metric)
-        more = {"start": windows.start, "run": windows.run}
-        if self.device is not None and isinstance(metric, MarginMetric):
-            return metric.fit(windows.X, windows.y, **more, device=self.device)
-        return fit_windows(metric, windows.X, windows.y, **more)
 
 
 def set_up(
@@ -75,10 +33,9 @@ def set_up(
     step: int,
     reach: int | None,
     unknown_rate: float,
-    budget: float,
     max_references: float | None = None,
     device: str | None = None,
-) -> Setup:
+) -> Plan:
     """Check the parameters of a classifier, and lay out its experts.
 
     Raises
@@ -95,8 +52,6 @@ def set_up(
         raise InputError(f"reach must be a whole number of at least 1, not {reach!r}")
     if not is_real(unknown_rate) or not 0 <= unknown_rate < 1:
         raise InputError(f"unknown_rate must be from 0 to less than 1, not {unknown_rate!r}")
-    if not is_real(budget) or not budget >= 0:
-        raise InputError(f"budget must be a number of seconds, at least 0, not {budget!r}")
     if max_references is not None:
         _check_most(max_references, n_neighbors)
     if device is not None:
@@ -118,17 +73,14 @@ def set_up(
     check_states(stream, width)
     _warn_of_offsets(stream)
     if is_auto:
-        designs = tuple(default_experts(stream, width))
-        return Setup(
-            max(design.width for design in designs),
-            designs=designs,
-            reach=default_reach(stream, width) if reach is None else reach,
-        )
+        return default_plan(stream, width, reach, bool(scale))
     if is_name:
         metric = None if metric == "euclidean" else NAMED[metric]()
+    name = "Euclidean distance" if metric is None else type(metric).__name__
     lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
     k = 1 if n_neighbors is None else int(n_neighbors)
-    return Setup(width, lift, bool(whiten), k, metric, device=device)
+    design = Design(name, width, whiten=bool(whiten), metric=metric)
+    return Plan((design,), lift, bool(scale), k, device)
 
 
 def _check_most(most: float, n_neighbors: int | None) -> None:

@@ -74,11 +74,8 @@ class Thinning:
         judged = np.arange(0, n, max(1, -(-n // MOST_JUDGED)))
         gap = held_out_gap(windows.start, self._codes, windows.width)
         away = rows_nearby(windows.start, self._codes, gap)[judged]
-        committee = clf.committee_
-        self._weight: Floats = np.ones(1)
-        typical: Floats = np.array([clf.confidence_.calibration.typical])
-        if committee is not None:
-            self._weight, typical = committee.powers
+        self._weight, typical = clf.committee_.powers
+        typical = typical * clf.confidence_.calibration.typical  # of one expert, which has it there
         self._logs = np.stack(
             [
                 np.log(_to_blocks(expert, judged, away, self._block) / unit + SOFT)

@@ -86,7 +86,6 @@ def model_of(classifier: StreamClassifier, file: Path) -> dict[str, Any]:
         "features": {
             "maps": features.lift.maps,
             "count": features.n_features,
-            "whitened": features.mixing is not None,
         },
         "unknown": {"rate": classifier.unknown_rate, "distance": threshold},
         "states": [
@@ -99,16 +98,12 @@ def model_of(classifier: StreamClassifier, file: Path) -> dict[str, Any]:
     }
 
 
-def _committee_of(classifier: StreamClassifier) -> dict[str, Any] | None:
+def _committee_of(classifier: StreamClassifier) -> dict[str, Any]:
     committee = classifier.committee_
-    if committee is None:
-        return None
     return {
         "balanced_accuracy_held_out": committee.accuracy,
-        "balanced_accuracy_expected": committee.expected,
         "n_runs": committee.n_runs,
         "why": committee.why,
-        "seconds": committee.seconds,
         "members": [
             {
                 "name": member.name,
@@ -127,6 +122,7 @@ def _expert_of(expert: Expert) -> dict[str, Any]:
         "width": expert.width,
         "weight": expert.weight,
         "features": expert.features,
+        "whitened": expert.mixing is not None,
         "metric": "euclidean" if metric is None else type(metric).__name__.lower(),
     }
     if metric is None:

@@ -64,7 +64,7 @@ def enrol(
         runs = len(np.unique(new.windows_.run[own]))
         table.add_row(str(state), str(runs), str(int(own.sum())))
     screen.print(table)
-    if new.committee_ is not None and np.isfinite(new.committee_.accuracy):
+    if np.isfinite(new.committee_.accuracy):
         screen.print(
             f"Balanced accuracy {percent(new.committee_.accuracy)} on its own references, each "
             "judged by those of another time. Use mlat evaluate on another recording.",

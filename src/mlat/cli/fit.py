@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time as clock
 import warnings
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.held_out import told_by_one_value
 from ..explain import Expert, experts_of
-from ..explain.confusions import HELD_OUT_LEVEL, Confusions, count_confusions
+from ..explain.confusions import HELD_OUT_LEVEL, Confusions, held_out_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
@@ -77,7 +76,6 @@ GOES_WITH: dict[str, tuple[Metric, ...]] = {
     "--lift": NAMED,
     "--whiten": NAMED,
     "--neighbors": NAMED,
-    "--budget": (Metric.auto,),
 }
 
 
@@ -103,13 +101,6 @@ def fit(
             "a metric of its own."
         ),
     ] = Metric.auto,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="For auto: how long its experts may be judged, such as 90, 60s (default) or 2m.",
-        ),
-    ] = None,
     lift: Annotated[
         list[str] | None,
         typer.Option(
@@ -187,7 +178,6 @@ def fit(
         lift=lift,
         whiten=whiten,
         reach=reach,
-        budget=budget,
         neighbors=neighbors,
         unknown_rate=unknown_rate,
     )
@@ -210,15 +200,12 @@ def fit(
             "steps"
         )
     begin = clock.perf_counter()
-    with working("learning", budget=classifier.budget):
+    with working("learning"):
         classifier.fit(labelled)
     seconds = clock.perf_counter() - begin
-    if classifier.committee_ is not None:
-        seconds -= classifier.committee_.seconds
     classifier.save(out)
-    with working("judging"):
-        found = _judge(classifier, labelled)
-        _warn_of_giveaways(labelled, classifier.width_)
+    found = held_out_confusions(classifier)
+    _warn_of_giveaways(labelled, classifier.width_)
     if as_json:
         told = {"stream": stream_of(labelled), **model_of(classifier, out), "seconds": seconds}
         if found is not None:
@@ -232,7 +219,7 @@ def fit(
     if not is_plain(classifier):
         print_features(screen, classifier)
     for expert in experts_of(classifier):
-        _print_metric(screen, expert)
+        _print_metric(screen, expert, len(classifier.experts_) > 1)
     print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is None:
@@ -242,19 +229,9 @@ def fit(
             soft_wrap=True,
         )
     else:
-        screen.print("Held out, each of two sides of the stream predicted from the other:")
+        screen.print("Held out, runs of the stream predicted from others:")
         print_accuracy(screen, found, HELD_OUT_LEVEL)
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
-
-
-def _judge(classifier: StreamClassifier, stream: Stream) -> Confusions | None:
-    """How well two sides of the stream predict each other; None where they are too near."""
-    try:
-        predicted, complete = classifier.predict_held_out(stream)
-    except InputError:  # too few windows on a side, for the metric or for two states
-        return None
-    found = count_confusions(stream, predicted, known=classifier.classes_, complete=complete)
-    return found if found.n_judged else None
 
 
 def _warn_of_giveaways(stream: Stream, width: int) -> None:
@@ -283,7 +260,6 @@ class FitOptions:
     lift: list[str] | None = None
     whiten: bool = False
     reach: int | None = None
-    budget: str | None = None
     neighbors: int | None = None
     unknown_rate: float = 0.0
 
@@ -296,8 +272,6 @@ class FitOptions:
             )
         shared["unknown_rate"] = self.unknown_rate
         if self.metric is Metric.auto:
-            if self.budget is not None:
-                shared["budget"] = parse_budget(self.budget)
             return StreamClassifier(metric="auto", reach=self.reach, **shared)
         return StreamClassifier(
             metric=self._estimator(),
@@ -355,16 +329,6 @@ def parse_gap(gap: str) -> Any:
     return int(gap)
 
 
-def parse_budget(budget: str) -> float:
-    """Seconds, from ``90``, ``60s`` or ``2m``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([sm]?)", budget.strip(), flags=re.ASCII)
-    if found is None:
-        raise InputError(
-            f"--budget must be seconds or minutes, such as 90, 60s or 2m, not {budget!r}"
-        )
-    return float(found[1]) * (60 if found[2] == "m" else 1)
-
-
 def _either(metrics: tuple[Metric, ...]) -> str:
     *others, last = metrics
     return f"{', '.join(others)} or {last}" if others else str(last)
@@ -412,8 +376,8 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     return [f"{n} step{'s' if n > 1 else ''} {reason}" for reason, n in why.items() if n]
 
 
-def _print_metric(screen: Console, expert: Expert) -> None:
-    metric, whose = expert.references.metric, f"{expert.name}: " if expert.name else ""
+def _print_metric(screen: Console, expert: Expert, named: bool) -> None:
+    metric, whose = expert.references.metric, f"{expert.name}: " if named else ""
     if metric is None:
         learned = "nothing is learned" if expert.mixing is None else "of whitened features"
         screen.print(f"{whose}Euclidean distance: {learned}.", soft_wrap=True)

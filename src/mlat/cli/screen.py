@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from ..base.checks import Floats
 from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..explain import Expert, experts_of
@@ -45,10 +46,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def working(what: str, *, budget: float | None = None) -> Iterator[None]:
+def working(what: str) -> Iterator[None]:
     """Show on stderr that ``what`` is running, with a bar once the work reports its steps.
 
-    Work that cannot say how many steps there are gets a count, with its ``budget`` of seconds.
+    Work that cannot say how many steps there are gets a count.
     Nothing is shown where a bar cannot be drawn over: in a file, a pipe or a dumb terminal.
     """
     screen = console(stderr=True)
@@ -80,19 +81,17 @@ def working(what: str, *, budget: float | None = None) -> Iterator[None]:
                 completed=report.step,
                 total=total,
                 count=f"{report.step} tried" if total is None else f"{report.step}/{total}",
-                figures=_figures(report, budget, time.monotonic() - began),
+                figures=_figures(report, time.monotonic() - began),
             )
 
         with listen(show):
             yield
 
 
-def _figures(report: Report, budget: float | None, elapsed: float) -> str:
-    loss, seconds = report.figures.get("objective"), report.figures.get("seconds")
+def _figures(report: Report, elapsed: float) -> str:
+    loss = report.figures.get("objective")
     if loss is not None:
         return f"loss {loss:.4g}"
-    if seconds is not None and budget is not None:
-        return f"{seconds:.0f} of at most {budget:g} s"
     if report.task == "steps" and report.total:  # of a stream: each takes about as long
         return time_left(elapsed * (report.total - report.step) / report.step)
     return ""
@@ -112,9 +111,9 @@ def size_of(n_bytes: int) -> str:
 
 
 def print_committee(screen: Console, classifier: StreamClassifier) -> None:
-    """Who is in the committee, what each sees, with which weight, how good each is and why."""
+    """Who is in a committee of several, what each sees, its weight, how good it is, and why."""
     committee = classifier.committee_
-    if committee is None:
+    if len(committee.members) == 1:
         return
     table = Table("expert", "features", title="The committee", title_justify="left")
     for name in ("steps", "weight", "alone, held out"):
@@ -130,13 +129,7 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     table.caption_justify = "left"
     screen.print(table)
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
-    took = f" Judging took {committee.seconds:.1f} s." if committee.seconds else ""
-    screen.print(f"{why[0].upper()}{why[1:]}.{took}", soft_wrap=True)
-    if not np.isnan(committee.expected):
-        screen.print(
-            f"Expected of a new stream of this kind: {percent(committee.expected)} (balanced).",
-            soft_wrap=True,
-        )
+    screen.print(f"{why[0].upper()}{why[1:]}.", soft_wrap=True)
 
 
 def _seen(expert: Expert) -> str:
@@ -151,7 +144,7 @@ def _plainly(name: str) -> str:
 def print_features(screen: Console, classifier: StreamClassifier) -> None:
     """The features of a distance, and how far back a state looks."""
     features = classifier.features_
-    whitened = "" if features.mixing is None else ", whitened within states"
+    whitened = "" if _mixing(classifier) is None else ", whitened within states"
     maps = ", ".join(features.lift.maps)
     screen.print(
         f"Features: {features.n_features} at each step ({maps}{whitened}). A state depends on "
@@ -175,7 +168,12 @@ def print_thinned(screen: Console, classifier: StreamClassifier) -> None:
 def is_plain(classifier: StreamClassifier) -> bool:
     """Whether the features are the channels as they are."""
     features = classifier.features_
-    return tuple(features.lift.maps) == ("identity",) and features.mixing is None
+    return tuple(features.lift.maps) == ("identity",) and _mixing(classifier) is None
+
+
+def _mixing(classifier: StreamClassifier) -> Floats | None:
+    """The whitening of the only expert; the table of a committee has those of several."""
+    return classifier.references_.view.mixing if len(classifier.experts_) == 1 else None
 
 
 def print_score(screen: Console, found: Confusions, known: NDArray[Any]) -> None:

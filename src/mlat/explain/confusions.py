@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
+from ..classifier.classifier import StreamClassifier
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
 
@@ -185,6 +186,17 @@ def count_confusions(
     recordings = stream.recordings if isinstance(stream, Stream) else None
     counter = ConfusionCounter(known)
     counter.add(true, as_states(predicted, n_steps, ours=True), complete, recordings)
+    return counter.found()
+
+
+def held_out_confusions(clf: StreamClassifier) -> Confusions | None:
+    """Of the held-out runs of a classifier's training stream; None where nothing was held out."""
+    held_out = clf.held_out_
+    if held_out is None:
+        return None
+    counter = ConfusionCounter(clf.classes_)
+    told = clf.classes_[held_out.codes], clf.classes_[held_out.predicted]
+    counter.add(*told, recordings=held_out.run)
     return counter.found()
 
 

@@ -20,9 +20,8 @@ class Expert(ShortRepr):
     Attributes
     ----------
     name : str
-        Empty for the only expert of a classifier.
     weight : float
-        Its part of the decision; 1 for the only expert.
+        Its part of the decision.
     references : References
     columns : array of shape (d_v,)
         Which of the classifier's features it sees.
@@ -66,7 +65,7 @@ class Expert(ShortRepr):
         references = self.references
         window = features[None, -self.width :]
         # By differences of points, as `predict` has them.
-        z = references.embed(references.view(references.features.mix(window)))
+        z = references.embed(references.view(window))
         distances = np.empty(len(references))
         for rows, Z in references.embedded_blocks():
             distances[rows] = np.sqrt(((Z - z) ** 2).sum(axis=1))
@@ -75,25 +74,21 @@ class Expert(ShortRepr):
 
 def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:
     """The experts of a fitted classifier, in the order of ``clf.experts_``."""
-    committee = clf.committee_
-    named = [("", 1.0)]
-    if committee is not None:
-        named = [(member.name, member.weight) for member in committee.deciding]
     experts = []
-    for references, (name, weight) in zip(clf.experts_, named, strict=True):
+    for references, member in zip(clf.experts_, clf.committee_.deciding, strict=True):
         view, features = references.view, references.features
         columns = np.arange(features.n_features) if view.columns is None else view.columns
-        # A committee's maps are each of all channels.
+        # The maps of which an expert sees some are each of all channels.
         maps = tuple(features.lift.maps)
         if view.columns is not None:
             maps = tuple(dict.fromkeys(maps[i // clf.n_channels_] for i in columns))
         experts.append(
             Expert(
-                name,
-                weight,
+                member.name,
+                member.weight,
                 references,
                 columns,
-                features.mixing if view.mixing is None else view.mixing,
+                view.mixing,
                 maps,
                 tuple(clf.feature_names_[i] for i in columns),
                 clf.feature_channels_[columns],
@@ -116,9 +111,7 @@ def expert_of(clf: StreamClassifier, which: int | str | None) -> Expert:
     for place, expert in enumerate(experts):
         if which == place or (isinstance(which, str) and which == expert.name):
             return expert
-    names = ", ".join(
-        f"{place} ({expert.name or 'the only one'})" for place, expert in enumerate(experts)
-    )
+    names = ", ".join(f"{place} ({expert.name})" for place, expert in enumerate(experts))
     if which is None:
         raise InputError(f"the classifier has several experts; name one: {names}")
     raise InputError(f"there is no expert {which!r}; there are {names}")

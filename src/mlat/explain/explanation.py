@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..classifier.committee import SOFT
 from ..stream.stream import Stream
 from .attribution import Parts, split
 from .experts import experts_of
@@ -243,7 +242,7 @@ def explain(
     # The logarithms that add up to that of the committee's distance, of each expert and state.
     terms = log_terms(clf, by_expert)
     together = terms.sum(axis=0)
-    nearest = by_expert[0] if clf.committee_ is None else np.exp(together)
+    nearest = clf.committee_.combine(by_expert[:, None])[0]
     is_own = clf.classes_ == state if state != clf.unknown_ else nearest == nearest.min()
     own = int(np.argmax(is_own))
     other = _rival(clf, own, nearest, past.states[-1] if against is None else against)
@@ -291,16 +290,14 @@ def explain(
 def log_terms(clf: StreamClassifier, nearest: Floats) -> Floats:
     """The logarithm of each expert's distances in the decision, from its distances (M, …).
 
-    Those of a committee add up to the logarithm of its distance. A difference of two states, times
-    the calibration's β, is what an expert adds to the logarithm of their odds.
+    They add up to the logarithm of the distance by which probabilities are computed. A difference
+    of two states, times the calibration's β, is what an expert adds to the logarithm of their odds.
     """
-    calibration = clf.confidence_.calibration
-    if clf.committee_ is None:
-        return np.log(nearest / calibration.typical + calibration.soft)
-    weights, typical = (
-        each.reshape(-1, *[1] * (nearest.ndim - 1)) for each in clf.committee_.powers
-    )
-    return np.asarray(weights * np.log(nearest / typical + SOFT))
+    committee, calibration = clf.committee_, clf.confidence_.calibration
+    weights, typical = (each.reshape(-1, *[1] * (nearest.ndim - 1)) for each in committee.powers)
+    # Of one expert alone the calibration has the typical distance and what is added to it.
+    unit, soft = typical * calibration.typical, committee.soft + calibration.soft
+    return np.asarray(weights * np.log(nearest / unit + soft))
 
 
 def _plain(state: Any) -> Any:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..classifier.committee import SOFT
 from ..features.lifts import PreparedLift
 from ..live.core.dead_channels import dead_after
 from ..metric.matrix import metric_array, unmixed
@@ -166,13 +165,8 @@ class PlainModel(ShortRepr):
         features, confidence = clf.features_, clf.confidence_
         widest = max(clf.experts_, key=lambda expert: expert.windows.width)
         kept, start = _kept_steps(widest)
-        committee = clf.committee_
-        weights = [m.weight for m in committee.deciding] if committee else [1.0]
-        typical = (
-            [m.typical for m in committee.deciding]
-            if committee
-            else [confidence.calibration.typical]
-        )
+        weights, typical = clf.committee_.powers
+        typical = typical * confidence.calibration.typical
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             experts = tuple(
                 _expert(one, len(features.lifted.mean), weight, usual)
@@ -188,12 +182,12 @@ class PlainModel(ShortRepr):
             features.lifted.mean,
             features.lifted.scale,
             experts,
-            widest.plain[kept],
+            widest.steps[kept],
             start,
             widest.codes,
             clf.n_neighbors_,
             confidence.calibration.beta,
-            SOFT if committee else confidence.calibration.soft,
+            clf.committee_.soft + confidence.calibration.soft,
             confidence.threshold,
             confidence.state_filter.transition,
             confidence.state_filter.stationary,
@@ -264,10 +258,9 @@ def short_bits(metric: Floats) -> int:
 
 def _expert(one: References, n_features: int, weight: float, typical: float) -> PlainExpert:
     columns = one.view.columns
-    mixing = one.features.mixing if one.view.mixing is None else one.view.mixing
     columns = np.arange(n_features) if columns is None else columns
     width, n = one.windows.width, len(columns)
-    metric = unmixed(metric_array(one.metric, width, n), mixing, width)
+    metric = unmixed(metric_array(one.metric, width, n), one.view.mixing, width)
     if metric is None:
         metric = np.eye(n)[None]
     if metric.ndim == 2:
@@ -282,9 +275,9 @@ def _expert(one: References, n_features: int, weight: float, typical: float) -> 
 def _kept_steps(references: References) -> tuple[Bools, Ints]:
     """Which steps the references lie in, and where each begins among these."""
     windows = references.windows
-    inside = np.zeros(len(references.plain), bool)
+    inside = np.zeros(len(references.steps), bool)
     for begin in windows.start:
         inside[begin : begin + windows.width] = True
-    if np.isnan(references.plain[inside]).any():
+    if np.isnan(references.steps[inside]).any():
         raise InputError("a reference has a step without features; fit the model again")
     return inside, (np.cumsum(inside) - 1)[windows.start]

@@ -1,8 +1,9 @@
 """Features: what a metric sees of each step of a stream.
 
-Channels are scaled, lifted (:mod:`mlat.features.lifts`), scaled again and, if wanted, whitened
-(:mod:`mlat.features.whitening`). :func:`lift_runs` lifts labelled runs, :meth:`Lifted.features`
-learns scaling and whitening from them, and :class:`Features` is the causal map that results.
+Channels are scaled, lifted (:mod:`mlat.features.lifts`) and scaled again. :func:`lift_runs` lifts
+labelled runs, :meth:`Lifted.features` learns the scaling from them, and :class:`Features` is the
+causal map that results. A :class:`View` is what one expert sees of it: some of the features, which
+may be whitened (:mod:`mlat.features.whitening`).
 """
 
 from __future__ import annotations
@@ -111,14 +112,11 @@ class Features(ShortRepr):
     lift : Lift
     lifted : Scaling
         Of the d' lifted channels.
-    mixing : array of shape (d', d'), optional
-        The whitening, or None.
     """
 
     channels: Scaling
     lift: Lift
     lifted: Scaling
-    mixing: Floats | None
 
     @property
     def n_features(self) -> int:
@@ -148,32 +146,20 @@ class Features(ShortRepr):
             "deviations away count as missing; check the sensor and its unit"
         )
 
-    def plain(self, stream: Stream) -> Floats:
-        """The lifted and scaled channels, shape (T, d'); NaN where a value is missing."""
+    def __call__(self, stream: Stream) -> Floats:
+        """The features of each step, shape (T, d'); NaN where a value is missing."""
         scaled = stream.with_values(self.channels(stream.values))
         return self.lifted(self.lift.transform(scaled))
 
     def of_runs(self, windows: Windows) -> Floats:
-        """As ``plain``, for the runs that windows lie in. Each run is lifted on its own."""
-        plain = np.full((len(windows.values), self.n_features), np.nan)
+        """The features of the runs that windows lie in. Each run is lifted on its own."""
+        features = np.full((len(windows.values), self.n_features), np.nan)
         first = windows.first_needed()
         for _, rows in windows.by_run():
             start, stop = first[rows].min(), windows.start[rows].max() + windows.width
             run = self.channels(windows.values[start:stop])
-            plain[start:stop] = self.lifted(self.lift.transform(run))
-        return plain
-
-    def mix(self, plain: Floats) -> Floats:
-        """Whiten, if there is a whitening. A step's rounding does not depend on other steps."""
-        return plain if self._product is None else self._product(plain)
-
-    @cached_property
-    def _product(self) -> Product | None:
-        return None if self.mixing is None else Product(self.mixing)
-
-    def __call__(self, stream: Stream) -> Floats:
-        """The features of each step, shape (T, d')."""
-        return self.mix(self.plain(stream))
+            features[start:stop] = self.lifted(self.lift.transform(run))
+        return features
 
 
 class FeatureSteps:
@@ -209,12 +195,12 @@ class FeatureSteps:
         return self._finished(self.lift.push_rows(ring, sums, count, scaled, owner))
 
     def _finished(self, lifted: Floats) -> Floats:
-        return self.features.mix(lifted if self._scaling is None else self._scaling(lifted))
+        return lifted if self._scaling is None else self._scaling(lifted)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View(ShortRepr):
-    """What one of several experts sees of the features that all of them share.
+    """What an expert sees of the features that all experts share.
 
     Attributes
     ----------
@@ -240,7 +226,7 @@ class View(ShortRepr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lifted(ShortRepr):
-    """The lifted runs of a labelled stream, from which scaling and whitening are learned.
+    """The lifted runs of a labelled stream, from which the scaling is learned.
 
     Attributes
     ----------
@@ -258,21 +244,22 @@ class Lifted(ShortRepr):
     channels: Scaling
     lift: Lift
 
-    def features(
-        self, steps: Bools | None = None, *, scale: bool = True, whiten: bool = False
-    ) -> Features:
-        """Learn scaling and whitening from the steps of a mask (T,); default from all steps."""
-        inside = self.codes >= 0 if steps is None else steps & (self.codes >= 0)
-        learned = self.values[inside]
+    def features(self, *, scale: bool = True) -> Features:
+        """Learn the scaling."""
         d = self.values.shape[1]
         # Channels that are not lifted are scaled already, or must keep their own scale.
         is_plain = tuple(self.lift.maps) == ("identity",)
-        scaling = Scaling.none(d) if is_plain or not scale else Scaling.of(learned, CONSTANT)
-        mixing = None
-        if whiten:
-            codes = np.unique(self.codes[inside], return_inverse=True)[1]
-            mixing = whitening(scaling(learned), codes)
-        return Features(self.channels, self.lift, scaling, mixing)
+        scaling = Scaling.none(d)
+        if scale and not is_plain:
+            scaling = Scaling.of(self.values[self.codes >= 0], CONSTANT)
+        return Features(self.channels, self.lift, scaling)
+
+    def whitening(self, features: Features, columns: Ints | None) -> Floats:
+        """The whitening of some of the features within states; of all by default."""
+        inside = self.codes >= 0
+        seen = features.lifted(self.values[inside])
+        codes = np.unique(self.codes[inside], return_inverse=True)[1]
+        return whitening(seen if columns is None else seen[:, columns], codes)
 
 
 def lift_runs(stream: Stream, lift: Lift, *, scale: bool = True) -> Lifted:

@@ -33,7 +33,6 @@ from .span_list import Piece
 
 PAUSE = 0.4  # seconds without an edit before a classifier is learned
 CHUNK = 16_384  # steps predicted at a time
-BUDGET = 10.0  # seconds in which the experts of a committee are judged
 MOST_AT_ONCE = 200_000  # steps predicted before newer labels are looked at
 CONTEXT = 300  # steps before a span that a classifier may look back to
 KEPT = 16  # versions of the proposals that can still be taken
@@ -298,7 +297,7 @@ class Learner:
         )
         self._say("comparing", 0.0)
         old, new = self._process.do(
-            "compare", self.model, learning, judged, self.width, BUDGET, say=self._say
+            "compare", self.model, learning, judged, self.width, say=self._say
         )
         self._done()
         return {
@@ -410,7 +409,7 @@ class Learner:
         out = self._folder / "model.mlat"
         self._say("learning", 0.0)
         states = self._process.do(
-            "learn", self._stream(spans), self.width, BUDGET, out, self.model, say=self._say
+            "learn", self._stream(spans), self.width, out, self.model, say=self._say
         )
         self._trained = spans, out
         if predict:

@@ -26,6 +26,7 @@ from ..explain.confusions import count_confusions
 from ..stream.stream import Stream
 
 SAY_EVERY = 0.1  # seconds between two words on progress
+USUAL = 20.0  # seconds of learning, to say how far it is where it does not say so itself
 MOST_WINDOWS = 5000  # kept as references
 
 Say = Callable[[str, float], None]
@@ -68,12 +69,10 @@ class Jobs:
         self.clf = load(model)
         return [str(state) for state in self.clf.classes_.tolist()]
 
-    def learn(
-        self, say: Say, stream: Stream, width: int, budget: float, out: Path, old: Path | None
-    ) -> list[str]:
+    def learn(self, say: Say, stream: Stream, width: int, out: Path, old: Path | None) -> list[str]:
         """Learn a model from a labelled stream and the references of an old one; its states."""
-        with _reporting(say, budget):
-            self.clf = learn_from(_with_references(stream, old), width, budget)
+        with _reporting(say):
+            self.clf = learn_from(_with_references(stream, old), width)
         self.clf.save(out)
         return [str(state) for state in self.clf.classes_.tolist()]
 
@@ -106,20 +105,20 @@ class Jobs:
         return codes, means.max(axis=1).astype(np.float32)
 
     def compare(
-        self, say: Say, old: Path | None, learning: Stream, tests: Stream, width: int, budget: float
+        self, say: Say, old: Path | None, learning: Stream, tests: Stream, width: int
     ) -> list[dict[str, Any] | None]:
         """How the old model, and one learned from other spans, predict the test spans."""
-        with _reporting(say, budget):
-            new = learn_from(_with_references(learning, old), width, budget)
+        with _reporting(say):
+            new = learn_from(_with_references(learning, old), width)
         return [None if old is None else _judge(load(old), tests), _judge(new, tests)]
 
 
-def learn_from(stream: Stream, width: int, budget: float) -> StreamClassifier:
+def learn_from(stream: Stream, width: int) -> StreamClassifier:
     """A committee; of very many windows every few are kept."""
     lengths = stream.runs.length
     windows = int(np.maximum(lengths - width + 1, 0).sum())
     step = max(1, -(-windows // MOST_WINDOWS))
-    return StreamClassifier(width, step=step, budget=budget).fit(stream)
+    return StreamClassifier(width, step=step).fit(stream)
 
 
 def _with_references(stream: Stream, model: Path | None) -> Stream:
@@ -169,13 +168,13 @@ def _moving_sum(values: Any, k: int) -> Any:
 
 
 @contextlib.contextmanager
-def _reporting(say: Say, budget: float) -> Iterator[None]:
+def _reporting(say: Say) -> Iterator[None]:
     """Say how far learning is: by its own reports, or by the time that it may take."""
     begun, furthest = time.monotonic(), 0.0
 
     def show(report: Report) -> None:
         nonlocal furthest
-        of_time = (time.monotonic() - begun) / (2 * budget)
+        of_time = (time.monotonic() - begun) / USUAL
         of_steps = report.step / report.total if report.total and report.task == "experts" else 0
         furthest = min(0.99, max(furthest, of_time, of_steps))
         say(report.task, furthest)

@@ -36,17 +36,16 @@ class References:
     windows : Windows
         The references, over raw channels.
     features : Features
-        From the channels to what the metric sees.
+        From the channels to the features that all experts share.
     metric : fitted transformer, or None for Euclidean distance
-    plain : array of shape (T, d'), optional
-        The features of the references' steps before whitening, NaN elsewhere; default computed
-        from ``windows``.
+    steps : array of shape (T, d'), optional
+        The features of the references' steps, NaN elsewhere; default computed from ``windows``.
     view : View, optional
-        What the metric sees of the features, where it is not all of them.
+        What the metric sees of the features, where it is not all of them as they are.
 
     Attributes
     ----------
-    windows, features, metric, plain, view
+    windows, features, metric, steps, view
         As given.
     classes : array of shape (S,)
         The states.
@@ -61,12 +60,12 @@ class References:
         windows: Windows,
         features: Features,
         metric: Any,
-        plain: Floats | None = None,
+        steps: Floats | None = None,
         view: View | None = None,
     ) -> None:
         self.windows, self.features, self.metric = windows, features, metric
         self.view = View() if view is None else view
-        self.plain = features.of_runs(windows) if plain is None else plain
+        self.steps = features.of_runs(windows) if steps is None else steps
         self.classes, codes = np.unique(windows.y, return_inverse=True)
         self.codes = codes.astype(np.int64, copy=False)
         self.embed = embedding(metric)
@@ -75,8 +74,8 @@ class References:
         return len(self.codes)
 
     def __getitem__(self, rows: Ints | slice) -> Floats:
-        """The features of some references before whitening, shape (n, w, d')."""
-        return self._windows_over(self.plain)[self.windows.start[rows]]
+        """The features of some references, shape (n, w, d')."""
+        return self._windows_over(self.steps)[self.windows.start[rows]]
 
     def _windows_over(self, steps: Floats) -> Floats:
         """Every window of steps (T, d'), shape (T-w+1, w, d'), as a view."""
@@ -85,9 +84,9 @@ class References:
     def take(self, rows: Ints) -> References:
         """Some of the references only."""
         windows = self.windows.take(rows)
-        plain = self.plain.copy()
-        plain[~steps_inside(windows, between=self.features.lift.memory > 0)] = np.nan
-        return References(windows, self.features, self.metric, plain, self.view)
+        steps = self.steps.copy()
+        steps[~steps_inside(windows, between=self.features.lift.memory > 0)] = np.nan
+        return References(windows, self.features, self.metric, steps, self.view)
 
     @cached_property
     def by_class(self) -> ClassDistances:
@@ -109,14 +108,14 @@ class References:
     @cached_property
     def n_dimensions(self) -> int:
         """Of the learned space, r."""
-        one = self[:1] if len(self) else np.zeros((1, self.windows.width, self.plain.shape[1]))
-        return int(self.embed(self.view(self.features.mix(one))).shape[1])
+        one = self[:1] if len(self) else np.zeros((1, self.windows.width, self.steps.shape[1]))
+        return int(self.embed(self.view(one)).shape[1])
 
     @property
     def n_seen(self) -> int:
         """Features that the metric sees of a step."""
         columns = self.view.columns
-        return self.plain.shape[1] if columns is None else len(columns)
+        return self.steps.shape[1] if columns is None else len(columns)
 
     def embedded(self, rows: Ints | slice = ALL) -> Floats:
         """Some references in the learned space, shape (n, r): computed, not kept."""
@@ -127,7 +126,7 @@ class References:
 
     def embedded_blocks(self, rows: Ints | slice = ALL) -> Iterator[tuple[slice, Floats]]:
         """The same, a block at a time: its positions among the rows, and its points."""
-        return self.embed_steps(self.features.mix(self.plain), self.windows.start[rows])
+        return self.embed_steps(self.steps, self.windows.start[rows])
 
     def embed_steps(self, features: Floats, start: Ints) -> Iterator[tuple[slice, Floats]]:
         """Windows over steps (T, d') of features, by where they start, in blocks."""

@@ -172,7 +172,7 @@ def test_equal_references_of_two_states(nudge):
     other = run * (1 + nudge * rng.normal(size=run.shape))
     far = rng.normal(size=(60, 2)) + 9
     stream = Stream(np.concatenate([run, far, other]), np.repeat(["b", "c", "a"], [80, 60, 80]))
-    clf = StreamClassifier(6, reach=5, budget=0).fit(stream)
+    clf = StreamClassifier(6, reach=5, held_out=False).fit(stream)
     probe = np.concatenate([run[10:60], 3 * rng.normal(size=(60, 2)), other[5:50], far[:40]])
     live = clf.live(search="incremental", **OPTIONS)
     assert states(push_all(live, probe, [1, 4])) == clf.predict(probe).tolist()
@@ -193,7 +193,7 @@ def test_more_equal_references_than_are_compared_one_by_one():
     values = np.concatenate(
         [np.zeros((200, 2)), np.full((200, 2), 1e-13), rng.normal(size=(90, 2))]
     )
-    clf = StreamClassifier(4, reach=4, budget=0).fit(
+    clf = StreamClassifier(4, reach=4, held_out=False).fit(
         values, np.repeat(["a", "b", "c"], [200, 200, 90])
     )
     probe = rng.normal(scale=0.1, size=(60, 2))
@@ -246,7 +246,7 @@ def test_a_snapshot_of_a_committee_is_small(tmp_path):
     """2,505 references of 27 channels."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(2550, 27)) + np.repeat(np.eye(5, 27), 510, axis=0)
-    clf = StreamClassifier(10, budget=0).fit(values, np.repeat(list("abcde"), 510))
+    clf = StreamClassifier(10, held_out=False).fit(values, np.repeat(list("abcde"), 510))
     assert len(clf.windows_) == 2505
     live = clf.live()
     live.push(rng.normal(size=(300, 27)))

@@ -401,7 +401,7 @@ def in_c(
         for channels in (3,) * (small or not large) + (27,) * (large or not small):
             name = f"{channels} channels"
             train = recording(channels, N_RUNS)
-            clf = StreamClassifier(budget=0).fit(train)
+            clf = StreamClassifier(held_out=False).fit(train)
             fresh = recording(channels, -(-steps // (N_STATES * RUN_LENGTH)), seed=2)
             values = fresh.values.astype(np.float64)
             python[name] = python_step(clf, values)

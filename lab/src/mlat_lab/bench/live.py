@@ -60,7 +60,7 @@ def committee(
     With many channels it is no wider than ten steps, whatever the width that is asked for.
     """
     training = recording(per_state + min(width, 10) - 1, channels, n_states)
-    return StreamClassifier(width=width, budget=0).fit(training)
+    return StreamClassifier(width=width, held_out=False).fit(training)
 
 
 def live_values(n_steps: int, channels: int = CHANNELS, seed: int = 2) -> NDArray[np.float64]:

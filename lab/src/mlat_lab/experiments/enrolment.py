@@ -132,4 +132,4 @@ def distances_at(model: StreamClassifier, stream: Stream, ends: Any) -> Floats:
         begins = ends - expert.windows.width + 1
         points = np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
         found.append(expert.by_class.query(points))
-    return found[0] if model.committee_ is None else model.committee_.combine(found)
+    return model.committee_.combine(found)

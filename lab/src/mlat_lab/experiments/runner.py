@@ -254,7 +254,7 @@ def _of_committee(classifier: Any) -> dict[str, Any]:
     committee = getattr(classifier, "committee_", None)
     if committee is None:
         return {}
-    expected = getattr(committee, "expected", np.nan)
+    expected = getattr(committee, "accuracy", np.nan)
     return {
         "chosen": str(committee),
         **({"expected": 100.0 * float(expected)} if np.isfinite(expected) else {}),
@@ -272,7 +272,6 @@ def _reliability(sure: Floats, right: Bools) -> list[list[float]]:
 
 def _alone(classifier: StreamClassifier, stream: Stream) -> dict[str, NDArray[Any]]:
     """The states by each expert that decides in a committee, by itself."""
-    assert classifier.committee_ is not None
     found = {}
     for member, distances in zip(
         classifier.committee_.deciding, classifier.expert_distances(stream), strict=True

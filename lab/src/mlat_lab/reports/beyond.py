@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlat import __version__
-from mlat.classifier.committee import longest_reach
+from mlat.classifier.experts import longest_reach
 
 from ..experiments.experiment import ALL, Experiment, describe
 from ..experiments.journal import Result

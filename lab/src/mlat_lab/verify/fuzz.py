@@ -329,7 +329,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "lift": Lift({"identity": None, "running_deviation": [1]}, reach=4),
         "whiten": True,
     },
-    "chosen": {"budget": 0},
+    "chosen": {"held_out": False},
 }
 SESSIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("euclidean", {}),
@@ -352,7 +352,7 @@ def make_subjects() -> list[Subject]:
                 f"model {name}", content, _forging(forge_sealed, unseal(content, "")), use_model
             )
         )
-        if model.committee_ is not None:  # which version 2 did not have
+        if len(model.experts_) > 1:  # which version 2 did not have
             continue
         older = _older_model(content)
         subjects.append(
@@ -376,10 +376,10 @@ def _forging(how: Callable[..., bytes], good: Any, *more: Any) -> Any:
 def _older_model(content: bytes) -> bytes:
     header, arrays, _ = unseal(content, "")
     (expert,) = header.pop("experts")
-    for newer in ("usual_step", "committee"):
+    for newer in ("usual_step", "committee", "auto"):
         header.pop(newer)
     header["confidence"].pop("soft")
-    header |= {"version": 2, "metric": expert["metric"], "selection": None}
+    header |= {"version": 2, "metric": expert["metric"], "selection": None, "whitened": False}
     arrays = {name.removeprefix("0."): array for name, array in arrays.items()}
     header["sha256"] = model_file.checksum_of_version_2(arrays)
     return bytes(save(arrays, metadata={"mlat": json.dumps(header)}))
@@ -460,12 +460,11 @@ def use_model(content: bytes) -> None:
     values = np.resize(VALUES[: 2 * model.width_ + 3], (min(2 * model.width_ + 3, 60), n))
     for filtered in (False, True):
         model.predict(Stream(values, channels=model.channels_), filtered=filtered)
-    if model.committee_ is not None:
-        str(model.committee_), model.committee_.powers
+    str(model.committee_), model.committee_.powers
     for expert in model.experts_:
         metric = expert.metric
         if metric is not None:
-            mixing = model.features_.mixing if model.committee_ is None else expert.view.mixing
+            mixing = expert.view.mixing
             blocks = unmix_blocks(learned.blocks_of(metric), mixing)
             learned.lag_fractions(blocks), learned.channel_fractions(blocks)
             f"{metric.loss_:.4g} {metric.n_iter_} {metric.message_}"

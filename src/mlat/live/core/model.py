@@ -711,7 +711,7 @@ def _incremental_searches(
     # The filter uses the probability of each state, which the incremental search knows up to its
     # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly. That
     # of a committee finds them exactly, from the few references that may be the nearest.
-    alone = clf.committee_ is None
+    alone = not clf.committee_.soft
     if not len(clf.references_):  # nothing to follow: what is taught is compared exactly
         if options.filtered or search == "incremental":
             raise InputError(

@@ -283,12 +283,11 @@ def fingerprint_of(clf: StreamClassifier) -> str:
     arrays: list[Any] = [
         *[features.channels.mean, features.channels.scale],
         *[features.lifted.mean, features.lifted.scale],
-        *([] if features.mixing is None else [features.mixing]),
         *[windows.values, windows.start],
         *([] if windows.since is None else [windows.since]),
         clf.references_.codes,
         *[array for expert in clf.experts_ for array in _expert_arrays(expert)],
-        *([] if clf.committee_ is None else clf.committee_.powers),
+        *(clf.committee_.powers if clf.committee_.soft else ()),  # else 1
         *[confidence.calibration.beta, confidence.calibration.typical],
         *[confidence.state_filter.transition, confidence.state_filter.tempering],
         *[confidence.threshold, confidence.farthest],

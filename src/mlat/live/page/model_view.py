@@ -28,7 +28,7 @@ def describe(clf: StreamClassifier) -> dict[str, Any]:
         "references": len(clf.windows_),
         "experts": [
             {"name": member.name, "weight": member.weight}
-            for member in (() if clf.committee_ is None else clf.committee_.deciding)
+            for member in (clf.committee_.deciding if len(clf.experts_) > 1 else ())
         ],
     }
 
@@ -74,7 +74,7 @@ def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | N
     """From features (w, d') back to channels; None where no feature is a channel as it is."""
     made, d = clf.features_, len(clf.channels_)
     maps = made.lift.maps
-    if made.mixing is not None or not isinstance(maps, list | tuple) or "identity" not in maps:
+    if not isinstance(maps, list | tuple) or "identity" not in maps:
         return None
     begin = list(maps).index("identity") * d
     lifted = (features * made.lifted.scale + made.lifted.mean)[:, begin : begin + d]

@@ -58,7 +58,7 @@ class ExactSearch:
         self._means = [expert.nearest.mean if len(expert) else 0.0 for expert in self.experts]
         self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
-        self.weights = np.ones(1) if self.committee is None else self.committee.powers[0]
+        self.weights = self.committee.powers[0]
 
     def __len__(self) -> int:
         return len(self._references)
@@ -112,8 +112,7 @@ class ExactSearch:
 
         ``rows`` (n, S) are these references; the decision has those of the decided state.
         """
-        combined = nearest[0] if self.committee is None else self.committee.combine(nearest)
-        return self.decide_combined(combined, nearest, rows)
+        return self.decide_combined(self.committee.combine(nearest), nearest, rows)
 
     def decide_combined(
         self, combined: Floats, nearest: Sequence[Floats], rows: Sequence[Ints]
@@ -123,18 +122,11 @@ class ExactSearch:
         chosen = np.arange(len(codes)), codes
         proba = self._calibration.proba(combined)
         neighbours = np.stack([of_expert[chosen] for of_expert in rows], axis=1)
-        said = codes[:, None]
-        if self.committee is not None:
-            said = np.stack([of_expert.argmin(axis=1) for of_expert in nearest], axis=1)
+        said = np.stack([of_expert.argmin(axis=1) for of_expert in nearest], axis=1)
         return Decision(codes, proba, combined[chosen], neighbours, said)
 
     def agreement(self, decision: Decision) -> Floats:
-        """The weight of the experts whose nearest state is the decided one, (n,).
-
-        One expert always agrees with itself, also where the state filter decided otherwise.
-        """
-        if self.committee is None:
-            return np.ones(len(decision.codes))
+        """The weight of the experts whose nearest state is the decided one, (n,)."""
         agrees: Floats = (decision.said == decision.codes[:, None]) @ self.weights
         return np.minimum(agrees, 1.0)  # the weights sum to 1 up to rounding
 

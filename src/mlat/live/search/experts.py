@@ -56,7 +56,7 @@ class ExpertSearches:
     ) -> None:
         self.clf, self.searches, self.limit = clf, tuple(searches), limit
         self.exactly = exactly
-        self._committee = clf.committee_
+        self._committee, self._alone = clf.committee_, not clf.committee_.soft
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class ExpertSearches:
             For a committee.
         """
         limit = float(clf.confidence_.threshold) if limit is None else limit
-        alone = clf.committee_ is None
+        alone = not clf.committee_.soft  # its distances are those of the committee
         searches: list[IncrementalSearch | LaglessSearch] = []
         for expert in clf.experts_:
             search = (None if alone else LaglessSearch.of(expert)) or IncrementalSearch.of(
@@ -118,7 +118,7 @@ class ExpertSearches:
 
     def push(self, states: States, features: Floats) -> Results:
         """Take the next steps (t, d') of one stream; the states change in place."""
-        if self._committee is None:
+        if self._alone:
             search, state = self._only(states)
             return [search.push(state, self.clf.experts_[0].view(features))]
         t = len(features)
@@ -150,7 +150,7 @@ class ExpertSearches:
     ) -> Decision:
         """The decision on the last windows (n, w, d') of the experts' results."""
         n = len(windows)
-        if self._committee is None:
+        if self._alone:
             result = cast(IncrementalResult, results[0])
             if not len(taught):
                 codes, neighbours = result.codes[-n:], result.neighbours[-n:]
@@ -168,7 +168,7 @@ class ExpertSearches:
         decision = exact.decide_combined(combined, nearest, rows)
         if doubt.any():
             some = np.flatnonzero(doubt)
-            if self._committee is None:
+            if self._alone:
                 again = exact.decide(windows[some], taught)
             else:
                 founds = cast(list[Found], results)
@@ -206,7 +206,7 @@ class ExpertSearches:
         A step that is not ``present`` ends the segment of its stream. Distances and bounds of a
         committee's result are those of the committee, its neighbours (m, M) those of each expert.
         """
-        if self._committee is None:
+        if self._alone:
             search, state = self._only(states)
             seen = self.clf.experts_[0].view(features)
             found = search.push_rows(state, seen, owner, present)
@@ -247,11 +247,8 @@ class ExpertSearches:
         three = np.empty((n_experts, 3, n, n_classes))
         for distances, within, room in zip(nearest, bound, three, strict=True):
             _widen(distances, within, room)
-        if self._committee is None:
-            combined = three[0]
-        else:
-            flat = three.reshape(n_experts, 3 * n, n_classes)
-            combined = self._committee.combine(list(flat)).reshape(3, n, n_classes)
+        flat = three.reshape(n_experts, 3 * n, n_classes)
+        combined = self._committee.combine(list(flat)).reshape(3, n, n_classes)
         doubt = np.ones(n, np.bool_)
         if not self.exactly:
             _overlap(combined, self.limit, doubt)

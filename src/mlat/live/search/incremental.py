@@ -202,7 +202,7 @@ class IncrementalSearch:
         windows, width = expert.windows, expert.windows.width
         if not in_runs(windows):
             return None
-        seen = expert.view(expert.features.mix(expert.plain))
+        seen = expert.view(expert.steps)
         metric = toeplitz_metric(expert.metric, width, seen.shape[1])
         if metric is None:
             return None

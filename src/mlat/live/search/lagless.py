@@ -122,7 +122,7 @@ class LaglessSearch:
         windows = expert.windows
         if windows.width > WIDEST or not in_runs(windows):
             return None
-        seen = expert.view(expert.features.mix(expert.plain))
+        seen = expert.view(expert.steps)
         metric = toeplitz_metric(expert.metric, windows.width, seen.shape[1])
         if metric is None or len(metric.blocks) > 1:
             return None

@@ -1,0 +1,267 @@
+"""Experts: a choice of features, a width, a metric over windows of these features.
+
+A :class:`Design` is an expert before it has learned, a :class:`Plan` the designs of a classifier
+with the features that they share. An expert that has learned is
+:class:`mlat.neighbours.References`: its references under its metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ..base import progress
+from ..base.checks import Ints
+from ..base.errors import InputError
+from ..features.features import View, lift_runs
+from ..features.lifts import Lift
+from ..metric.estimators import MLAT, MarginMetric
+from ..metric.matrix import fit_windows
+from ..neighbours.references import References, steps_inside
+from ..stream.stream import Stream
+from ..stream.windows import Windows, sliding_windows
+
+# The reach of running features, in steps. After a switch they still look back into the state
+# before, so it is bounded by a fraction of a run.
+REACH = 100
+REACH_OF_RUN = 1 / 5
+
+# A metric of the default experts is learned from at most this many windows; all of them stay
+# references. Neighbours in time are near-copies, and learning takes the square of their number.
+MOST_IN_FIT = 1000
+N_TARGETS = 3
+
+NARROW = 10  # the width of experts over running features, which look back further by themselves
+MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its lags
+
+LEVELS = ("identity", "low_pass", "running_deviation", "difference")
+ENERGIES = ("running_magnitude", "running_deviation", "running_difference")
+
+
+@dataclass(frozen=True)
+class Design:
+    """An expert before it has learned.
+
+    Attributes
+    ----------
+    name : str
+    width : int
+    maps : tuple of str
+        The features it sees, as the maps of a :class:`~mlat.Lift`; empty for all.
+    whiten : bool
+    metric : unfitted estimator over windows, or None for the Euclidean distance
+    most : int, optional
+        How many windows its metric is learned from at the most; default all.
+    """
+
+    name: str
+    width: int
+    maps: tuple[str, ...] = ()
+    whiten: bool = False
+    metric: Any = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How windows will be compared: the experts of a classifier, one or several.
+
+    Attributes
+    ----------
+    designs : tuple of Design
+    lift : Lift
+        The features that they share.
+    scale : bool
+        Whether channels and features are scaled.
+    n_neighbors : int
+    device : str, optional
+        Of PyTorch, to learn on.
+    """
+
+    designs: tuple[Design, ...]
+    lift: Lift
+    scale: bool = True
+    n_neighbors: int = 1
+    device: str | None = None
+
+    @property
+    def width(self) -> int:
+        """Of the widest expert."""
+        return max(design.width for design in self.designs)
+
+    def keeping(self, kept: Sequence[bool]) -> Plan:
+        """The same with some of the experts, and only the features that these see."""
+        designs = tuple(d for d, keep in zip(self.designs, kept, strict=True) if keep)
+        if len(designs) == len(self.designs):
+            return self
+        return replace(self, designs=designs, lift=Lift(_maps_of(designs), self.lift.reach))
+
+
+def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> Plan:
+    """The experts of ``metric="auto"``.
+
+    MLAT over the channels sees the order of steps, and MLAT of one tap over the channels with their
+    running mean, deviation and difference sees levels without their noise; energies see how much a
+    channel moves, whatever its level. Found on the development people and sets: of ten candidates
+    these three were the best three together; a fourth added nothing (docs/guide/committee.md).
+    """
+    narrow = min(NARROW, width)
+    # A wide window has more values than MLAT over the channels could learn from.
+    channels = width if width * stream.n_channels <= MOST_VALUES else narrow
+    # More taps than steps took half as long again, and made nothing better.
+    order = MLAT(n_taps=channels, n_targets=N_TARGETS)
+    level = MLAT(n_taps=1, shrinkage=1, n_targets=N_TARGETS)
+    designs = (
+        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT),
+        Design("MLAT over levels", narrow, LEVELS, True, level, MOST_IN_FIT),
+        Design("energies", narrow, ENERGIES, True),
+    )
+    reach = default_reach(stream, width) if reach is None else reach
+    return Plan(designs, Lift(_maps_of(designs), reach), scale)
+
+
+def _maps_of(designs: Sequence[Design]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for design in designs for name in design.maps))
+
+
+def learn_experts(
+    stream: Stream,
+    windows: Windows,
+    plan: Plan,
+    *,
+    most: int | None = None,
+    tol: float | None = None,
+) -> list[References]:
+    """Learn the experts from a labelled stream.
+
+    All have the same references: an expert that is narrower than the windows sees their last steps.
+    ``most`` and ``tol`` replace those of the designs and their metrics.
+    """
+    lifted = lift_runs(stream, plan.lift, scale=plan.scale)
+    features = lifted.features(scale=plan.scale)
+    steps = features.lifted(lifted.values)
+    steps[~steps_inside(windows, between=True)] = np.nan  # as a model file has it
+    experts = []
+    for number, design in enumerate(plan.designs):
+        columns = _columns_of(design, plan.lift, stream.n_channels)
+        view = View(columns, lifted.whitening(features, columns) if design.whiten else None)
+        own = last_steps(windows, design.width)
+        seen = replace(own, values=view(steps))
+        try:
+            metric = learn_metric(design, seen, most or design.most, tol, plan.device)
+        except InputError as error:
+            raise InputError(
+                f"{design.name}: {error}" if len(plan.designs) > 1 else str(error)
+            ) from None
+        experts.append(References(own, features, metric, steps, view))
+        progress.report("experts", number + 1, len(plan.designs), {})
+    return experts
+
+
+def _columns_of(design: Design, lift: Lift, n_channels: int) -> Ints | None:
+    """Which of the shared features an expert sees; None for all. Its maps are of all channels."""
+    if not design.maps:
+        return None
+    names = list(lift.maps)
+    places = [names.index(name) * n_channels for name in design.maps]
+    return np.concatenate([np.arange(place, place + n_channels) for place in places])
+
+
+def last_steps(windows: Windows, width: int) -> Windows:
+    """Narrower windows that end where the given ones end."""
+    return replace(windows, width=width, start=windows.start + windows.width - width)
+
+
+def learn_metric(
+    design: Design,
+    windows: Windows,
+    most: int | None = None,
+    tol: float | None = None,
+    device: str | None = None,
+) -> Any:
+    """The expert's metric, learned from at most ``most`` of the windows.
+
+    Where not all are used, states with a single window, which have no target neighbours, are left
+    out. None, which is the Euclidean distance, if the expert learns none or if fewer than two
+    states remain.
+    """
+    if design.metric is None:
+        return None
+    metric = clone(design.metric)
+    if most is not None:
+        states, counts = np.unique(windows.y, return_counts=True)
+        if (counts >= 2).sum() < 2:
+            return None
+        windows = windows.take(np.isin(windows.y, states[counts >= 2]))
+        windows = windows.take(fair_rows(windows.y, most))
+        fewest = int(np.unique(windows.y, return_counts=True)[1].min())
+        if isinstance(metric, MarginMetric) and metric.n_targets is not None:
+            metric.set_params(n_targets=max(1, min(metric.n_targets, fewest - 1)))
+    if tol is not None and isinstance(metric, MarginMetric):
+        metric.set_params(tol=max(tol, metric.tol))
+    more: dict[str, Any] = {"start": windows.start, "run": windows.run}
+    if device is not None and isinstance(metric, MarginMetric):
+        return metric.fit(windows.X, windows.y, **more, device=device)
+    return fit_windows(metric, windows.X, windows.y, **more)
+
+
+def fair_rows(labels: NDArray[Any], most: int) -> Ints:
+    """At most ``most`` rows, evenly spaced within each state; small states are kept whole."""
+    names, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    remaining, left = most, len(names)
+    parts = []
+    for code in np.argsort(counts, kind="stable"):
+        n = min(int(counts[code]), max(remaining // left, 2))
+        rows = np.flatnonzero(inverse == code)
+        parts.append(rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)])
+        remaining, left = remaining - n, left - 1
+    return np.sort(np.concatenate(parts))
+
+
+# Reach
+
+
+def longest_reach(width: int) -> int:
+    """100 steps, or two widths where that is more."""
+    return max(REACH, 2 * width)
+
+
+def default_reach(stream: Stream, width: int) -> int:
+    """The longest, but no more than a fifth of the median run, or the width if that is more."""
+    of_run = max(width, int(REACH_OF_RUN * run_length(stream)))
+    return max(1, min(longest_reach(width), of_run))
+
+
+def run_length(stream: Stream) -> float:
+    """The median length of the runs of a labelled stream; a missing value does not end one."""
+    ends = np.flatnonzero(stream.gap_before[1:] | (np.diff(stream.codes) != 0)) + 1
+    begins = np.concatenate([[0], ends])
+    lengths = np.diff(np.append(begins, len(stream)))
+    labelled = stream.codes[begins] >= 0
+    return float(np.median(lengths[labelled])) if labelled.any() else 0.0
+
+
+# Other references
+
+
+def enrolled_experts(experts: Sequence[References], stream: Stream, step: int) -> list[References]:
+    """The same experts with every ``step``-th window of a labelled stream as their references."""
+    width = max(expert.windows.width for expert in experts)
+    return experts_with(experts, sliding_windows(stream, width, step=step))
+
+
+def experts_with(experts: Sequence[References], windows: Windows) -> list[References]:
+    """The same experts with other references, windows of the widest expert's width."""
+    features = experts[0].features
+    steps = features.of_runs(windows)
+    return [
+        References(
+            last_steps(windows, expert.windows.width), features, expert.metric, steps, expert.view
+        )
+        for expert in experts
+    ]
