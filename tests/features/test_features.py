@@ -107,7 +107,7 @@ def test_the_references_are_what_the_metric_was_learned_on(stream, step, whiten)
     ).fit(stream)
     features, windows = clf.features_, clf.windows_
     view = np.lib.stride_tricks.sliding_window_view(clf.reference_features_, 8, axis=0)
-    of_runs = features.mix(view.transpose(0, 2, 1)[windows.start])
+    of_runs = clf.references_.view(view.transpose(0, 2, 1)[windows.start])
     np.testing.assert_allclose(of_runs, clf.metric_.seen_, rtol=1e-12, atol=1e-12)
     assert np.isnan(clf.reference_features_[[20, 170, 220]]).all()
     again = features.of_runs(sliding_windows(stream, 8, step=step))
@@ -129,7 +129,7 @@ def test_a_channel_that_never_moves_gives_features_of_nothing():
     values[:, 1] = 0.1
     stream = Stream(values, np.repeat(["a", "b"], 100))
     lifted = lift_runs(stream, ALL)
-    features = lifted.features(whiten=True)
+    features = lifted.features()
     plain = features(stream)
     still = ALL.channels(3) == 1
     assert np.abs(plain[:, still]).max() < 1e-9
@@ -172,9 +172,9 @@ def test_scaling_by_hand():
 def test_single_precision_is_scaled_in_double():
     stream = make_stream(broken=False)
     single = Stream(stream.values.astype(np.float32), stream.states, recordings=stream.recordings)
-    features = lift_runs(single, ALL).features(whiten=True)
+    features = lift_runs(single, ALL).features()
     assert features(single).dtype == np.float64
-    double = lift_runs(stream, ALL).features(whiten=True)
+    double = lift_runs(stream, ALL).features()
     np.testing.assert_allclose(features(single), double(stream), atol=1e-3)
 
 

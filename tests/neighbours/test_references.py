@@ -22,7 +22,7 @@ def test_embedded_references_are_the_windows_in_the_learned_space(metric, monkey
     references, windows = clf.references_, clf.windows_
     X = np.stack([clf.reference_features_[s : s + 8] for s in windows.start])
     np.testing.assert_array_equal(references[:], X)
-    seen = clf.features_.mix(X)
+    seen = clf.references_.view(X)
     expected = seen.reshape(len(seen), -1) if clf.metric_ is None else clf.metric_.transform(seen)
     np.testing.assert_array_equal(references.embedded(), expected)
     np.testing.assert_array_equal(references.nearest.mean, expected.mean(axis=0))
@@ -42,7 +42,7 @@ def test_a_run_is_lifted_once():
             lifted.append(len(X))
             return super().transform(X)
 
-    StreamClassifier(8, metric="euclidean", lift=Counting(LIFT)).fit(TRAIN)
+    StreamClassifier(8, metric="euclidean", lift=Counting(LIFT), held_out=False).fit(TRAIN)
     assert lifted == TRAIN.runs.length.tolist()
 
 

@@ -274,9 +274,8 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     for number, expert in enumerate(experts):
         nearest[number][:, place] = expert.class_distances(fold.judged, features)[ends]
         if plan.n_neighbors > 1:
-            found = expert.neighbours(fold.judged, plan.n_neighbors, features)
-            distances, rows = (each[ends] for each in found)
-            voted = place[vote(expert.codes[rows], distances, len(known))[0]]
+            distances, rows = expert.neighbours(fold.judged, plan.n_neighbors, features)
+            voted = place[vote(expert.codes[rows[ends]], distances[ends], len(known))[0]]
         expert.free_search()  # so that there is one at a time
     # What is too far for its features or distances to be computed cannot be judged.
     there = np.isfinite(nearest.min(axis=2)).all(axis=0)
@@ -330,7 +329,9 @@ def learn_committee(
     ridge = RIDGE if several else STRONG_RIDGE
     weight = _shares(fit_weights(judged, typical, ridge))
     alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
-    found = [Member(*told) for told in zip(names, weight.tolist(), alone, typical, strict=True)]
+    found = [
+        Member(*told) for told in zip(names, weight.tolist(), alone, typical.tolist(), strict=True)
+    ]
     committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
     together = committee.combine(judged.nearest[weight > 0])
     predicted = _cross_fitted(judged, typical, ridge)

@@ -157,15 +157,15 @@ def learn_confidence(
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, codes, blocks = _some_references(widest)
-    steps, codes_of_steps = _some_steps(widest, stream)
-    of_experts, of_steps = _ask(experts, references, steps)
-    committee = committee.with_typical(of_experts)
-    nearest = committee.combine(of_experts)
     if committee.soft:
+        steps, codes_of_steps = _some_steps(widest, stream)
+        of_experts, of_steps = _ask(experts, references, steps)
+        committee = committee.with_typical(of_experts)
+        nearest, own = committee.combine(of_experts), committee.combine(of_steps)
         n_runs = len(np.unique(widest.windows.run))
-        own = committee.combine(of_steps)
         calibration = Calibration(_power(own, codes_of_steps, n_runs, held_out), 1.0, soft=0.0)
     else:  # distances as they are
+        nearest = committee.combine(_ask(experts, references)[0])
         calibration = fit_calibration(nearest, codes, blocks)
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap

@@ -144,6 +144,7 @@ _EXPERT = record(
         ),
     }
 )
+_EXPERTS = listed(_EXPERT, 1)
 MODEL = record(
     {
         "format": one_of(FORMAT),
@@ -178,7 +179,7 @@ MODEL = record(
                 "farthest": optional(number(0)),
             }
         ),
-        "experts": listed(_EXPERT, 1),
+        "experts": _EXPERTS,
         "committee": _COMMITTEE,
     },
     # Of a model without some of its references: how many there were, and what it was asked for.
@@ -299,19 +300,17 @@ def _version_4(header: dict[str, Any], arrays: Arrays, name: str) -> tuple[dict[
     committee, experts = header.get("committee"), header.get("experts")
     new |= {"version": VERSION, "auto": committee is not None}
     if committee is None:
-        try:
-            metric = experts[0]["metric"]  # type: ignore[index]
-            kind = metric["name"] if metric["kind"] == "Mahalanobis" else metric["kind"]
-            only = dict(experts[0])  # type: ignore[index]
-        except (TypeError, KeyError, IndexError):
-            raise InputError(f"{name} is damaged: its expert is not described") from None
+        _EXPERTS(experts, f"{name} is damaged: experts")
+        assert experts is not None
+        metric = experts[0]["metric"]
+        kind = metric["name"] if metric["kind"] == "Mahalanobis" else metric["kind"]
         title = "Euclidean distance" if kind == "euclidean" else kind or "Mahalanobis"
         if header.get("whitened") is True:
-            only["whitened"] = True
+            new["experts"] = [{**experts[0], "whitened": True}, *experts[1:]]
             arrays = {"0.mixing" if key == "mixing" else key: a for key, a in arrays.items()}
         member = {"name": title, "weight": 1.0, "accuracy": None, "typical": 1.0}
         told = {"members": [member], "soft": 0.0, "accuracy": None, "n_runs": 0, "why": ""}
-        new |= {"committee": told, "experts": [only, *experts[1:]]}  # type: ignore[index]
+        new["committee"] = told
     elif isinstance(committee, dict):
         gone = ("beta", "expected", "seconds")
         told = {key: value for key, value in committee.items() if key not in gone}

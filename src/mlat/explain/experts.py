@@ -20,6 +20,7 @@ class Expert(ShortRepr):
     Attributes
     ----------
     name : str
+        Empty for one metric, which needs none to be told from others.
     weight : float
         Its part of the decision.
     references : References
@@ -84,7 +85,7 @@ def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:
             maps = tuple(dict.fromkeys(maps[i // clf.n_channels_] for i in columns))
         experts.append(
             Expert(
-                member.name,
+                member.name if len(clf.committee_.members) > 1 else "",
                 member.weight,
                 references,
                 columns,
@@ -111,7 +112,9 @@ def expert_of(clf: StreamClassifier, which: int | str | None) -> Expert:
     for place, expert in enumerate(experts):
         if which == place or (isinstance(which, str) and which == expert.name):
             return expert
-    names = ", ".join(f"{place} ({expert.name})" for place, expert in enumerate(experts))
+    names = ", ".join(
+        f"{place} ({expert.name or 'the only one'})" for place, expert in enumerate(experts)
+    )
     if which is None:
         raise InputError(f"the classifier has several experts; name one: {names}")
     raise InputError(f"there is no expert {which!r}; there are {names}")

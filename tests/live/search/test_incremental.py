@@ -57,7 +57,7 @@ def naive(clf, seen):
     """Squared distances (t - w + 1, n) to every reference, lag by lag."""
     w = clf.width_
     x = sliding_window_view(seen, w, axis=0).transpose(0, 2, 1)
-    y = clf.features_.mix(clf.reference_features_)
+    y = clf.references_.view(clf.reference_features_)
     y = sliding_window_view(y, w, axis=0).transpose(0, 2, 1)[clf.windows_.start]
     blocks = np.zeros((w, seen.shape[1], seen.shape[1]))
     blocks[0] = np.eye(seen.shape[1])

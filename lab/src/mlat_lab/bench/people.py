@@ -112,7 +112,7 @@ def _experts(parts: Split, width: int) -> Iterator[Row]:
 
     euclidean, seconds = fitted(metric="euclidean")
     yield right("Euclidean", euclidean.predict(streams.test), CPU_s=seconds)
-    equal, seconds = fitted(budget=0)
+    equal, seconds = fitted(held_out=False)
     yield right("equal weights", equal.predict(streams.test), CPU_s=seconds)
     committee, seconds = fitted()
     yield right("**committee**", committee.predict(streams.test), CPU_s=seconds)
