@@ -87,22 +87,3 @@ def test_inspect_draws_as_well(folder, in_folder):
     assert found["experts"][0]["loss"] == metric.loss_
     assert len(found["experts"][0]["size_by_lag"]) == WIDTH
     assert (in_folder / "pictures" / "blocks.png").exists()
-
-
-def test_bench(folder):
-    found, error = told(
-        *(
-            "bench",
-            "dtw",
-            "--test",
-            "20",
-            "--no-ldmlt",
-            "--case",
-            "stream",
-            "--peer",
-            "dtaidistance",
-        )
-    )
-    assert found
-    assert "stream" in error
-    assert {row["case"] for row in found} == {"stream"}

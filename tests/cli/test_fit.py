@@ -80,7 +80,7 @@ def test_fit_says_how_well_it_is_learned_beside_what_guessing_gives(fitted):
     found = held_out_confusions(mlat.StreamClassifier(WIDTH).fit(train))
     assert (
         f"\nAccuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps. "
-        "Always backwards: 25.0%.\n"
+        f"Always {found.most_frequent[0]}: {found.most_frequent[1]:.1%}.\n"
         f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state. "
         "Guessing: 25.0%.\n"
     ) in out
@@ -276,7 +276,8 @@ def test_inspect_a_whitened_euclidean_model(in_folder):
         in out
     )
     assert "By lag" not in out
-    weights = np.diagonal(clf.features_.mixing @ clf.features_.mixing.T)
+    mixing = clf.references_.view.mixing
+    weights = np.diagonal(mixing @ mixing.T)
     heaviest = clf.feature_names_[int(weights.argmax())]
     assert re.search(rf"│ {heaviest} +│ +{weights.max() / weights.sum():.1%} │", out)
     assert [p.name for p in Path("m-pictures").iterdir()] == ["usage.png"]
@@ -340,7 +341,7 @@ def test_fit_passes_its_options_on(folder, tmp_path):
     assert (classifier.metric_.shrinkage, classifier.metric_.n_targets) == (2.5, 2)
     assert list(classifier.features_.lift.maps) == ["rectified", "low_pass"]
     assert classifier.features_.lift.reach == 7
-    assert classifier.features_.mixing.shape == (6, 6)
+    assert classifier.references_.view.mixing.shape == (6, 6)
     assert classifier.unknown_rate == 0.02
     assert np.isfinite(classifier.confidence_.threshold)
 

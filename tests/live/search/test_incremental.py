@@ -50,7 +50,7 @@ def query(clf, seed, n=150, like=None):
     if like is not None:
         values = like.std() * values + like.mean(axis=0)
     stream = Stream(values)
-    return stream, clf.features_(stream)
+    return stream, clf.references_.view(clf.features_(stream))
 
 
 def naive(clf, seen):

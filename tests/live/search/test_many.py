@@ -52,7 +52,9 @@ def test_each_stream_is_what_a_search_of_its_own_finds(n, k, lift):
     results = [many.results(step) for step in values]
     search = IncrementalSearch.of(clf.references_, n_neighbors=k)
     for stream in range(n):
-        alone = search.push(search.start(), clf.features_(Stream(values[:, stream])))
+        alone = search.push(
+            search.start(), clf.references_.view(clf.features_(Stream(values[:, stream])))
+        )
         for name in alone.__slots__:
             got = np.stack([getattr(r, name)[stream] for r in results])
             np.testing.assert_array_equal(got, getattr(alone, name), err_msg=name)
