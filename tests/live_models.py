@@ -16,7 +16,7 @@ SETTINGS = {
     "long filter": {"metric": mlat.MLAT(max_iter=1, n_taps=30), "width": 22},
     "admm": {"metric": mlat.MLAT(solver="admm", max_iter=2)},
     "lmnn": {"metric": mlat.LMNN(max_iter=3)},
-    "neighbours": {"metric": mlat.LMNN(max_iter=3), "n_neighbors": 4, "step": 2},
+    "neighbours": {"metric": mlat.LMNN(max_iter=3), "n_neighbors": 4, "stride": 2},
     "lifted": {
         "metric": mlat.MLAT(max_iter=2),
         "lift": mlat.Lift(["identity", "log_magnitude", "running_deviation"], reach=7),

@@ -43,12 +43,12 @@ def naive_runs(values, states, recordings=None, time=None, max_gap=None):
     return runs
 
 
-def naive_windows(values, states, width, step=1, recordings=None, time=None, max_gap=None):
-    """Every ``step``-th window of each run, as (start, run, state)."""
+def naive_windows(values, states, width, stride=1, recordings=None, time=None, max_gap=None):
+    """Every ``stride``-th window of each run, as (start, run, state)."""
     windows = []
     runs = naive_runs(values, states, recordings, time, max_gap)
     for run, (start, stop, state) in enumerate(runs):
-        for t in range(start, stop, step):
+        for t in range(start, stop, stride):
             if t + width <= stop:
                 windows.append((t, run, state))
     return windows

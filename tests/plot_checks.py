@@ -37,7 +37,7 @@ def draws(figure, tmp_path):
 
 
 def fitted(metric, width=4):
-    windows = mlat.sliding_windows(rotating_states(n_channels=3), width, step=3)
+    windows = mlat.sliding_windows(rotating_states(n_channels=3), width, stride=3)
     return metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
 
 

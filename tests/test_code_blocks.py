@@ -82,7 +82,7 @@ GIVEN = {
     "evidence/baselines.md": """
 import mlat
 from mlat.synthetic import rotating_states
-windows = mlat.sliding_windows(rotating_states(n_channels=2, run_length=20), 4, step=4)
+windows = mlat.sliding_windows(rotating_states(n_channels=2, run_length=20), 4, stride=4)
 X, Y = windows.X[:5], windows.X
 x, y = X[0], X[1]
 """,

@@ -58,7 +58,7 @@ def model(stream, tmp_path_factory):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_saved_model_predicts_the_same(stream, tmp_path, name):
-    clf = StreamClassifier(width=6, metric=METRICS[name], n_neighbors=3, step=2).fit(stream)
+    clf = StreamClassifier(width=6, metric=METRICS[name], n_neighbors=3, stride=2).fit(stream)
     clf.save(tmp_path / "m.mlat")
     again = mlat.load(tmp_path / "m.mlat")
     other = rotating_states(run_length=30, n_channels=3, random_state=5)
@@ -224,7 +224,7 @@ def test_a_hostile_file_gets_one_line(model, tmp_path, change, message):
 def test_a_flipped_bit_anywhere_is_noticed():
     """In the header, the names, the arrays and the checksum itself: each bit of a small model."""
     stream = rotating_states(run_length=8, runs_per_state=1, n_channels=2)
-    raw = model_file.to_bytes(StreamClassifier(2, metric="euclidean", step=3).fit(stream))
+    raw = model_file.to_bytes(StreamClassifier(2, metric="euclidean", stride=3).fit(stream))
     for place in range(8 * len(raw)):
         broken = bytearray(raw)
         broken[place // 8] ^= 1 << place % 8
@@ -415,9 +415,9 @@ MAPPED = Lift({"identity": [2, 0], "running_deviation": None, "log_magnitude": [
 MODELS = {
     "auto": {"unknown_rate": 0.05},
     "auto, nothing judged": {"held_out": False},
-    "auto, every third window": {"step": 3, "reach": 20, "width": 12},
+    "auto, every third window": {"stride": 3, "reach": 20, "width": 12},
     "lifted": {"metric": "euclidean", "lift": MAPPED},
-    "lifted, every 25th window": {"metric": "euclidean", "lift": MAPPED, "step": 25},
+    "lifted, every 25th window": {"metric": "euclidean", "lift": MAPPED, "stride": 25},
     "whitened": {"metric": "euclidean", "whiten": True},
     "lifted and whitened": {
         "metric": mlat.MLAT(max_iter=3, n_taps=2),
@@ -431,7 +431,7 @@ MODELS = {
         "lift": ["difference", "low_pass"],
         "whiten": True,
         "n_neighbors": 3,
-        "step": 3,
+        "stride": 3,
         "unknown_rate": 0.1,
     },
 }
@@ -495,14 +495,14 @@ def test_what_is_read_can_be_fitted_anew(tmp_path, name):
 
 def test_a_lift_finds_the_steps_between_windows_again(tmp_path):
     """Every 25th window of 6 steps: what lies between is no reference, but looked back at."""
-    clf = StreamClassifier(width=6, step=25, metric="euclidean", lift=MAPPED).fit(make_stream())
+    clf = StreamClassifier(width=6, stride=25, metric="euclidean", lift=MAPPED).fit(make_stream())
     clf.save(tmp_path / "m")
     again = mlat.load(tmp_path / "m")
     for old, new in zip(clf.windows_.start, again.windows_.start, strict=True):
         np.testing.assert_allclose(
             clf.reference_features_[old : old + 6], again.reference_features_[new : new + 6]
         )
-    StreamClassifier(width=6, step=25, metric="euclidean").fit(make_stream()).save(tmp_path / "n")
+    StreamClassifier(width=6, stride=25, metric="euclidean").fit(make_stream()).save(tmp_path / "n")
     plain = read_header(tmp_path / "n")
     assert plain["n_steps"] == 6 * plain["n_windows"]  # without a lift they are not kept
 

@@ -86,7 +86,7 @@ def test_a_state_without_windows_gets_one_warning():
         ({"n_neighbors": 1.5}, "n_neighbors must be at least 1"),
         ({"n_neighbors": 5}, "for 5 neighbours give one metric"),
         ({"width": 0}, "width must be a whole number of steps"),
-        ({"step": 0}, "step must be a whole number of steps"),
+        ({"stride": 0}, "stride must be a whole number of steps"),
         ({"metric": "mlat", "lift": "identity"}, "maps must list some of"),
         ({"metric": "mlat", "lift": 3}, "maps must list some of"),
         ({"metric": "mlat", "lift": ["cube"]}, "maps must name some of .* not 'cube'"),

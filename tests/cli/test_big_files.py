@@ -184,7 +184,7 @@ def test_memory_does_not_grow_with_the_file(place, tmp_path, suffix):
             file = tmp_path / f"{name}.parquet"
             pyarrow.parquet.write_table(table, file, row_group_size=10**7, **plain)
         sizes[name] = (tmp_path / f"{name}.{suffix}").stat().st_size
-    mlat.StreamClassifier(2, metric="euclidean", step=50).fit(train).save(tmp_path / "m.mlat")
+    mlat.StreamClassifier(2, metric="euclidean", stride=50).fit(train).save(tmp_path / "m.mlat")
     told = subprocess.run(
         [sys.executable, "-c", MEASURE, tmp_path / "m.mlat",
          tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"],

@@ -309,7 +309,7 @@ def test_fit_says_what_it_learned_from(folder, tmp_path):
         (["--metric", "euclidean"], None, "nothing is learned"),
         (["--metric", "lmnn", "--gap", "8"], mlat.LMNN, "LMNN: loss"),
         (
-            ["--metric", "mlat", "--solver", "admm", "--step", "6", "--targets", "1"],
+            ["--metric", "mlat", "--solver", "admm", "--stride", "6", "--targets", "1"],
             mlat.MLAT,
             "solver admm",
         ),
@@ -328,7 +328,7 @@ def test_fit_passes_its_options_on(folder, tmp_path):
         "--metric=mlat",
         "--shrinkage=2.5",
         "--neighbors=3",
-        "--step=4",
+        "--stride=4",
         "--targets=2",
         "--width=5",
     ]
@@ -336,7 +336,7 @@ def test_fit_passes_its_options_on(folder, tmp_path):
     chosen += ["--lift", "rectified,low_pass", "--reach", "7", "--whiten", "--unknown-rate=0.02"]
     run("fit", folder / "walk.csv", "--label", "state", *options, *chosen, "-o", model)
     classifier = mlat.load(model)
-    assert (classifier.width, classifier.step, classifier.n_neighbors) == (5, 4, 3)
+    assert (classifier.width, classifier.stride, classifier.n_neighbors) == (5, 4, 3)
     assert classifier.channels_ == ("sensor 3", "sensor 1", "sensor 2")
     assert (classifier.metric_.shrinkage, classifier.metric_.n_targets) == (2.5, 2)
     assert list(classifier.features_.lift.maps) == ["rectified", "low_pass"]

@@ -34,7 +34,7 @@ def test_inspect_other_metrics(folder, in_folder):
         "lmnn": mlat.LMNN(max_iter=2),
         "admm": mlat.MLAT(solver="admm", max_iter=2),
     }.items():
-        mlat.StreamClassifier(4, metric=metric, step=4).fit(stream).save(f"{name}.mlat")
+        mlat.StreamClassifier(4, metric=metric, stride=4).fit(stream).save(f"{name}.mlat")
     out, _ = run("inspect", "euclidean.mlat")
     assert "Nothing was learned" in out
     assert not Path("euclidean-pictures").exists()
@@ -50,7 +50,7 @@ def test_inspect_wide_windows_and_single_steps(in_folder):
     stream = rotating_states(n_channels=8, run_length=300, runs_per_state=1)
     for width in (260, 1):
         metric = mlat.MLAT(max_iter=1)
-        mlat.StreamClassifier(width, metric=metric, step=20).fit(stream).save(f"{width}.mlat")
+        mlat.StreamClassifier(width, metric=metric, stride=20).fit(stream).save(f"{width}.mlat")
     out, _ = run("inspect", "260.mlat")
     assert "Eigenvalues: left out, for the matrix would have 2080 by 2080 entries" in out
     assert "│ 0–10 " in out

@@ -63,7 +63,7 @@ def test_an_error_in_the_program_is_not_taken_for_bad_input():
         (
             MemoryError("Unable to allocate 8 TiB"),
             "not enough memory (Unable to allocate 8 TiB); take fewer channels, a smaller "
-            "--width or a larger --step",
+            "--width or a larger --stride",
         ),
         (
             OSError(28, "No space left on device", "out.csv"),

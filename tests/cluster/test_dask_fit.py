@@ -267,10 +267,10 @@ def write_folder(folder, streams):
 def test_streams_and_a_folder_of_parquet_files_are_learned_from(client, tmp_path):
     streams = recordings()
     metric = MLAT(6, max_iter=5)
-    here = fit_here(metric, sliding_windows(Stream.join(streams), 6, step=2))
-    assert_same(mlat.cluster.fit(client, metric, streams, step=2), here)
+    here = fit_here(metric, sliding_windows(Stream.join(streams), 6, stride=2))
+    assert_same(mlat.cluster.fit(client, metric, streams, stride=2), here)
     write_folder(tmp_path, streams)
-    assert_same(mlat.cluster.fit(client, metric, tmp_path, step=2, label="state", shards=3), here)
+    assert_same(mlat.cluster.fit(client, metric, tmp_path, stride=2, label="state", shards=3), here)
 
 
 def test_bad_folders_are_refused_in_a_line(client, tmp_path):

@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused():
     ids=["filter", "admm", "lmnn"],
 )
 def test_the_distances_of_every_metric_are_split(metric):
-    windows = mlat.sliding_windows(rotating_states(n_channels=3), 4, step=3)
+    windows = mlat.sliding_windows(rotating_states(n_channels=3), 4, stride=3)
     metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
     Z = metric.transform(windows.X[:2])
     found = split(windows.X[0] - windows.X[1], metric_array(metric, 4, 3))

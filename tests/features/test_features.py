@@ -94,23 +94,23 @@ def test_untouched_channels_and_scale_false_keep_their_own(stream, scale, lift):
         np.testing.assert_array_equal(features(stream), direct)
 
 
-@pytest.mark.parametrize("step", [1, 7, 40])
+@pytest.mark.parametrize("stride", [1, 7, 40])
 @pytest.mark.parametrize("whiten", [False, True])
-def test_the_references_are_what_the_metric_was_learned_on(stream, step, whiten):
+def test_the_references_are_what_the_metric_was_learned_on(stream, stride, whiten):
     class Watching(mlat.LMNN):
         def fit(self, X, y, **when):
             self.seen_ = np.array(X)
             return super().fit(X, y, **when)
 
     clf = StreamClassifier(
-        width=8, metric=Watching(max_iter=1, n_targets=1), lift=ALL, whiten=whiten, step=step
+        width=8, metric=Watching(max_iter=1, n_targets=1), lift=ALL, whiten=whiten, stride=stride
     ).fit(stream)
     features, windows = clf.features_, clf.windows_
     view = np.lib.stride_tricks.sliding_window_view(clf.reference_features_, 8, axis=0)
     of_runs = clf.references_.view(view.transpose(0, 2, 1)[windows.start])
     np.testing.assert_allclose(of_runs, clf.metric_.seen_, rtol=1e-12, atol=1e-12)
     assert np.isnan(clf.reference_features_[[20, 170, 220]]).all()
-    again = features.of_runs(sliding_windows(stream, 8, step=step))
+    again = features.of_runs(sliding_windows(stream, 8, stride=stride))
     np.testing.assert_array_equal(again, clf.reference_features_)
 
 

@@ -61,7 +61,7 @@ def test_blocks_keep_their_gap(stream, gap):
 @settings(max_examples=40)
 @given(streams(), st.integers(2, 4), st.integers(1, 3))
 def test_windows_on_two_sides_share_no_step(stream, width, every):
-    windows = mlat.sliding_windows(stream, width, step=every)
+    windows = mlat.sliding_windows(stream, width, stride=every)
     if len(windows) < 8:
         return
     for cv, groups in ((WholeRuns(2), windows.run), (GappedBlocks(2, gap=width), None)):

@@ -60,9 +60,9 @@ def test_what_is_held_is_less_than_twice_the_windows(n_neighbors):
     assert held < 2 * clf.references_.embedded().nbytes
 
 
-@pytest.mark.parametrize("step", [1, 3, 50])
-def test_steps_inside_windows(step):
-    windows = sliding_windows(TRAIN, 8, step=step)
+@pytest.mark.parametrize("stride", [1, 3, 50])
+def test_steps_inside_windows(stride):
+    windows = sliding_windows(TRAIN, 8, stride=stride)
     for between in (False, True):
         expected = np.zeros(len(TRAIN), bool)
         for _, rows in windows.by_run():

@@ -59,7 +59,7 @@ def test_of_many_channels_the_most_telling_are_drawn(tmp_path):
 
 def test_wide_windows_have_lines_for_lags():
     stream = rotating_states(n_channels=2, run_length=80)
-    clf = mlat.StreamClassifier(50, metric=mlat.MLAT(max_iter=1), step=5).fit(stream)
+    clf = mlat.StreamClassifier(50, metric=mlat.MLAT(max_iter=1), stride=5).fit(stream)
     lags = axes_titled(explain_prediction(clf, stream, 60), "which lags")
     assert len(lags.lines[0].get_ydata()) == 50
     assert not lags.patches

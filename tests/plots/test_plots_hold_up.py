@@ -55,9 +55,9 @@ def stream_of(case, seed=0):
 @cache
 def model(case, kind):
     if kind == "committee":
-        return mlat.StreamClassifier(WIDTH, held_out=False, step=2).fit(stream_of(case))
+        return mlat.StreamClassifier(WIDTH, held_out=False, stride=2).fit(stream_of(case))
     metric = mlat.MLAT(max_iter=1) if kind == "mlat" else kind
-    return mlat.StreamClassifier(WIDTH, metric=metric, step=2).fit(stream_of(case))
+    return mlat.StreamClassifier(WIDTH, metric=metric, stride=2).fit(stream_of(case))
 
 
 def pictures(case):

@@ -31,15 +31,15 @@ def quiet_windows(stream, *args, **kwargs):
 
 @unhurried
 @given(stream_parts(), st.integers(1, 6), st.integers(1, 4))
-def test_windows_are_the_naive_ones(parts, width, step):
+def test_windows_are_the_naive_ones(parts, width, stride):
     values, states, recordings, time, max_gap = parts
     stream = Stream(values, states, recordings=recordings, time=time, max_gap=max_gap)
-    expected = naive_windows(values, states, width, step, recordings, time, max_gap)
+    expected = naive_windows(values, states, width, stride, recordings, time, max_gap)
     if not expected:
         with pytest.raises(InputError):
-            sliding_windows(stream, width, step=step)
+            sliding_windows(stream, width, stride=stride)
         return
-    windows = quiet_windows(stream, width, step=step)
+    windows = quiet_windows(stream, width, stride=stride)
     found = zip(windows.start.tolist(), windows.run.tolist(), windows.y.tolist(), strict=True)
     assert list(found) == expected
     rows = np.array([values[start : start + width] for start, _, _ in expected])
@@ -49,22 +49,22 @@ def test_windows_are_the_naive_ones(parts, width, step):
 
 @unhurried
 @given(stream_parts(), st.integers(1, 6), st.integers(1, 4))
-def test_windows_of_any_state_cross_switches_only(parts, width, step):
+def test_windows_of_any_state_cross_switches_only(parts, width, stride):
     values, states, recordings, time, max_gap = parts
     stream = Stream(values, states, recordings=recordings, time=time, max_gap=max_gap)
-    windows = sliding_windows(stream, width, step=step, labelled=False)
+    windows = sliding_windows(stream, width, stride=stride, labelled=False)
     one_state = ["s"] * len(values)
-    expected = naive_windows(values, one_state, width, step, recordings, time, max_gap)
+    expected = naive_windows(values, one_state, width, stride, recordings, time, max_gap)
     assert list(zip(windows.start, windows.run, strict=True)) == [(t, r) for t, r, _ in expected]
     assert windows.y.tolist() == [states[t + width - 1] for t, _, _ in expected]
     assert windows.X.shape == (len(expected), width, values.shape[1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("step", [1, 3])
-def test_the_windows_of_one_run_share_memory_with_the_stream(dtype, step):
+@pytest.mark.parametrize("stride", [1, 3])
+def test_the_windows_of_one_run_share_memory_with_the_stream(dtype, stride):
     values = np.arange(40, dtype=dtype).reshape(20, 2)
-    windows = sliding_windows(Stream(values, ["a"] * 20), 5, step=step)
+    windows = sliding_windows(Stream(values, ["a"] * 20), 5, stride=stride)
     assert np.shares_memory(windows.X, values)
     assert windows.X.dtype == dtype
 
@@ -167,7 +167,7 @@ NAN = float("nan")
         (Stream([1.0], ["a"]), {"width": 0}, "width must be a whole number of steps"),
         (Stream([1.0], ["a"]), {"width": 1.0}, "width must be a whole number of steps"),
         (Stream([1.0], ["a"]), {"width": True}, "width must be a whole number of steps"),
-        (Stream([1.0], ["a"]), {"width": 1, "step": 0}, "step must be a whole number"),
+        (Stream([1.0], ["a"]), {"width": 1, "stride": 0}, "stride must be a whole number"),
         (Stream([1.0], ["a"]), {"width": 1, "per_state": 0}, "per_state must be a whole number"),
         (
             Stream([1.0], ["a"]),

@@ -78,8 +78,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     scale : bool, default=True
         Scale each channel to mean 0 and variance 1 over the labelled steps of the training
         stream; predicting uses the same mean and scale.
-    step : int, default=1
-        Keep every ``step``-th window of a run as a reference.
+    stride : int, default=1
+        Keep every ``stride``-th window of a run as a reference.
     reach : int, optional
         For ``metric="auto"``: how many steps back its features look; default 100, or two widths
         where that is more, but no more than a fifth of the median run or the width. A state
@@ -167,7 +167,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whiten: bool = False,
         n_neighbors: int | None = None,
         scale: bool = True,
-        step: int = 1,
+        stride: int = 1,
         reach: int | None = None,
         unknown_rate: float = 0.0,
         held_out: bool = True,
@@ -180,7 +180,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.whiten = whiten
         self.n_neighbors = n_neighbors
         self.scale = scale
-        self.step = step
+        self.stride = stride
         self.reach = reach
         self.unknown_rate = unknown_rate
         self.held_out = held_out
@@ -232,7 +232,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             whiten=self.whiten,
             n_neighbors=self.n_neighbors,
             scale=self.scale,
-            step=self.step,
+            stride=self.stride,
             reach=self.reach,
             unknown_rate=self.unknown_rate,
             max_references=self.max_references,
@@ -242,7 +242,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         runs = stream.runs
         classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
         plan, committee, held_out = learn_committee(stream, plan, classes, held_out=self.held_out)
-        windows = sliding_windows(stream, plan.width, step=self.step)
+        windows = sliding_windows(stream, plan.width, stride=self.stride)
         experts = learn_experts(stream, windows, plan)
         self._set_fitted(experts, committee, stream.channels, plan.n_neighbors)
         self.held_out_: HeldOut | None = held_out
@@ -308,7 +308,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_states(stream, self.width_)
         stream = without_copies(stream, self.width_)
         new = cast(StreamClassifier, clone(self))
-        experts = enrolled_experts(self.experts_, stream, self.step)
+        experts = enrolled_experts(self.experts_, stream, self.stride)
         new._set_fitted(experts, self.committee_, self.channels_, self.n_neighbors_)
         lost = [str(state) for state in self.classes_ if state not in new.classes_]
         if lost:

@@ -249,10 +249,12 @@ def run_length(stream: Stream) -> float:
 # Other references
 
 
-def enrolled_experts(experts: Sequence[References], stream: Stream, step: int) -> list[References]:
-    """The same experts with every ``step``-th window of a labelled stream as their references."""
+def enrolled_experts(
+    experts: Sequence[References], stream: Stream, stride: int
+) -> list[References]:
+    """The same experts with every ``stride``-th window of a labelled stream as their references."""
     width = max(expert.windows.width for expert in experts)
-    return experts_with(experts, sliding_windows(stream, width, step=step))
+    return experts_with(experts, sliding_windows(stream, width, stride=stride))
 
 
 def experts_with(experts: Sequence[References], windows: Windows) -> list[References]:

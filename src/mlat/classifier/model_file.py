@@ -514,7 +514,7 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         "unknown_rate": float(classifier.unknown_rate),
         "usual_step": classifier.usual_step_,
         "width": int(windows.width),
-        "step": int(classifier.step),
+        "step": int(classifier.stride),
         "n_neighbors": int(classifier.n_neighbors_),
         "n_windows": len(windows),
         "n_steps": len(windows.values),
@@ -676,7 +676,7 @@ def _with_parameters(header: dict[str, Any], expert: References) -> StreamClassi
     shared = {
         "width": header["width"],
         "scale": header["scaled"],
-        "step": header["step"],
+        "stride": header["step"],
         "unknown_rate": header["unknown_rate"],
     }
     if header["auto"]:

@@ -30,7 +30,7 @@ def set_up(
     whiten: bool,
     n_neighbors: int | None,
     scale: bool,
-    step: int,
+    stride: int,
     reach: int | None,
     unknown_rate: float,
     max_references: float | None = None,
@@ -43,7 +43,7 @@ def set_up(
     InputError
         If a parameter is wrong, or if the stream has windows of fewer than two states.
     """
-    for name, steps in (("width", width), ("step", step)):
+    for name, steps in (("width", width), ("stride", stride)):
         if not is_whole(steps) or steps < 1:
             raise InputError(f"{name} must be a whole number of steps, at least 1, not {steps!r}")
     if n_neighbors is not None and (not is_whole(n_neighbors) or n_neighbors < 1):

@@ -148,7 +148,7 @@ def fit(
         int | None,
         typer.Option(min=1, help="Not for auto: neighbours that vote; default 1."),
     ] = None,
-    step: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
+    stride: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
     max_references: Annotated[
         float | None,
         typer.Option(
@@ -184,7 +184,7 @@ def fit(
     if max_references is not None and max_references.is_integer():
         max_references = int(max_references)
     classifier = options.classifier(
-        width=width, step=step, max_references=max_references, device=device
+        width=width, stride=stride, max_references=max_references, device=device
     )
     check_labelled(label, labels)
     check_can_write(out, *stream, labels, mark=MODEL)

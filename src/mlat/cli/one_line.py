@@ -102,7 +102,7 @@ def line_for(error: Exception) -> str | None:
         said = " ".join(str(error).split())
         return (
             f"not enough memory{f' ({said})' if said else ''}; take fewer channels, a smaller "
-            "--width or a larger --step"
+            "--width or a larger --stride"
         )
     if isinstance(error, OSError):
         if error.errno == errno.EBADF and error.filename is None:

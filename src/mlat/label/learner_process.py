@@ -117,8 +117,8 @@ def learn_from(stream: Stream, width: int) -> StreamClassifier:
     """A committee; of very many windows every few are kept."""
     lengths = stream.runs.length
     windows = int(np.maximum(lengths - width + 1, 0).sum())
-    step = max(1, -(-windows // MOST_WINDOWS))
-    return StreamClassifier(width, step=step).fit(stream)
+    stride = max(1, -(-windows // MOST_WINDOWS))
+    return StreamClassifier(width, stride=stride).fit(stream)
 
 
 def _with_references(stream: Stream, model: Path | None) -> Stream:

@@ -119,7 +119,7 @@ def sliding_windows(
     stream: Stream,
     width: int,
     *,
-    step: int = 1,
+    stride: int = 1,
     per_state: int | None = None,
     random_state: int | np.random.Generator | None = None,
     labelled: bool = True,
@@ -133,8 +133,8 @@ def sliding_windows(
     stream : Stream
     width : int
         Steps per window, the paper's w.
-    step : int, default=1
-        Keep every ``step``-th window of each run.
+    stride : int, default=1
+        Keep every ``stride``-th window of each run.
     per_state : int, optional
         Keep this many windows of each state, drawn without replacement (the paper gives its
         rivals 100). A state that has fewer keeps all of them, with a warning.
@@ -164,7 +164,7 @@ def sliding_windows(
     ([0, 1, 3, 4], ['a', 'a', 'b', 'b'])
     """
     width = check_whole(width, "width", unit="steps")
-    step = check_whole(step, "step", unit="steps")
+    stride = check_whole(stride, "stride", unit="steps")
     if per_state is not None:
         per_state = check_whole(per_state, "per_state", unit="windows")
         if not labelled:
@@ -172,7 +172,7 @@ def sliding_windows(
     if labelled:
         _check_width(stream, width)
     runs = stream.runs if labelled else stream.segments
-    start, run = starts_in_runs(runs.start, runs.length, width, step)
+    start, run = starts_in_runs(runs.start, runs.length, width, stride)
     windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
     if per_state is not None:
         rng = np.random.default_rng(random_state)
@@ -180,12 +180,12 @@ def sliding_windows(
     return windows
 
 
-def starts_in_runs(start: Ints, length: Ints, width: int, step: int = 1) -> tuple[Ints, Ints]:
+def starts_in_runs(start: Ints, length: Ints, width: int, stride: int = 1) -> tuple[Ints, Ints]:
     """The start of each window in runs of given start and length, and the run it lies in."""
-    count = np.maximum(length - width, -step) // step + 1
+    count = np.maximum(length - width, -stride) // stride + 1
     run = np.repeat(np.arange(len(start)), count)
     rank = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)  # in its run
-    return start[run] + step * rank, run
+    return start[run] + stride * rank, run
 
 
 def _check_width(stream: Stream, width: int) -> None:

@@ -30,8 +30,8 @@ def test_what_is_dead_is_learned_from_the_references():
 def test_a_saved_model_has_the_same_dead_after(tmp_path):
     rng = np.random.default_rng(0)
     values = np.repeat(rng.normal(size=(40, 2)), 3, axis=0)
-    for step in (1, 3, 6, 9):
-        clf = StreamClassifier(4, metric="euclidean", step=step)
+    for stride in (1, 3, 6, 9):
+        clf = StreamClassifier(4, metric="euclidean", stride=stride)
         clf.fit(values, np.repeat(["a", "b"], 60)).save(tmp_path / "m")
         after = LiveModel(mlat.load(tmp_path / "m")).dead_after
         np.testing.assert_array_equal(after, LiveModel(clf).dead_after)

@@ -268,7 +268,7 @@ def test_only_toeplitz_metrics_over_all_windows():
     stream = labelled(17)
     assert search_of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
     assert search_of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
-    assert search_of(fitted(stream, step=2)) is None
+    assert search_of(fitted(stream, stride=2)) is None
     clf = fitted(stream)
     with pytest.raises(InputError, match="anchor must be a whole number"):
         search_of(clf, anchor=0)

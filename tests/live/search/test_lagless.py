@@ -139,7 +139,7 @@ def test_only_narrow_windows_without_lags():
     stream = labelled(17)
     assert LaglessSearch.of(fitted(stream, n_taps=2).references_) is None
     assert LaglessSearch.of(fitted(stream, WIDEST + 1).references_) is None
-    assert LaglessSearch.of(fitted(stream, step=2).references_) is None
+    assert LaglessSearch.of(fitted(stream, stride=2).references_) is None
     search = LaglessSearch.of(fitted(stream).references_)
     with pytest.raises(InputError, match="a state has ring, count"):
         search.restored({"ring": np.zeros((1, 6, 3))})

@@ -74,12 +74,12 @@ def leave_out(experiment: Experiment, job: Job) -> Result:
             states = np.where(first, stream.states, stream.no_state)
             parts.append(stream.with_states(states, unlabelled=stream.no_state))
     others, mine = Stream.join(parts), people.load(job.person)
-    step = max(1, -(-int(others.labelled.sum()) // MOST_REFERENCES))
+    stride = max(1, -(-int(others.labelled.sum()) // MOST_REFERENCES))
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of states that somebody does not have
-        learned = StreamClassifier(width, step=step).fit(others)
-        learned.step = 1  # of the person left out every window is a reference
+        learned = StreamClassifier(width, stride=stride).fit(others)
+        learned.stride = 1  # of the person left out every window is a reference
         fitted = time.perf_counter()
         found: dict[str, dict[str, Any]] = {}
         last: tuple[int, dict[str, Any]] | None = None

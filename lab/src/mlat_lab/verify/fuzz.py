@@ -322,7 +322,7 @@ VALUES: Floats = STREAM.values.astype(np.float64)
 MODELS: dict[str, dict[str, Any]] = {
     "euclidean": {"metric": "euclidean", "n_neighbors": 3, "unknown_rate": 0.1},
     "filter": {"metric": MLAT(max_iter=1)},
-    "LMNN": {"metric": LMNN(max_iter=1), "step": 2},
+    "LMNN": {"metric": LMNN(max_iter=1), "stride": 2},
     "ADMM": {"metric": MLAT(solver="admm", max_iter=1)},
     "lifted": {
         "metric": MLAT(max_iter=1, n_taps=2),

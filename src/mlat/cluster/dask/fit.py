@@ -26,7 +26,7 @@ def fit(
     windows: Windows | Stream | Sequence[Stream] | str | os.PathLike[str],
     *,
     shards: int | None = None,
-    step: int = 1,
+    stride: int = 1,
     **columns: Any,
 ) -> Metric:
     """Learn a metric from windows that are divided among the workers of a Dask client.
@@ -46,8 +46,8 @@ def fit(
         Parquet files, one recording or more in each, which the workers read.
     shards : int, optional
         Parts that the windows are divided into; default one for each thread of the workers.
-    step : int, default=1
-        For streams and folders: keep every ``step``-th window of each run.
+    stride : int, default=1
+        For streams and folders: keep every ``stride``-th window of each run.
     **columns
         For a folder: ``label``, ``recording``, ``time``, ``channels``, ``unlabelled`` and
         ``max_gap`` as for :func:`mlat.read_stream`.
@@ -62,7 +62,7 @@ def fit(
         raise InputError(f"metric must be MLAT or LMNN, not {type(metric).__name__}")
     fitted: Metric = clone(metric)
     fitted.check_parameters()
-    source = _source(client, fitted, windows, step, columns)
+    source = _source(client, fitted, windows, stride, columns)
     index = source.index
     if fitted.width is not None and fitted.width != index.width:
         raise InputError(
@@ -88,20 +88,20 @@ def fit(
 
 
 def _source(
-    client: Any, metric: MarginMetric, windows: Any, step: int, columns: dict[str, Any]
+    client: Any, metric: MarginMetric, windows: Any, stride: int, columns: dict[str, Any]
 ) -> WindowSource:
     if isinstance(windows, str | os.PathLike):
-        return source_of_folder(client, windows, metric.width, step, columns)
+        return source_of_folder(client, windows, metric.width, stride, columns)
     if columns:
         raise InputError(f"{', '.join(columns)}: only a folder of files has columns to name")
     if isinstance(windows, Windows):
-        if step != 1:
-            raise InputError("step is for streams and folders; take the windows with that step")
+        if stride != 1:
+            raise InputError("stride is for streams and folders; take the windows with that stride")
         return source_of_windows(windows)
     streams = [windows] if isinstance(windows, Stream) else list(windows)
     if not all(isinstance(stream, Stream) for stream in streams):
         raise InputError("windows must be Windows, Streams, or the path of a folder")
-    return source_of_streams(streams, metric.width, step)
+    return source_of_streams(streams, metric.width, stride)
 
 
 def _n_shards(client: Any, shards: int | None, n: int) -> int:

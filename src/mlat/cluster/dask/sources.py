@@ -72,11 +72,11 @@ def source_of_windows(windows: Windows) -> ClientSource:
     return ClientSource(windows, index)
 
 
-def source_of_streams(streams: Sequence[Stream], width: int | None, step: int) -> ClientSource:
+def source_of_streams(streams: Sequence[Stream], width: int | None, stride: int) -> ClientSource:
     """A source of the windows of streams that the client has."""
     if width is None:
         raise InputError("streams need the steps per window: give the metric a width, MLAT(width)")
-    return source_of_windows(sliding_windows(Stream.join(streams), width, step=step))
+    return source_of_windows(sliding_windows(Stream.join(streams), width, stride=stride))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def source_of_folder(
     client: Any,
     folder: str | os.PathLike[str],
     width: int | None,
-    step: int,
+    stride: int,
     columns: Mapping[str, Any],
 ) -> FolderSource:
     """A source of the windows of files. The workers look through the files for runs."""
@@ -184,7 +184,7 @@ def source_of_folder(
     first = np.cumsum([0, *(one.n_steps for one in runs)])
     begins = np.concatenate([one.start + at for one, at in zip(runs, first[:-1], strict=True)])
     lengths = np.concatenate([one.length for one in runs])
-    start, run = starts_in_runs(begins, lengths, width, step)
+    start, run = starts_in_runs(begins, lengths, width, stride)
     if not len(start):
         raise InputError(
             f"no labelled run in {os.fspath(folder)} is {width} steps long; the longest has "

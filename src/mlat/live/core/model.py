@@ -729,7 +729,7 @@ def _incremental_searches(
     if search == "incremental" and searches is None:
         raise InputError(
             "the incremental search needs a Toeplitz metric and every window as a reference "
-            '(step=1); leave search out, or give search="exact"'
+            '(stride=1); leave search out, or give search="exact"'
         )
     if searches is not None and search == "auto" and not searches.cheaper():
         return None

@@ -48,7 +48,7 @@ class Many:
     Parameters
     ----------
     clf : StreamClassifier
-        Fitted, with a Toeplitz or the Euclidean metric and ``step=1``.
+        Fitted, with a Toeplitz or the Euclidean metric and ``stride=1``.
     n_streams : int
     anchor : int, default=64
         As for :meth:`IncrementalSearch.of`.
@@ -78,7 +78,7 @@ class Many:
         if experts is None:
             raise InputError(
                 "many streams at once need a metric that is exactly Toeplitz (MLAT's filter, or "
-                "Euclidean) and every window as a reference (step=1)"
+                "Euclidean) and every window as a reference (stride=1)"
             )
         self.clf, self.experts, self.n_streams = clf, experts, int(n_streams)
         self._features = FeatureSteps(clf.features_, len(clf.channels_))
