@@ -152,7 +152,7 @@ def test_verbose_prints_each_iteration(windows, capsys):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_targets": 0}, "n_targets must be a whole number of at least 1, not 0"),
+        ({"n_targets": 0}, "n_targets must be a whole number of at least 1 or None, not 0"),
         ({"n_targets": 2.5}, "n_targets must be a whole number"),
         ({"target_gap": "walk"}, 'target_gap must be a whole number of at least 0 or "run"'),
         ({"push_weight": 1.5}, "push_weight must be a number from 0 to 1, not 1.5"),

@@ -203,5 +203,5 @@ def test_a_cover_that_may_not_grow_says_how_far_off_it_is(monkeypatch):
 
 
 def test_a_wrong_choice_is_refused():
-    with pytest.raises(InputError, match='working_set must be "auto" or a bool'):
+    with pytest.raises(InputError, match='working_set must be "auto", True or False'):
         mlat.MLAT(working_set="some").fit(np.zeros((9, 2, 2)), np.arange(9) % 2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
-from typing import Any, overload
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 SMALLEST = float(np.nextafter(0, 1))  # a lower bound for what must be above 0
+BELOW_1 = float(np.nextafter(1, 0))  # an upper bound for what must be less than 1
 LONGEST = 60  # characters of the text of one field
 
 
@@ -140,7 +144,9 @@ def check_real(
     InputError
     """
     if not is_real(value) or not low <= float(value) <= high or np.isinf(float(value)):
-        if np.isfinite(high):
+        if high == BELOW_1:
+            kind = f"a number from {low:g} to less than 1"
+        elif np.isfinite(high):
             kind = f"a number from {low:g} to {high:g}"
         elif low == SMALLEST:
             kind = "a number above 0"
@@ -148,3 +154,74 @@ def check_real(
             kind = f"a number of at least {low:g}" if np.isfinite(low) else "a finite number"
         raise InputError(f"{name} must be {kind}{or_else}, not {value!r}")
     return float(value)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The least and the greatest value of a number, in the annotation of a parameter."""
+
+    low: float
+    high: float = np.inf
+
+
+@cache
+def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
+    """What may be given for each parameter of a class or function, with limits and choices."""
+    annotated = owner if is_dataclass(owner) or not isinstance(owner, type) else owner.__init__
+    found = get_type_hints(annotated, include_extras=True)
+    return {name: annotation for name, annotation in found.items() if name != "return"}
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The parts of a union, or the annotation itself."""
+    in_union = get_origin(annotation) in (Union, UnionType)
+    return get_args(annotation) if in_union else (annotation,)
+
+
+def choices(annotation: Any) -> list[str]:
+    """The words among what may be given."""
+    literals = [part for part in alternatives(annotation) if get_origin(part) is Literal]
+    return [word for part in literals for word in get_args(part)]
+
+
+def check_parameter(value: Any, name: str, annotation: Any, *, none: str = "None") -> Any:
+    """Return the value of a parameter, if it is one that the annotation has.
+
+    Numbers are checked by their :class:`Limits`, words by their :class:`~typing.Literal`.
+
+    Parameters
+    ----------
+    value : object
+    name : str
+        For the message.
+    annotation : type
+    none : str
+        What None is called in the message.
+
+    Raises
+    ------
+    InputError
+    """
+    parts, words = alternatives(annotation), choices(annotation)
+    if (value is None and NoneType in parts) or (isinstance(value, str) and value in words):
+        return value
+    if isinstance(value, (bool, np.bool_)) and bool in parts:
+        return value
+    others = [f'"{word}"' for word in words] + ["True", "False"] * (bool in parts)
+    others += [none] * (NoneType in parts and bool(none))
+    for part in parts:
+        if get_origin(part) is Annotated:
+            number, limits = get_args(part)
+            or_else = "".join(f" or {other}" for other in others)
+            if number is int:
+                return check_whole(value, name, int(limits.low), or_else=or_else)
+            return check_real(value, name, limits.low, limits.high, or_else=or_else)
+    if others and not any(part in parts for part in (Any, str, float)):
+        raise InputError(f"{name} must be {either(others)}, not {value!r}")
+    return value
+
+
+def either(words: Sequence[str]) -> str:
+    """Some words as one text, with "or" before the last."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..base.checks import Bools, Floats, Ints
+from ..base.checks import (
+    BELOW_1,
+    Bools,
+    Floats,
+    Ints,
+    Limits,
+    annotations_of,
+    check_parameter,
+)
 from ..base.errors import InputError
 from ..features.features import Features
 from ..metric.matrix import metric_array, unmixed
@@ -63,25 +71,25 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     width : int, default=10
         Steps per window; with ``metric="auto"`` those of the widest expert.
     metric : "auto", "euclidean", "mlat", "lmnn" or an estimator, default="auto"
-        ``"auto"`` is a committee: several experts, each with features and a metric of its own,
-        weighted by how well they predict parts of the training stream that they did not learn
-        from; see ``committee_``. An estimator is a transformer over windows, such as
-        :class:`MLAT`.
+        How windows are compared; "auto" is a committee of several experts, each with features and
+        a metric of its own. They are weighted by how well they predict parts of the training
+        stream that they did not learn from; see ``committee_``. An estimator is a transformer over
+        windows, such as :class:`MLAT`.
     lift : Lift or sequence of str, optional
         Features to compute from the channels first, see :class:`~mlat.Lift`; default none. Not
         with ``metric="auto"``, whose experts have features of their own.
     whiten : bool, default=False
-        Weigh the lifted channels by how they vary within states (:mod:`mlat.features.whitening`)
-        before the metric is learned. Not with ``metric="auto"``.
+        Weigh features by how they vary within states, before the metric is learned. See
+        :mod:`mlat.features.whitening`. Not with ``metric="auto"``.
     n_neighbors : int, optional
-        Default 1, which is the only one that a committee takes.
+        Neighbours that vote; default 1, which is the only one that a committee takes.
     scale : bool, default=True
         Scale each channel to mean 0 and variance 1 over the labelled steps of the training
         stream; predicting uses the same mean and scale.
     stride : int, default=1
-        Keep every ``stride``-th window of a run as a reference.
+        Keep every so many-th window of a run as a reference.
     reach : int, optional
-        For ``metric="auto"``: how many steps back its features look; default 100, or two widths
+        With ``metric="auto"``: how many steps back its features look; default 100, or two widths
         where that is more, but no more than a fifth of the median run or the width. A state
         depends on no step further back than the width and the reach together.
     unknown_rate : float, default=0.0
@@ -95,8 +103,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Keep at most so many references; or, from 0 to 1, as few as leave this share of decisions
         as they are with all of them. Default all. See ``thinned_``.
     device : str, optional
-        A device of PyTorch, such as ``"cuda"``, on which one metric is learned and windows are
-        compared with references; default the processor. Predictions are the same. The experts of
+        A device of PyTorch to work on, such as "cuda"; default the processor. On it one metric is
+        learned, and windows are compared with references; predictions are the same. The experts of
         a committee learn on the processor, from fewer windows. It is not part of a model file.
 
     Attributes
@@ -160,16 +168,16 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        width: int = 10,
+        width: Annotated[int, Limits(1)] = 10,
         *,
-        metric: Any = "auto",
+        metric: Literal["auto", "euclidean", "mlat", "lmnn"] | Any = "auto",
         lift: Any = None,
         whiten: bool = False,
-        n_neighbors: int | None = None,
+        n_neighbors: Annotated[int, Limits(1)] | None = None,
         scale: bool = True,
-        stride: int = 1,
-        reach: int | None = None,
-        unknown_rate: float = 0.0,
+        stride: Annotated[int, Limits(1)] = 1,
+        reach: Annotated[int, Limits(1)] | None = None,
+        unknown_rate: Annotated[float, Limits(0, BELOW_1)] = 0.0,
         held_out: bool = True,
         max_references: float | None = None,
         device: str | None = None,
@@ -220,6 +228,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the steps seem to be in random order, or beside a value the others of its channel are
             nothing. Of stretches that are copies of earlier ones: they are learned from once.
         """
+        for name, annotation in annotations_of(StreamClassifier).items():
+            check_parameter(getattr(self, name), name, annotation)
         more = {"recordings": recordings, "time": time, "channels": channels}
         stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
         _warn_of_outliers(stream)
@@ -232,9 +242,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             whiten=self.whiten,
             n_neighbors=self.n_neighbors,
             scale=self.scale,
-            stride=self.stride,
             reach=self.reach,
-            unknown_rate=self.unknown_rate,
             max_references=self.max_references,
             device=self.device,
         )

@@ -30,9 +30,7 @@ def set_up(
     whiten: bool,
     n_neighbors: int | None,
     scale: bool,
-    stride: int,
     reach: int | None,
-    unknown_rate: float,
     max_references: float | None = None,
     device: str | None = None,
 ) -> Plan:
@@ -43,15 +41,6 @@ def set_up(
     InputError
         If a parameter is wrong, or if the stream has windows of fewer than two states.
     """
-    for name, steps in (("width", width), ("stride", stride)):
-        if not is_whole(steps) or steps < 1:
-            raise InputError(f"{name} must be a whole number of steps, at least 1, not {steps!r}")
-    if n_neighbors is not None and (not is_whole(n_neighbors) or n_neighbors < 1):
-        raise InputError(f"n_neighbors must be at least 1, not {n_neighbors!r}")
-    if reach is not None and (not is_whole(reach) or reach < 1):
-        raise InputError(f"reach must be a whole number of at least 1, not {reach!r}")
-    if not is_real(unknown_rate) or not 0 <= unknown_rate < 1:
-        raise InputError(f"unknown_rate must be from 0 to less than 1, not {unknown_rate!r}")
     if max_references is not None:
         _check_most(max_references, n_neighbors)
     if device is not None:

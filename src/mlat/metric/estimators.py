@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from threadpoolctl import threadpool_limits
 
 from ..base import progress
-from ..base.checks import SMALLEST, Floats, Ints, check_real, check_whole
+from ..base.checks import SMALLEST, Floats, Ints, Limits, annotations_of, check_parameter
 from ..base.errors import InputError
 from ..base.fixed_order import Convolution, Linear
 from ..stream.conversion import NO_STATE_NAME
@@ -46,6 +46,7 @@ from .unit import Unit
 from .working_set import MANY_WINDOWS, learn_growing
 
 Embedding = Callable[[Floats], Floats]
+Count = Annotated[int, Limits(1)]
 
 # More targets make a better metric where there are many windows. Where there are few, some of ten
 # targets would be far away, and pulling them together removes what separates the states.
@@ -308,16 +309,9 @@ class MarginMetric(
 
     def check_parameters(self) -> None:
         """Raise an InputError if a parameter is not valid."""
-        check_whole(self.n_targets, "n_targets", optional=True)
-        check_whole(self.max_iter, "max_iter")
-        check_real(self.push_weight, "push_weight", 0, 1)
-        check_real(self.shrinkage, "shrinkage", 0)
-        check_real(self.tol, "tol", 0)
-        check_whole(self.width, "width", optional=True)
-        if self.target_gap != "run":
-            check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
-        if self.working_set not in (True, False, "auto"):
-            raise InputError(f'working_set must be "auto" or a bool, not {self.working_set!r}')
+        for name, annotation in annotations_of(MLAT).items():
+            if hasattr(self, name):  # LMNN has some of them
+                check_parameter(getattr(self, name), name, annotation)
         if isinstance(self.init, str) and self.init != "identity":
             raise InputError(f'init must be "identity" or an array, not {self.init!r}')
 
@@ -343,19 +337,20 @@ class MLAT(MarginMetric):
         Steps per window: how to fold a flat (n, w*d) array. Without it a flat array is one channel.
         An array (n, w, d) needs none.
     solver : {"filter", "admm"}, default="filter"
-        ``"filter"``: exactly Toeplitz and PSD by construction, for windows of any width.
-        ``"admm"``: Algorithm 1 of the paper.
+        "filter" is exactly Toeplitz and PSD by construction, for windows of any width; "admm" is
+        Algorithm 1 of the paper.
     n_targets : int, optional
-        Target neighbours of each window: windows of the same state it is pulled towards. Default
+        Target neighbours of each window: windows of the same state it is pulled towards; default
         one for every 25 windows of the smallest state, from 3 to 10.
     target_gap : int or "run", default="run"
-        Exclude targets of the same run fewer than this many steps away. ``"run"`` takes targets
-        from another run of the state, or at least five widths away in its only run. 0 is the paper.
+        Exclude targets of the same run fewer than this many steps away; "run" takes targets from
+        another run of the state, or at least five widths away in its only run. 0 is the paper.
     push_weight : float, default=0.1
         The paper's c (Eq. 2): the weight of pushing other states away, against pulling targets
         nearer.
     shrinkage : float, default=0.0
-        Weight of ``½‖M - M0‖²`` towards the scaled identity, relative to the loss. 0 is the paper.
+        How strongly to pull towards the Euclidean distance. The weight of ``½‖M - M0‖²`` towards
+        the scaled identity, relative to the loss; 0 is the paper.
     rho : float, default=0.3
         The paper's ρ (Eq. 7) for ``"admm"``, relative in the same way.
     n_taps : int, optional
@@ -427,18 +422,18 @@ class MLAT(MarginMetric):
 
     def __init__(
         self,
-        width: int | None = None,
+        width: Count | None = None,
         *,
         solver: Literal["filter", "admm"] = "filter",
-        n_targets: int | None = None,
+        n_targets: Count | None = None,
         target_gap: Gap = "run",
-        push_weight: float = 0.1,
-        shrinkage: float = 0.0,
-        rho: float = 0.3,
-        n_taps: int | None = None,
-        n_filters: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-3,
+        push_weight: Annotated[float, Limits(0, 1)] = 0.1,
+        shrinkage: Annotated[float, Limits(0)] = 0.0,
+        rho: Annotated[float, Limits(SMALLEST)] = 0.3,
+        n_taps: Count | None = None,
+        n_filters: Count | None = None,
+        max_iter: Count = 100,
+        tol: Annotated[float, Limits(0)] = 1e-3,
         init: str | ArrayLike = "identity",
         working_set: bool | Literal["auto"] = "auto",
         random_state: Any = None,
@@ -474,14 +469,6 @@ class MLAT(MarginMetric):
             "shrinkage": 0.0,
         }
         return cls(**{**paper, **parameters})
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if self.solver not in ("filter", "admm"):
-            raise InputError(f'solver must be "filter" or "admm", not {self.solver!r}')
-        check_real(self.rho, "rho", SMALLEST)
-        check_whole(self.n_taps, "n_taps", optional=True)
-        check_whole(self.n_filters, "n_filters", optional=True)
 
     def _grows(self, n: int) -> bool:
         return self.solver == "filter" and super()._grows(n)

@@ -7,16 +7,16 @@ nothing. The rules here exclude such neighbours; a gap of 0 is the paper.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.checks import Ints
+from ..base.checks import Ints, Limits
 from ..base.errors import InputError
 from .nearest import Places, nearest_windows
 
-Gap = int | Literal["run"]
+Gap = Annotated[int, Limits(0)] | Literal["run"]
 
 # How many widths apart two windows of one run must be to teach as much as another run does.
 EPISODE_WIDTHS = 5

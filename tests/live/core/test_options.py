@@ -11,7 +11,7 @@ from mlat import InputError
         ({"hold": 0}, "hold must be a whole number of at least 1"),
         ({"reorder": 3}, "reorder needs order_by"),
         ({"reorder": True}, "reorder must be"),
-        ({"far": -1.0}, "far must be a positive number or None"),
+        ({"far": -1.0}, "far must be a number above 0 or None"),
         ({"rate": "fast"}, "rate must be"),
         ({"filtered": 1}, "filtered must be"),
         ({"speed": 1}, "no option speed; the options are missing, hold"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ...base.checks import check_whole, is_real
+from ...base.checks import SMALLEST, Limits, annotations_of, check_parameter
 from ...base.errors import InputError
 
 OLD_NAME = "flat"  # of the incremental search
@@ -21,28 +20,30 @@ class LiveOptions:
     Parameters
     ----------
     missing : "abstain", "hold" or "reject", default="abstain"
-        What happens to a step with a missing value. "abstain": its state is unknown and a new
-        window begins after it. "hold": the channel's last value takes its place, for at most
-        ``hold`` steps in a row. "reject": the step is refused, as if it had not come.
+        What happens to a step with a missing value: its state is unknown and a new window begins
+        after it ("abstain"); the channel's last value takes its place, for at most ``hold`` steps
+        in a row ("hold"); or it is refused, as if it had not come ("reject").
     hold : int, default=5
+        With ``missing="hold"``: for how many steps in a row at most.
     reorder : int, default=0
         How many steps may wait for an earlier one that has not come yet.
     order_by : "none", "seq" or "time", default="none"
-        What gives the order of the steps; with ``"none"`` it is that of their arrival.
+        What gives the order of the steps; with "none" it is that of their arrival.
     max_gap : float, optional
         Seconds between steps beyond which a new window begins; default 1.5 steps of ``rate``.
     rate : float, optional
-        Steps per second; default that of the stream the model was learned from. If that had no
-        time, time shows no gaps.
+        Steps per second, to find gaps in time; default that of the stream the model was learned
+        from. If that had no time, time shows no gaps.
     dead : "auto" or "off", default="auto"
         Whether the state is unknown while a channel is constant far longer than in training.
     far : float or None, default=3.0
         The state is unknown where the window is farther from every reference than this many times
         the farthest in training. None turns it off.
     search : "auto", "exact" or "incremental", default="auto"
-        "flat", the old name of "incremental", is accepted, too.
+        How references are searched. "flat", the old name of "incremental", is accepted, too.
     filtered : bool, default=False
-        Filter the states, as ``predict(filtered=True)`` does.
+        Filter the states over time: steadier, and later at a switch. As
+        ``predict(filtered=True)`` does.
     max_taught : int, default=256
         Taught windows that are kept.
     forget : "oldest" or "balanced", default="oldest"
@@ -54,36 +55,27 @@ class LiveOptions:
         For the incremental search: steps after which its running sums start again.
     """
 
-    missing: str = "abstain"
-    hold: int = 5
-    reorder: int = 0
-    order_by: str = "none"
-    max_gap: float | None = None
-    rate: float | None = None
-    dead: str = "auto"
-    far: float | None = 3.0
-    search: str = "auto"
+    missing: Literal["abstain", "hold", "reject"] = "abstain"
+    hold: Annotated[int, Limits(1)] = 5
+    reorder: Annotated[int, Limits(0)] = 0
+    order_by: Literal["none", "seq", "time"] = "none"
+    max_gap: Annotated[float, Limits(SMALLEST)] | None = None
+    rate: Annotated[float, Limits(SMALLEST)] | None = None
+    dead: Literal["auto", "off"] = "auto"
+    far: Annotated[float, Limits(SMALLEST)] | None = 3.0
+    search: Literal["auto", "exact", "incremental"] = "auto"
     filtered: bool = False
-    max_taught: int = 256
-    forget: str = "oldest"
-    teachable: int = 16
-    anchor: int = 64
+    max_taught: Annotated[int, Limits(0)] = 256
+    forget: Literal["oldest", "balanced"] = "oldest"
+    teachable: Annotated[int, Limits(1)] = 16
+    anchor: Annotated[int, Limits(1)] = 64
 
     def __post_init__(self) -> None:
-        if self.search == OLD_NAME:
+        if str(self.search) == OLD_NAME:
             object.__setattr__(self, "search", "incremental")
-        _one_of(self, "missing", "abstain", "hold", "reject")
-        _one_of(self, "order_by", "none", "seq", "time")
-        _one_of(self, "dead", "auto", "off")
-        _one_of(self, "forget", "oldest", "balanced")
-        _one_of(self, "search", "auto", "exact", "incremental")
-        lows = {"hold": 1, "reorder": 0, "max_taught": 0, "teachable": 1, "anchor": 1}
-        for name, low in lows.items():
-            object.__setattr__(self, name, check_whole(getattr(self, name), name, low))
-        for name in ("max_gap", "rate", "far"):
-            object.__setattr__(self, name, _positive(getattr(self, name), name))
-        if not isinstance(self.filtered, bool):
-            raise InputError(f"filtered must be True or False, not {self.filtered!r}")
+        for name, annotation in annotations_of(LiveOptions).items():
+            value = check_parameter(getattr(self, name), name, annotation)
+            object.__setattr__(self, name, value)
         if self.reorder and self.order_by == "none":
             raise InputError('reorder needs order_by="seq" or order_by="time", to give the order')
 
@@ -114,18 +106,3 @@ def other_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | Non
 def stored_name(search: str) -> str:
     """The name of a search in snapshots and journals: files that were written before still open."""
     return OLD_NAME if search == "incremental" else search
-
-
-def _one_of(options: LiveOptions, name: str, *known: str) -> None:
-    value = getattr(options, name)
-    if not isinstance(value, str) or value not in known:
-        quoted = ", ".join(f'"{word}"' for word in known[:-1])
-        raise InputError(f'{name} must be {quoted} or "{known[-1]}", not {value!r}')
-
-
-def _positive(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    if not is_real(value) or not 0 < value < math.inf:
-        raise InputError(f"{name} must be a positive number or None, not {value!r}")
-    return float(value)
