@@ -207,14 +207,13 @@ def _command_lines(path: str, command: Any) -> Iterator[str]:
     pieces = re.sub(r"\{(.*?)\}(?:\.\.\.)?", r"\1", " ".join(command.collect_usage_pieces(context)))
     yield from ["```sh", f"{path} {pieces}", "```", ""]
     yield from [_plain(inspect.cleandoc(command.help or "")), ""]
-    for kind in ("argument", "option"):
-        rows = [
-            record
-            for each in command.params
-            if each.param_type_name == kind and (record := each.get_help_record(context))
-        ]
-        if rows:
-            yield from _table(kind, rows)
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for each in command.params:
+        if record := each.get_help_record(context):
+            group = getattr(each, "rich_help_panel", None) or f"{each.param_type_name}s"
+            groups.setdefault(group.lower(), []).append(record)
+    for group, rows in groups.items():
+        yield from _table(group, rows)
 
 
 def _table(kind: str, rows: list[tuple[str, str]]) -> Iterator[str]:

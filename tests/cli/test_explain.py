@@ -96,7 +96,7 @@ def test_explain_against_a_state_of_choice(folder):
     where = (folder / "walk.mlat", folder / "again.csv", "--no-picture", "--step", 100)
     own = re.search(r"predicted (\w+)", run("explain", *where)[0])[1]
     for state in {"forwards", "still"} - {own}:
-        out, _ = run("explain", *where, "--against", state, "--neighbors", 1)
+        out, _ = run("explain", *where, "--against", state, "--n-neighbors", 1)
         assert re.search(rf"^Nearest {state}: at distance [\d.]+\.$", out, flags=re.MULTILINE)
     assert "--against nap is no state" in refused("explain", *where, "--against", "nap")
     assert f"{own} is not one of the other states" in refused("explain", *where, "--against", own)
@@ -141,7 +141,7 @@ def test_explain_draws_where_it_is_told(folder, in_folder, name):
         (["walk.mlat", "none.csv"], "none.csv is not there"),
         (["again.csv", "again.csv"], "is not an mlat model"),
         (["walk.mlat", "again.csv", "--label", "stat"], "did you mean 'state'?"),
-        (["walk.mlat", "again.csv", "--neighbors", "0"], "'--neighbors'"),
+        (["walk.mlat", "again.csv", "--n-neighbors", "0"], "'--n-neighbors'"),
         (["walk.mlat", "again.csv", "--channels", "a,b"], "--channels names 2 columns"),
     ],
 )

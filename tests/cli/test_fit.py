@@ -13,6 +13,7 @@ from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from mlat.base.progress import report
 from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH
+from mlat.cli.options import flag_of
 from mlat.explain import experts_of
 from mlat.explain.confusions import held_out_confusions
 from mlat.label import spans_of, write_spans
@@ -145,23 +146,25 @@ def test_fit_without_anything_to_judge_by(in_folder):
     [
         (["--solver", "admm"], "--solver goes with --metric mlat, not with auto; add that"),
         (["--metric", "lmnn", "--solver", "admm"], "mlat, not with lmnn"),
-        (["--targets", "3"], "--targets goes with --metric mlat or lmnn, not with auto"),
-        (["--gap", "run"], "--gap goes with"),
+        (["--n-targets", "3"], "--n-targets goes with --metric mlat or lmnn, not with auto"),
+        (["--target-gap", "run"], "--target-gap goes with"),
         (["--shrinkage", "0"], "--shrinkage goes with"),
         (["--metric", "euclidean", "--shrinkage", "1"], "mlat or lmnn, not with euclidean"),
         (["--lift", "rectified"], "--lift goes with --metric mlat, lmnn or euclidean, not with a"),
         (["--whiten"], "--whiten goes with"),
         (
-            ["--neighbors", "3"],
-            "--neighbors goes with --metric mlat, lmnn or euclidean, not with a",
+            ["--n-neighbors", "3"],
+            "--n-neighbors goes with --metric mlat, lmnn or euclidean, not with a",
         ),
         (["--metric", "mlat", "--reach", "9"], "--reach goes with --metric auto, or with a --lift"),
         (["--metric", "mlat", "--lift", "rectified", "--reach", "9"], "--lift that looks back"),
         (["--metric", "mlat", "--lift", "squared"], "--lift knows no map 'squared'; there are id"),
         (["--metric", "mlat", "--lift", "a,,b"], "--lift a,,b has an empty name"),
-        (["--unknown-rate", "1"], "--unknown-rate must be from 0 to less than 1, not 1"),
-        (["--unknown-rate", "-0.1"], "--unknown-rate must be from 0"),
+        (["--unknown-rate", "1"], "--unknown-rate must be a number from 0 to less than 1, not 1"),
+        (["--unknown-rate", "-0.1"], "--unknown-rate must be a number from 0"),
         (["--metric", "best"], "'best'"),
+        (["--width", "0"], "--width must be a whole number of at least 1, not 0"),
+        (["--neighbors", "3"], "No such option"),
     ],
 )
 def test_fit_refuses_what_would_go_unheard(in_folder, options, words):
@@ -173,7 +176,7 @@ def test_fit_refuses_what_would_go_unheard(in_folder, options, words):
 
 def test_every_option_that_goes_with_some_metrics_exists():
     listed = run("fit", "--help")[0]
-    assert all(option in listed for option in GOES_WITH)
+    assert all(flag_of(name) in listed for name in GOES_WITH)
 
 
 def test_fit_passes_on_what_auto_takes(fitted_folder, tmp_path, monkeypatch):
@@ -307,9 +310,9 @@ def test_fit_says_what_it_learned_from(folder, tmp_path):
     ("options", "metric", "says"),
     [
         (["--metric", "euclidean"], None, "nothing is learned"),
-        (["--metric", "lmnn", "--gap", "8"], mlat.LMNN, "LMNN: loss"),
+        (["--metric", "lmnn", "--target-gap", "8"], mlat.LMNN, "LMNN: loss"),
         (
-            ["--metric", "mlat", "--solver", "admm", "--stride", "6", "--targets", "1"],
+            ["--metric", "mlat", "--solver", "admm", "--stride", "6", "--n-targets", "1"],
             mlat.MLAT,
             "solver admm",
         ),
@@ -327,9 +330,9 @@ def test_fit_passes_its_options_on(folder, tmp_path):
     options = [
         "--metric=mlat",
         "--shrinkage=2.5",
-        "--neighbors=3",
+        "--n-neighbors=3",
         "--stride=4",
-        "--targets=2",
+        "--n-targets=2",
         "--width=5",
     ]
     chosen = ["--channels", "sensor 3,sensor 1", "--channels", "sensor 2"]
@@ -351,8 +354,8 @@ def test_fit_passes_its_options_on(folder, tmp_path):
     [
         (["--label", "stat"], "did you mean 'state'?"),
         (
-            ["--label", "state", "--metric", "lmnn", "--gap", "near"],
-            '--gap must be "run" or a whole number',
+            ["--label", "state", "--metric", "lmnn", "--target-gap", "near"],
+            '--target-gap must be a whole number of at least 0 or "run"',
         ),
         (["--label", "state", "--width", "900"], "choose a width of at most 60"),
         (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),

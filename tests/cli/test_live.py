@@ -21,7 +21,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, refused, run, write_csv
-from mlat.cli.live import parse_address, parse_far
+from mlat.cli.live import parse_address
 from mlat.live.core.session import LiveSession
 from mlat.live.journal.description import read_journal
 from mlat.live.journal.journal import Identity, Journal
@@ -154,15 +154,15 @@ def test_a_journal_of_something_else_is_refused(folder, tmp_path):
     [
         (["--source", "fax:1"], "source 'fax' is not known"),
         (["--source", "replay:none.csv"], "none.csv"),
-        (["--source", "-", "--far", "near"], "--far near: give a positive number"),
+        (["--source", "-", "--far", "near"], "--far must be a number above 0 or off, not 'near'"),
         (["--source", "-", "--serve", "here"], "--serve here: give a host and a port"),
         (["--source", "-", "--token", "12345678"], "add --serve HOST:PORT"),
         (["--source", "-", "--keep", "3"], "--keep is about the journal; add --journal DIR"),
         (["--source", "-", "--fsync", "off"], "add --journal DIR"),
         (["--source", "-", "--again", "0"], "add --journal DIR"),
-        (["--source", "-", "--reorder", "4"], "order_by"),
+        (["--source", "-", "--reorder", "4"], "--reorder needs --order-by seq or --order-by time"),
         (["--source", "-", "--missing", "guess"], "'guess'"),
-        (["--source", "-", "--rate", "-1"], "rate must be a positive number"),
+        (["--source", "-", "--rate", "-1"], "--rate must be a number above 0, not -1"),
         (["--source", "-", "--serve", "0.0.0.0:0"], "token"),
         ([], "Missing option '--source'"),
     ],
@@ -191,7 +191,6 @@ def test_addresses_and_factors():
     assert parse_address("8765") == ("127.0.0.1", 8765)
     assert parse_address("0.0.0.0:80") == ("0.0.0.0", 80)
     assert parse_address("[::1]:0") == ("::1", 0)
-    assert (parse_far("off"), parse_far("2.5")) == (None, 2.5)
 
 
 # In a process of its own

@@ -166,7 +166,7 @@ def test_process_interrupted_while_it_imports():
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'mlat.cli.fit': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupt())\n"
-        "sys.argv = ['mlat', '--help']\n"
+        "sys.argv = ['mlat', 'fit', '--help']\n"
         "mlat.cli.main()\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -167,7 +167,8 @@ class Limits:
 @cache
 def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
     """What may be given for each parameter of a class or function, with limits and choices."""
-    annotated = owner if is_dataclass(owner) or not isinstance(owner, type) else owner.__init__
+    has_signature = is_dataclass(owner) or not isinstance(owner, type)
+    annotated = owner if has_signature else vars(owner)["__init__"]
     found = get_type_hints(annotated, include_extras=True)
     return {name: annotation for name, annotation in found.items() if name != "return"}
 

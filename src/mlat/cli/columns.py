@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from numpy.typing import NDArray
@@ -22,6 +20,7 @@ from ..label.label_table import only_of, read_spans, with_spans
 from ..stream.pieces import Pieces, cut_stream, read_pieces
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
+from .options import Options, with_options
 
 KINDS = (
     "One row per step: a file (.csv, .tsv, .parquet, .feather, .npy, .mat, .edf, .xdf, …), a "
@@ -60,69 +59,21 @@ Filtered = Annotated[
         "--filtered", help="Filter the states over time: steadier, and later at a switch."
     ),
 ]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Work on this device of PyTorch, such as cuda; default the processor.",
-    ),
-]
 
 
-@dataclass(frozen=True)
 class Columns:
-    """Which column is what. A command takes these options by :func:`with_columns`."""
+    """Which column is what, as given by the options of ``COLUMNS``."""
 
-    recording: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="Column that says which recording a step belongs to; default by its name.",
-        ),
-    ] = None
-    time: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="Column of time: numbers or dates; default by its name."),
-    ] = None
-    max_gap: Annotated[
-        float | None,
-        typer.Option(
-            metavar="TIME",
-            help="The longest time between two steps that is not a gap, in seconds for dates; "
-            "default 1.5 times the median.",
-        ),
-    ] = None
-    channels: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,C",
-            help="Columns of the channels, in order; default those that the model was learned "
-            "on, for mlat fit all that are left and are no time, recording or row number.",
-        ),
-    ] = None
-    unlabelled: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VALUE", help="Entry of the label column that means no state; repeatable."
-        ),
-    ] = None
-
-    sep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHAR",
-            help='What separates the fields of a text file, such as ";" or "\\t"; default by its '
-            "name.",
-        ),
-    ] = None
-    decimal: Annotated[
-        str, typer.Option(metavar="CHAR", help='How decimals are written: "." or ",".')
-    ] = "."
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._channels: list[str] | None = given.pop("channels", None)
+        if given.get("sep") == "\\t":
+            given["sep"] = "\t"
+        self._given = given
 
     def read(self, files: Path | list[Path], label: str | None, past: int | None = None) -> Stream:
         """Read the stream in a file, or in several; ``past`` is that of :func:`read_stream`."""
         reader = read_stream if past is None else partial(read_stream, past=past)
-        return self._read(reader, files, label, split_names(self.channels))
+        return self._read(reader, files, label, self._channels)
 
     def read_for_model(
         self,
@@ -165,7 +116,8 @@ class Columns:
                 there,
                 names or classifier.channels_,
                 named=bool(names),
-                **self._options(label),
+                label=label,
+                **self._given,
             )
             self._print_notes(file, pieces.notes)
             place = _place_of_states(file, label, None)
@@ -173,7 +125,7 @@ class Columns:
             yield pieces
 
     def _own_channels(self, classifier: StreamClassifier, model: Path) -> list[str] | None:
-        names = split_names(self.channels)
+        names = self._channels
         if names is not None and len(names) != classifier.n_channels_:
             raise InputError(
                 f"--channels names {len(names)} columns, but {model} was learned on "
@@ -190,20 +142,9 @@ class Columns:
     ) -> Stream:
         file = files[0] if isinstance(files, list) and len(files) == 1 else files
         with standard_input(file) as there:
-            stream = reader(there, channels=channels, **self._options(label))
+            stream = reader(there, channels=channels, label=label, **self._given)
         self._print_notes(files, stream.notes)
         return stream
-
-    def _options(self, label: str | None) -> dict[str, Any]:
-        return {
-            "sep": "\t" if self.sep == "\\t" else self.sep,
-            "decimal": self.decimal,
-            "label": label,
-            "recording": self.recording,
-            "time": self.time,
-            "unlabelled": self.unlabelled or None,
-            "max_gap": self.max_gap,
-        }
 
     def _print_notes(self, files: Path | list[Path], notes: Sequence[str]) -> None:
         for note in notes:
@@ -284,44 +225,22 @@ def standard_input(file: Path | list[Path]) -> Iterator[Path | list[Path]]:
             raise InputError(str(error).replace(str(named), "standard input")) from None
 
 
-def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Columns`, which it gets as its parameter ``columns``."""
-    signature = inspect.signature(command)
-    hints = get_type_hints(command, include_extras=True)
-    option_hints = get_type_hints(Columns, include_extras=True)
-    options = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=option_hints[field.name],
-        )
-        for field in fields(Columns)
-    ]
-    own = [
-        # Typer passes everything by name.
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name])
-        for name, parameter in signature.parameters.items()
-        if name != "columns"
-    ]
-    parameters = [*own, *options]
-
-    @wraps(command)
-    def wrapped(**given: Any) -> None:
-        command(
-            columns=Columns(**{option.name: given.pop(option.name) for option in options}), **given
-        )
-
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
-
-
-def split_names(given: Sequence[str] | None, option: str = "--channels") -> list[str] | None:
-    """Names from ``a,b`` or from an option that is repeated."""
-    if not given:
-        return None
-    names = [name.strip() for part in given for name in part.split(",")]
-    if "" in names:
-        raise InputError(f"{option} {','.join(given)} has an empty name; write them as a,b,c")
-    return names
+COLUMNS = Options(
+    read_stream,
+    "recording time max_gap channels unlabelled sep decimal",
+    metavars={
+        **dict.fromkeys(("recording", "time"), "COL"),
+        **dict.fromkeys(("sep", "decimal"), "CHAR"),
+        "max_gap": "TIME",
+        "channels": "A,B,C",
+        "unlabelled": "VALUE",
+    },
+    several=("channels", "unlabelled"),
+    words={
+        "channels": "Columns of the channels, in order; default those that the model was learned "
+        "on, for mlat fit all that are left and are no time, recording or row number."
+    },
+    make=Columns,
+)
+DEVICE = Options(StreamClassifier, "device", metavars={"device": "NAME"})
+with_columns = with_options(columns=COLUMNS)

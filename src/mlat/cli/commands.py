@@ -2,42 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import ast
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from .. import __version__
 from ..base.errors import InputError
-from .demo import demo
-from .enrol import enrol
-from .evaluate import evaluate
-from .explain import explain_step
-from .export import export
-from .fit import fit
-from .inspect import inspect_model
-from .label import label
-from .live import live
 from .one_line import OneLineCommand, OneLineGroup
-from .predict import predict
+
+# In the order of the help, with the function of the module that has the command's name.
+COMMANDS = {
+    "demo": "demo",
+    "label": "label",
+    "fit": "fit",
+    "enrol": "enrol",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "explain": "explain_step",
+    "inspect": "inspect_model",
+    "live": "live",
+    "export": "export",
+}
+
+
+class LazyCommand(OneLineCommand):
+    """A command whose module is imported when it is called: numba alone takes half a second.
+
+    Its first line for the list of commands is read from the source.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, short_help=_first_line(name))
+
+    @cached_property
+    def real(self) -> Any:
+        """The command itself."""
+        from .options import in_panels
+
+        module = import_module(f".{self.name}", __package__)
+        alone = typer.Typer(add_completion=False)
+        alone.command(self.name, cls=OneLineCommand)(getattr(module, COMMANDS[str(self.name)]))
+        return in_panels(get_command(alone))
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        return self.real.make_context(*args, **extra)
+
+    @property
+    def help(self) -> Any:
+        return self.real.help
+
+    @help.setter
+    def help(self, _: Any) -> None:
+        pass
+
+    @property
+    def params(self) -> Any:
+        return self.real.params
+
+    @params.setter
+    def params(self, _: Any) -> None:
+        pass
+
+
+def _first_line(name: str) -> str:
+    spec = find_spec(f".{name}", __package__)
+    source = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == COMMANDS[name]:
+            return (ast.get_docstring(node) or "").split("\n")[0]
+    return ""
+
+
+class LazyGroup(OneLineGroup):
+    """The commands of ``COMMANDS``, before those that an app has itself."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {**{name: LazyCommand(name) for name in COMMANDS}, **self.commands}
+
 
 app = typer.Typer(
     name="mlat",
-    cls=OneLineGroup,
+    cls=LazyGroup,
     help="Classify the states of a sensor stream, from a few labelled runs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo", cls=OneLineCommand)(demo)
-app.command("label", cls=OneLineCommand)(label)
-app.command("fit", cls=OneLineCommand)(fit)
-app.command("enrol", cls=OneLineCommand)(enrol)
-app.command("predict", cls=OneLineCommand)(predict)
-app.command("evaluate", cls=OneLineCommand)(evaluate)
-app.command("explain", cls=OneLineCommand)(explain_step)
-app.command("inspect", cls=OneLineCommand)(inspect_model)
-app.command("live", cls=OneLineCommand)(live)
-app.command("export", cls=OneLineCommand)(export)
 
 
 def _moved(context: typer.Context) -> None:

@@ -81,10 +81,12 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where to write the pictures.")
     ] = Path("demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another recording.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Another seed, another recording.")
+    ] = 0,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Only the table, over so many seeds from --seed on."),
+        typer.Option(metavar="N", min=1, help="Only the table, over so many seeds from --seed on."),
     ] = None,
 ) -> None:
     """Learn and classify a synthetic stream, and write pictures that explain what was learned."""

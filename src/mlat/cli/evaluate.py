@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +15,9 @@ from ..explain.confusions import ConfusionCounter
 from ..stream.overlap import count_seen
 from .as_json import AsJson, print_json, score_of
 from .columns import (
+    COLUMNS,
+    DEVICE,
     Columns,
-    Device,
     Filtered,
     Label,
     LabelTable,
@@ -24,18 +25,19 @@ from .columns import (
     StreamFile,
     check_labelled,
     title_of,
-    with_columns,
 )
+from .options import with_options
 from .output import check_can_be_folder, make_folder
 from .predictions import Fill, Predictions
 from .screen import console, print_score, warn_if_guessing, working
 
 
-@with_columns
+@with_options(columns=COLUMNS, device=DEVICE)
 def evaluate(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
+    device: dict[str, Any],
     label: Label = None,
     labels: LabelTable = None,
     out: Annotated[
@@ -53,7 +55,6 @@ def evaluate(
     ] = False,
     filtered: Filtered = False,
     fill: Fill = None,
-    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline.
@@ -64,7 +65,7 @@ def evaluate(
     if pictures:
         check_can_be_folder(folder)
     check_labelled(label, labels)
-    classifier = load(model).set_params(device=device)
+    classifier = load(model).set_params(**device)
     counter, n_seen = ConfusionCounter(classifier.classes_), 0
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):

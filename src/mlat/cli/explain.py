@@ -50,7 +50,7 @@ def explain_step(
         ),
     ] = None,
     picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
-    neighbors: Annotated[
+    n_neighbors: Annotated[
         int, typer.Option(min=1, metavar="N", help="References to draw of each state.")
     ] = 3,
     against: Annotated[
@@ -93,7 +93,7 @@ def explain_step(
             classifier,
             steps,
             step,
-            n_neighbors=neighbors,
+            n_neighbors=n_neighbors,
             against=_state(against, classifier),
             predicted=predicted,
         )

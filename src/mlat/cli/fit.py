@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time as clock
 import warnings
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..base.checks import either
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.held_out import told_by_one_value
@@ -24,17 +23,16 @@ from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import (
+    COLUMNS,
     Columns,
-    Device,
     Label,
     LabelTable,
     StreamFiles,
     check_labelled,
     labelled_by,
-    split_names,
     title_of,
-    with_columns,
 )
+from .options import Options, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
     console,
@@ -49,40 +47,45 @@ from .screen import (
     working,
 )
 
-
-class Metric(StrEnum):
-    auto = "auto"
-    mlat = "mlat"
-    lmnn = "lmnn"
-    euclidean = "euclidean"
-
-
-class Solver(StrEnum):
-    filter = "filter"
-    admm = "admm"
-
-
 # Steps before each labelled run that are kept: features look back at them, and runs stay as far
 # apart as matters.
 PAST = 1000
 GIVES_AWAY = 0.99  # of the steps of each state, that one value of one channel tells
-LEARNED = (Metric.mlat, Metric.lmnn)
-NAMED = (*LEARNED, Metric.euclidean)
-GOES_WITH: dict[str, tuple[Metric, ...]] = {
-    "--solver": (Metric.mlat,),
-    "--targets": LEARNED,
-    "--gap": LEARNED,
-    "--shrinkage": LEARNED,
-    "--lift": NAMED,
-    "--whiten": NAMED,
-    "--neighbors": NAMED,
+LEARNED = ("mlat", "lmnn")
+NAMED = (*LEARNED, "euclidean")
+GOES_WITH: dict[str, tuple[str, ...]] = {
+    "solver": ("mlat",),
+    **dict.fromkeys(("n_targets", "target_gap", "shrinkage"), LEARNED),
+    **dict.fromkeys(("lift", "whiten", "n_neighbors"), NAMED),
 }
+ONLY = {name: f"Only with --metric {either(metrics)}." for name, metrics in GOES_WITH.items()}
+CLASSIFIER = Options(
+    StreamClassifier,
+    "width metric lift whiten n_neighbors reach stride max_references unknown_rate device",
+    metavars={
+        "lift": "A,B,C",
+        "max_references": "N|SHARE",
+        "device": "NAME",
+    },
+    several=("lift",),
+    words={
+        "lift": f"Features to compute from the channels first, of {', '.join(MAPS)}; default none.",
+        "reach": "How many steps back features look; default 50 with --lift, and with --metric "
+        "auto 100 or two widths, but at most a fifth of a run.",
+    },
+    notes=ONLY,
+)
+METRIC = Options(
+    MLAT, "solver n_targets target_gap shrinkage", metavars={"target_gap": "run|N"}, notes=ONLY
+)
 
 
-@with_columns
+@with_options(columns=COLUMNS, given=CLASSIFIER, of_metric=METRIC)
 def fit(
     stream: StreamFiles,
     columns: Columns,
+    given: dict[str, Any],
+    of_metric: dict[str, Any],
     out: Annotated[
         Path,
         typer.Option(
@@ -91,105 +94,14 @@ def fit(
     ],
     label: Label = None,
     labels: LabelTable = None,
-    width: Annotated[
-        int, typer.Option(min=1, help="Steps per window; for auto those of its widest expert.")
-    ] = 10,
-    metric: Annotated[
-        Metric,
-        typer.Option(
-            help="How to measure distance; auto is a committee of experts, each with features and "
-            "a metric of its own."
-        ),
-    ] = Metric.auto,
-    lift: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B,C", help=f"Not for auto: maps of the channels, of {', '.join(MAPS)}."
-        ),
-    ] = None,
-    whiten: Annotated[
-        bool,
-        typer.Option("--whiten", help="Not for auto: weigh features by how they vary in states."),
-    ] = False,
-    reach: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="How many steps back running maps look; default 50, for auto at most a fifth of "
-            "a run.",
-        ),
-    ] = None,
-    solver: Annotated[
-        Solver | None, typer.Option(help="For mlat; default filter, admm is the paper's.")
-    ] = None,
-    targets: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="For mlat and lmnn: windows of its state that each is pulled towards; default 3 "
-            "to 10, by how many there are.",
-        ),
-    ] = None,
-    gap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="run|STEPS",
-            help="For mlat and lmnn: targets from another run of the state (default), or at least "
-            "so many steps away.",
-        ),
-    ] = None,
-    shrinkage: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="For mlat and lmnn: pull towards the Euclidean distance; default 0."
-        ),
-    ] = None,
-    neighbors: Annotated[
-        int | None,
-        typer.Option(min=1, help="Not for auto: neighbours that vote; default 1."),
-    ] = None,
-    stride: Annotated[int, typer.Option(min=1, help="Keep every so many-th window.")] = 1,
-    max_references: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N|SHARE",
-            help="Keep at most so many references; or as few as leave this share of decisions the "
-            "same, such as 0.99.",
-        ),
-    ] = None,
-    unknown_rate: Annotated[
-        float,
-        typer.Option(
-            metavar="FRACTION",
-            help="Predict the unknown state where a window is farther from all references than "
-            "all but this fraction of similar windows.",
-        ),
-    ] = 0.0,
-    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn to classify the states of a labelled stream, and write a model."""
-    options = FitOptions(
-        metric=metric,
-        solver=solver,
-        targets=targets,
-        gap=gap,
-        shrinkage=shrinkage,
-        lift=lift,
-        whiten=whiten,
-        reach=reach,
-        neighbors=neighbors,
-        unknown_rate=unknown_rate,
-    )
-    if max_references is not None and max_references.is_integer():
-        max_references = int(max_references)
-    classifier = options.classifier(
-        width=width, stride=stride, max_references=max_references, device=device
-    )
+    classifier = classifier_of(given, of_metric)
     check_labelled(label, labels)
     check_can_write(out, *stream, labels, mark=MODEL)
     # Of steps without a state only the last before a run are needed; spans name any of them.
-    past = PAST + 10 * width + 4 * (reach or 0) if labels is None else None
+    past = PAST + 10 * classifier.width + 4 * (given.get("reach") or 0) if labels is None else None
     with working(f"reading {title_of(stream)}"):
         labelled = labelled_by(columns.read(stream, label, past=past), stream, labels)
     if not labelled.labelled.any():
@@ -248,90 +160,33 @@ def _warn_of_giveaways(stream: Stream, width: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """The options about the metric; None or False for those that were not given."""
-
-    metric: Metric
-    solver: Solver | None = None
-    targets: int | None = None
-    gap: str | None = None
-    shrinkage: float | None = None
-    lift: list[str] | None = None
-    whiten: bool = False
-    reach: int | None = None
-    neighbors: int | None = None
-    unknown_rate: float = 0.0
-
-    def classifier(self, **shared: Any) -> StreamClassifier:
-        """The classifier of these options, not fitted yet."""
-        self._check_together()
-        if not 0 <= self.unknown_rate < 1:
+def classifier_of(given: dict[str, Any], of_metric: dict[str, Any]) -> StreamClassifier:
+    """The classifier of what was given for it and for its metric, not fitted yet."""
+    given = dict(given)
+    metric, maps = given.get("metric", "auto"), given.get("lift")
+    for name in (*given, *of_metric):
+        metrics = GOES_WITH.get(name, (metric,))
+        if metric not in metrics:
             raise InputError(
-                f"--unknown-rate must be from 0 to less than 1, not {self.unknown_rate:g}"
+                f"{flag_of(name)} goes with --metric {either(metrics)}, not with {metric}; add "
+                f"that, or leave {flag_of(name)} out"
             )
-        shared["unknown_rate"] = self.unknown_rate
-        if self.metric is Metric.auto:
-            return StreamClassifier(metric="auto", reach=self.reach, **shared)
-        return StreamClassifier(
-            metric=self._estimator(),
-            lift=self._lift(),
-            whiten=self.whiten,
-            n_neighbors=self.neighbors,
-            **shared,
+    if metric == "auto":
+        return StreamClassifier(**given)
+    if "reach" in given and not set(maps or ()) & set(RUNNING):
+        raise InputError(
+            "--reach goes with --metric auto, or with a --lift that looks back "
+            f"({', '.join(RUNNING)}); leave it out"
         )
-
-    def _check_together(self) -> None:
-        """Refuse an option that would have no effect."""
-        for option, metrics in GOES_WITH.items():
-            value = getattr(self, option.removeprefix("--"))
-            if value is not None and value is not False and self.metric not in metrics:
-                raise InputError(
-                    f"{option} goes with --metric {_either(metrics)}, not with {self.metric}; "
-                    f"add that, or leave {option} out"
-                )
-        if self.reach is not None and self.metric is not Metric.auto:
-            running = set(split_names(self.lift, "--lift") or ()) & set(RUNNING)
-            if not running:
-                raise InputError(
-                    f"--reach goes with --metric auto, or with a --lift that looks back "
-                    f"({', '.join(RUNNING)}); leave it out"
-                )
-
-    def _estimator(self) -> Any:
-        if self.metric is Metric.euclidean:
-            return "euclidean"
-        given: dict[str, Any] = {
-            "n_targets": self.targets,
-            "target_gap": None if self.gap is None else parse_gap(self.gap),
-            "shrinkage": self.shrinkage,
-            "solver": None if self.solver is None else self.solver.value,
-        }
-        make = LMNN if self.metric is Metric.lmnn else MLAT
-        return make(**{name: value for name, value in given.items() if value is not None})
-
-    def _lift(self) -> Lift | None:
-        names = split_names(self.lift, "--lift")
-        if names is None:
-            return None
-        for name in names:
+    if maps:
+        for name in maps:
             if name not in MAPS:
                 raise InputError(f"--lift knows no map {name!r}; there are {', '.join(MAPS)}")
-        return Lift(names) if self.reach is None else Lift(names, self.reach)
-
-
-def parse_gap(gap: str) -> Any:
-    """ "run", or a number of steps."""
-    if gap == "run":
-        return gap
-    if not (gap.isascii() and gap.isdigit()):
-        raise InputError(f'--gap must be "run" or a whole number of steps, not {gap!r}')
-    return int(gap)
-
-
-def _either(metrics: tuple[Metric, ...]) -> str:
-    *others, last = metrics
-    return f"{', '.join(others)} or {last}" if others else str(last)
+        reach = given.pop("reach", None)
+        given["lift"] = Lift(maps) if reach is None else Lift(maps, reach)
+    if metric in LEARNED:
+        given["metric"] = {"mlat": MLAT, "lmnn": LMNN}[metric](**of_metric)
+    return StreamClassifier(**given)
 
 
 def _print_stream(

@@ -72,6 +72,7 @@ def label(
     width: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             help="Steps per window of what is learned; default those of a second, from 10 to 100.",
         ),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..base.errors import InputError
-from .columns import Filtered, ModelFile
+from ..live.core.options import LiveOptions
+from .columns import ModelFile
+from .options import Options, with_options
 
 
 class Format(StrEnum):
@@ -17,43 +19,28 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-class Missing(StrEnum):
-    ABSTAIN = "abstain"
-    HOLD = "hold"
-    REJECT = "reject"
-
-
-class OrderBy(StrEnum):
-    NONE = "none"
-    SEQ = "seq"
-    TIME = "time"
-
-
-class Dead(StrEnum):
-    AUTO = "auto"
-    OFF = "off"
-
-
-class Search(StrEnum):
-    AUTO = "auto"
-    EXACT = "exact"
-    INCREMENTAL = "incremental"
-    FLAT = "flat"  # its old name, still accepted
-
-
 class Fsync(StrEnum):
     ALWAYS = "always"
     OFF = "off"
 
 
+POLICIES = Options(
+    LiveOptions,
+    "missing hold order_by reorder rate max_gap far dead search filtered",
+    metavars={"rate": "HZ", "max_gap": "S", "far": "X|off"},
+)
+
+
+@with_options(policies=POLICIES)
 def live(
     model: ModelFile,
+    policies: dict[str, Any],
     source: Annotated[
         str,
         typer.Option(
             metavar="SOURCE",
-            help="Where steps come from: - (lines on standard input), replay:FILE[@RATE], "
-            "mqtt://HOST:PORT/TOPIC or lsl:NAME.",
+            help="Where steps come from: - (lines on standard input), replay:FILE or "
+            "replay:FILE@RATE, mqtt://HOST:PORT/TOPIC or lsl:NAME.",
             show_default=False,
         ),
     ],
@@ -78,48 +65,6 @@ def live(
     form: Annotated[
         Format, typer.Option("--format", help="Of the predictions on standard output.")
     ] = Format.JSON,
-    missing: Annotated[
-        Missing,
-        typer.Option(
-            help="A step without a value: predict unknown; hold the last value; or refuse it."
-        ),
-    ] = Missing.ABSTAIN,
-    hold: Annotated[
-        int, typer.Option(metavar="N", min=1, help="With --missing hold: steps in a row at most.")
-    ] = 5,
-    order_by: Annotated[
-        OrderBy, typer.Option(help="What orders the steps; none: their arrival.")
-    ] = OrderBy.NONE,
-    reorder: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Steps that may wait for an earlier one.")
-    ] = 0,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="HZ",
-            help="Steps per second, to find gaps in time; default that of the training stream.",
-        ),
-    ] = None,
-    max_gap: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="Seconds between steps that are no gap; default 1.5/rate."),
-    ] = None,
-    far: Annotated[
-        str,
-        typer.Option(
-            metavar="X",
-            help="Unknown where a window is X times farther than any in training; or off.",
-        ),
-    ] = "3",
-    dead: Annotated[
-        Dead,
-        typer.Option(help="Unknown while a channel is constant for longer than in training."),
-    ] = Dead.AUTO,
-    search: Annotated[
-        Search,
-        typer.Option(metavar="<auto|exact|incremental>", help="How references are searched."),
-    ] = Search.AUTO,
-    filtered: Filtered = False,
     fsync: Annotated[
         Fsync,
         typer.Option(help="Flush every record to the disk; off may lose some at a power failure."),
@@ -164,16 +109,7 @@ def live(
     classifier = load(model)
     session = LiveSession(
         classifier,
-        missing=str(missing),
-        hold=hold,
-        order_by=str(order_by),
-        reorder=reorder,
-        rate=rate,
-        max_gap=max_gap,
-        far=parse_far(far),
-        dead=str(dead),
-        search=str(search),
-        filtered=filtered,
+        **policies,
         teachable=MOST_STEPS,  # as far back as a page shows
     )
     program = Program(
@@ -206,19 +142,6 @@ def _check_together(
     ):
         if given:
             raise InputError(f"{option} is about the journal; add --journal DIR")
-
-
-def parse_far(text: str) -> float | None:
-    """``off``, or a positive number."""
-    if text == "off":
-        return None
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = 0.0
-    if not 0 < factor < float("inf"):
-        raise InputError(f"--far {text}: give a positive number such as 3, or off")
-    return factor
 
 
 def parse_address(text: str) -> tuple[str, int]:

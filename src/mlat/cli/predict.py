@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -23,17 +23,19 @@ from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
-from .columns import Columns, Device, Filtered, ModelFile, StreamFile, title_of, with_columns
+from .columns import COLUMNS, DEVICE, Columns, Filtered, ModelFile, StreamFile, title_of
+from .options import with_options
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
 from .screen import console, print_score, working
 
 
-@with_columns
+@with_options(columns=COLUMNS, device=DEVICE)
 def predict(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
+    device: dict[str, Any],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +58,6 @@ def predict(
         ),
     ] = False,
     fill: Fill = None,
-    device: Device = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the state of every step, from the window that ends there.
@@ -70,7 +71,7 @@ def predict(
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream, mark=STATES)
-    classifier = load(model).set_params(device=device)
+    classifier = load(model).set_params(**device)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
             pieces = stack.enter_context(columns.pieces_for_model(classifier, model, stream, label))

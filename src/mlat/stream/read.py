@@ -102,7 +102,8 @@ def read_stream(
         Entries of the label column that mean "no state". Without it an empty field does, and the
         number -1 with a warning; where -1 seems to be a state it is refused.
     max_gap : number, optional
-        See `Stream`.
+        The longest time between two steps that is not a gap, in seconds for dates; default 1.5
+        times the median. See `Stream`.
     sep : str, optional
         What separates the fields of a text file; default by its name. With it a text file may have
         any name.
