@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,43 +31,34 @@ COMMANDS = {
 }
 
 
+def _lazy(read: Callable[[Any], Any]) -> Any:
+    """An attribute that is read on use, whatever the parent sets."""
+    return property(read, lambda self, value: None)
+
+
 class LazyCommand(OneLineCommand):
     """A command whose module is imported when it is called: numba alone takes half a second.
 
     Its first line for the list of commands is read from the source.
     """
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, short_help=_first_line(name))
+    short_help = _lazy(lambda self: _first_line(self.name))
+    help = _lazy(lambda self: self.real.help)
+    params = _lazy(lambda self: self.real.params)
 
     @cached_property
     def real(self) -> Any:
         """The command itself."""
         from .options import in_panels
 
-        module = import_module(f".{self.name}", __package__)
+        name = str(self.name)
+        module = import_module(f".{name}", __package__)
         alone = typer.Typer(add_completion=False)
-        alone.command(self.name, cls=OneLineCommand)(getattr(module, COMMANDS[str(self.name)]))
+        alone.command(name, cls=OneLineCommand)(getattr(module, COMMANDS[name]))
         return in_panels(get_command(alone))
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         return self.real.make_context(*args, **extra)
-
-    @property
-    def help(self) -> Any:
-        return self.real.help
-
-    @help.setter
-    def help(self, _: Any) -> None:
-        pass
-
-    @property
-    def params(self) -> Any:
-        return self.real.params
-
-    @params.setter
-    def params(self, _: Any) -> None:
-        pass
 
 
 def _first_line(name: str) -> str:
