@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.checks import is_whole
+from ..base.checksummed.fields import COUNT, NAME, TEXT, listed, row
+from ..base.checksummed.fields import record as fields
 from ..base.disk import disk_errors, stamp
 from ..base.errors import DiskError, InputError, MlatError
 from ..stream.stream import Stream
@@ -25,6 +27,11 @@ from .span_list import Piece, Replacement, SpanList, check_state, merged, withou
 
 FORMAT, VERSION = "mlat label log", 1
 MOST_STATES = 20_000
+
+_LABELLED = listed(fields({"name": TEXT, "steps": COUNT, "digest": TEXT}))
+_PIECES = listed(row(COUNT, COUNT, NAME))
+_STRETCH = {"recording": COUNT, "start": COUNT, "end": COUNT}
+_EDITS = listed(fields({**_STRETCH, "before": _PIECES, "after": _PIECES}))
 
 Change = tuple[Replacement, ...]
 Listener = Callable[[Change], None]
@@ -337,6 +344,7 @@ class LabelSession:
                 f"{self._log.path} has version {head.get('version')}, this mlat knows {VERSION}; "
                 "upgrade mlat"
             )
+        _LABELLED(head.get("recordings"), f"{self._log.path}: what it labels")
         labelled = head["recordings"]
         names = [one["name"] for one in labelled]
         if names != [one.name for one in self.recordings]:
@@ -367,6 +375,7 @@ class LabelSession:
         elif "redo" in record:
             change, note = self._undone[-1], self._note_redo
         else:
+            _EDITS(record.get("edits"), "it")
             change = tuple(
                 Replacement(
                     one["recording"],
@@ -379,8 +388,10 @@ class LabelSession:
             )
             note = self._note_edit
             for one in change:
-                if any(piece.end > len(self.recordings[one.recording]) for piece in one.after):
-                    raise InputError("the recording is shorter than it was")
+                end = min(one.end, len(self.recordings[one.recording]))
+                inside = all(one.start <= piece.start < piece.end <= end for piece in one.after)
+                if not inside or list(one.after) != sorted(one.after):
+                    raise InputError("a span is not inside the recording, or out of order")
         self._apply(change)
         note(change)
 
