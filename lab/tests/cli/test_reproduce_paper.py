@@ -37,8 +37,8 @@ def test_the_command(imitated, tmp_path):
     # The figures themselves, not only the names of the files that have them.
     shown = [line for line in result.stdout.splitlines() if line.startswith("|")]
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    for protocol, section in summary["protocols"].items():
-        for footing in section["footings"].values():
+    for protocol, part in summary["parts"].items():
+        for footing in part["everyone"]["footings"].values():
             for by_system in footing["accuracy"].values():
                 for figure in by_system.values():
                     assert any(f"{figure['mean']:.1f}" in line for line in shown), protocol

@@ -77,7 +77,8 @@ def test_the_report(imitated, tmp_path):
         ("table 2", "table 2", FEW, "01"),
         ("all windows", "all windows", ALL, "0"),
     ):
-        figures = summary[part]["protocols"]["holdout"]["footings"][footing]["accuracy"]["one"]
+        everyone = summary[part]["parts"]["holdout"]["everyone"]
+        figures = everyone["footings"][footing]["accuracy"]["one"]
         expected = [
             float(row["accuracy"])
             for row in rows

@@ -13,10 +13,10 @@ from imitations import BEYOND, beyond_experiments, imitate, run_all, table_below
 from mlat_lab.experiments.experiment import ALL, Experiment
 from mlat_lab.experiments.people import People
 from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ONE_SECOND, TEN_STEPS
-from mlat_lab.reports.beyond import beyond_report, summarise, text
+from mlat_lab.reports.beyond import beyond_report
 from mlat_lab.reports.page import write_report
 from mlat_lab.reports.standing import PLAIN, WITH_FILTER
-from mlat_lab.reports.statistics import holm
+from mlat_lab.reports.statistics import WITHOUT_DEVELOPMENT, holm
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ def summary(drawn):
         drawn,
         chosen=lambda data_set, person: "odd 60%, even 40%" if person in "135" else "even 100%",
     )
-    return summarise({TEN_STEPS: results}, {TEN_STEPS: replace(ten, people=people)})
+    report = beyond_report({TEN_STEPS: results}, {TEN_STEPS: replace(ten, people=people)})
+    return report.figures
 
 
 def mean_of(drawn, name, data_set=None):
@@ -90,7 +91,7 @@ def mean_of(drawn, name, data_set=None):
 
 
 def test_accuracy_ranks_and_tests_are_those_computed_directly(drawn, summary):
-    standing = summary.widths[TEN_STEPS].compared.everyone
+    standing = summary.parts[TEN_STEPS].everyone
     names = list(standing.accuracy)
     for data_set in ("scma", "emg"):
         for name in names:
@@ -117,8 +118,8 @@ DEVELOPED_ON = [("scma", "1"), ("scma", "2"), ("emg", "sub1")]
 def test_harm_is_counted_and_named(drawn, summary):
     ahead = {g: np.mean(by[AUTO]) - np.mean(by["ED"]) for g, by in drawn.items()}
     for standing, without in (
-        (summary.widths[TEN_STEPS].compared.everyone, ()),
-        (summary.widths[TEN_STEPS].without_development, DEVELOPED_ON),
+        (summary.parts[TEN_STEPS].everyone, ()),
+        (summary.parts[TEN_STEPS].others[WITHOUT_DEVELOPMENT], DEVELOPED_ON),
     ):
         kept = {group: points for group, points in ahead.items() if group not in without}
         assert set(standing.groups) == set(kept)
@@ -141,16 +142,17 @@ def test_two_points_below_are_no_harm_and_more_are():
         ("s", "2"): {"ED": [50], AUTO: [90]},
         ("t", "3"): {"ED": [50]},
     }
-    width = summarise({TEN_STEPS: results_of(accuracy)}, settings_of(accuracy)).widths[TEN_STEPS]
-    assert [who for _, who, _ in width.compared.everyone.harm.below] == ["1"]
-    assert width.compared.everyone.harm.n_groups == 3, "whoever has both"
-    assert list(width.compared.everyone.harm.by_set) == ["s"]
+    report = beyond_report({TEN_STEPS: results_of(accuracy)}, settings_of(accuracy))
+    width = report.figures.parts[TEN_STEPS]
+    assert [who for _, who, _ in width.everyone.harm.below] == ["1"]
+    assert width.everyone.harm.n_groups == 3, "whoever has both"
+    assert list(width.everyone.harm.by_set) == ["s"]
 
 
 def test_seconds_and_choices(summary):
-    width = summary.widths[TEN_STEPS]
-    assert width.compared.seconds["LMNN"] == {"scma": 1.5, "emg": 1.5}
-    assert width.compared.weights == {
+    width = summary.parts[TEN_STEPS]
+    assert width.seconds["LMNN"] == {"scma": 1.5, "emg": 1.5}
+    assert width.weights == {
         "scma": {"even": (10 * 100 + 6 * 40) / 16, "odd": 6 * 60 / 16},
         "emg": {"even": 100},
     }
@@ -171,13 +173,14 @@ def report_of(accuracy, settings_like=None):
     experiments = settings_of(settings_like or accuracy)
     ten = experiments[TEN_STEPS]
     people = {name: replace(p, load=of_people) for name, p in ten.people.items()}
-    found = summarise({TEN_STEPS: results_of(accuracy)}, {TEN_STEPS: replace(ten, people=people)})
-    return found.widths[TEN_STEPS], "\n".join(text(found, []))
+    experiments = {TEN_STEPS: replace(ten, people=people)}
+    report = beyond_report({TEN_STEPS: results_of(accuracy)}, experiments)
+    return report.figures.parts[TEN_STEPS], "\n".join(report.text([]))
 
 
 def test_who_lacks_somebody_is_shown_but_not_ranked(drawn, incomplete):
     width, text = report_of(incomplete, drawn)
-    standing = width.compared.everyone
+    standing = width.everyone
     assert list(standing.footings) == [PLAIN]
     assert list(standing.footings[PLAIN].ranks) == ["ED", AUTO]
     assert [test.other[0] for test in standing.footings[PLAIN].tests["all groups"]] == ["ED"]
@@ -208,7 +211,7 @@ def test_groups_that_nobody_was_run_on_do_not_count(drawn):
         group: by for group, by in drawn.items() if group not in (("emg", "sub2"), ("scma", "4"))
     }
     width, text = report_of(some, drawn)
-    assert not width.compared.everyone.lacking
+    assert not width.everyone.lacking
     assert "No system was run on SCMA 4; EMG sub2." in text
     scma = {group: by for group, by in drawn.items() if group[0] == "scma"}
     assert "No system was run on EMG." in report_of(scma, drawn)[1]
@@ -229,11 +232,11 @@ def test_the_files(computed, tmp_path):
     assert [row["windows"] for row in rows] == [TEN_STEPS] * 48 + [ONE_SECOND] * 24
     assert [row["chosen"] for row in rows] == [r.get("chosen", "") for r in everything]
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    assert {name: width["n_runs"] for name, width in summary["widths"].items()} == {
+    assert {name: width["n_runs"] for name, width in summary["parts"].items()} == {
         TEN_STEPS: 2,
         ONE_SECOND: 1,
     }
-    figure = summary["widths"][TEN_STEPS]["compared"]["everyone"]["accuracy"]["LMNN"]["one"]
+    figure = summary["parts"][TEN_STEPS]["everyone"]["accuracy"]["LMNN"]["one"]
     expected = [r["accuracy"] for r in computed[TEN_STEPS]
                 if r["system"] == "LMNN" and r["data_set"] == "one"]  # fmt: skip
     assert figure["mean"] == pytest.approx(np.mean(expected))
@@ -256,8 +259,7 @@ def test_the_files(computed, tmp_path):
 
 
 def test_the_opening_says_what_each_system_sees(computed):
-    found = summarise(computed, beyond_experiments())
-    page = "\n".join(text(found, []))
+    page = "\n".join(beyond_report(computed, beyond_experiments()).text([]))
     rows = {row[0]: row[1:] for row in table_below(page, "## What each system sees")}
     assert rows["channels"] == ["3", "3"]
     assert rows["ten steps: steps per window"] == ["4", "4"]
@@ -265,8 +267,8 @@ def test_the_opening_says_what_each_system_sees(computed):
     assert rows["one second: m of MDTW"] == ["2", "2"]
     assert "ten steps: m of MDTW" not in rows, "there it sees every step"
     assert "see every m-th step" in page
-    alone = summarise({TEN_STEPS: computed[TEN_STEPS], ONE_SECOND: []}, beyond_experiments())
-    page = "\n".join(text(alone, []))
+    alone = {TEN_STEPS: computed[TEN_STEPS], ONE_SECOND: []}
+    page = "\n".join(beyond_report(alone, beyond_experiments()).text([]))
     assert "see every m-th step" not in page
     assert "## Windows of one second\n\nNot run." in page
 

@@ -91,7 +91,7 @@ def test_the_files_of_a_run(computed, tmp_path):
     assert len(rows) == len(results)
     assert [float(row["accuracy"]) for row in rows] == [r["accuracy"] for r in results]
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    figure = summary["protocols"]["holdout"]["footings"][ON_ALL]["accuracy"]["one"]["ED"]
+    figure = summary["parts"]["holdout"]["everyone"]["footings"][ON_ALL]["accuracy"]["one"]["ED"]
     expected = [r["accuracy"] for r in results
                 if r["protocol"] == "holdout" and r["data_set"] == "one"
                 and r["system"] == "ED" and r["size"] == ALL]  # fmt: skip

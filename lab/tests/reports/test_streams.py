@@ -10,7 +10,7 @@ from imitations import run_all, streams_experiments, table_below
 from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, streams_development
 from mlat_lab.reports.page import write_report
 from mlat_lab.reports.standing import PLAIN, WITH_FILTER
-from mlat_lab.reports.streams import streams_report, summarise, text
+from mlat_lab.reports.streams import DEVELOPMENT, OTHERS, streams_report
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +34,21 @@ def test_who_defaults_were_chosen_on():
 
 
 def test_figures_over_all_over_the_development_and_over_the_others(computed):
-    found = summarise(computed, streams_experiments()).protocols["stream"]
+    found = streams_report(computed, streams_experiments()).figures.parts["stream"]
     accuracy = {(r["data_set"], r["person"]): r["accuracy"] for r in computed["stream"]
                 if r["system"] == AUTO}  # fmt: skip
     chosen_on = {("phone_watch", "s01"), ("phone_watch", "s05"), ("scma", "1")}
     for section, groups in (
-        (found.compared.everyone, set(accuracy)),
-        (found.development, chosen_on),
-        (found.others, set(accuracy) - chosen_on),
+        (found.everyone, set(accuracy)),
+        (found.others[DEVELOPMENT], chosen_on),
+        (found.others[OTHERS], set(accuracy) - chosen_on),
     ):
         assert set(section.groups) == groups
         for one, figure in section.accuracy[AUTO].items():
             own = [accuracy[group] for group in groups if group[0] == one]
             assert figure.mean == pytest.approx(np.mean(own))
-    assert set(found.compared.everyone.footings[WITH_FILTER].ranks) - set(
-        found.compared.everyone.footings[PLAIN].ranks
+    assert set(found.everyone.footings[WITH_FILTER].ranks) - set(
+        found.everyone.footings[PLAIN].ranks
     ) == {AUTO_FILTERED, ED_FILTERED}
 
 
@@ -58,15 +58,15 @@ def test_delays_are_medians_over_people(computed):
     for r in some:
         r["delay"] = next(delays)
         r["missed"] = 0.75 if r["delay"] is None else 0.25
-    found = summarise({"stream": some}, streams_experiments()).protocols["stream"]
+    found = streams_report({"stream": some}, streams_experiments()).figures.parts["stream"]
     assert found.delays["ED"]["phone_watch"].steps == 8
     assert found.delays["ED"]["phone_watch"].missed == pytest.approx(1.25 / 3)
     assert found.delays["ED"]["scma"].steps is None
     some[0]["n_switches"] = some[1]["n_switches"] = some[2]["n_switches"] = 0
-    found = summarise({"stream": some}, streams_experiments()).protocols["stream"]
+    found = streams_report({"stream": some}, streams_experiments()).figures.parts["stream"]
     assert "phone_watch" not in found.delays["ED"]
-    rows = table_below("\n".join(text(summarise({"stream": some}, streams_experiments()), [])),
-                       "### Delay")  # fmt: skip
+    page = streams_report({"stream": some}, streams_experiments()).text([])
+    rows = table_below("\n".join(page), "### Delay")
     assert rows == [["ED", "∞ (75%)"]]
 
 
@@ -82,7 +82,7 @@ def test_the_report(computed, tmp_path):
     assert {row["protocol"] for row in rows} == {"stream", "second"}
     assert all(row["n_switches"] for row in rows)
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["settings"]["judged_steps_per_state"] == 30
+    assert summary["settings"]["test_windows_per_label"] == 30
     page = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "5 people or recordings under `stream` and 3 people or recordings under `second`" in page
     cells = {row[0]: row for row in table_below(page, "## Whole recordings")}
@@ -100,9 +100,9 @@ def test_the_report(computed, tmp_path):
 def test_who_lacks_somebody_has_no_rank(computed):
     lost = [r for r in computed["stream"] if (r["system"], r["person"]) != ("LMNN", "s03")]
     lost = [r for r in lost if r["system"] != "QUANT"]
-    found = summarise({"stream": lost, "second": []}, streams_experiments())
-    assert "LMNN" not in found.protocols["stream"].compared.everyone.footings[PLAIN].ranks
-    page = "\n".join(text(found, []))
+    report = streams_report({"stream": lost, "second": []}, streams_experiments())
+    assert "LMNN" not in report.figures.parts["stream"].everyone.footings[PLAIN].ranks
+    page = "\n".join(report.text([]))
     assert "- † LMNN not run on phone, watch s03." in page
     assert "Not run: QUANT." in page
     assert "## The second recording\n\nNot run." in page
@@ -110,7 +110,6 @@ def test_who_lacks_somebody_has_no_rank(computed):
 
 def test_with_development_alone_there_are_no_parts(computed):
     own = [r for r in computed["stream"] if r["person"] in ("s01", "s05", "1")]
-    found = summarise({"stream": own}, streams_experiments()).protocols["stream"]
-    assert found.development is None
-    assert found.others is None
-    assert ("phone_watch", "s03") in found.compared.nobody
+    found = streams_report({"stream": own}, streams_experiments()).figures.parts["stream"]
+    assert not found.others
+    assert ("phone_watch", "s03") in found.nobody

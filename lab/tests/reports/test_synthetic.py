@@ -9,7 +9,7 @@ from mlat_lab.experiments.experiment import ALL, Experiment
 from mlat_lab.experiments.suite import suite_people
 from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, suite_systems
 from mlat_lab.reports.page import write_report
-from mlat_lab.reports.synthetic import summarise, synthetic_report
+from mlat_lab.reports.synthetic import synthetic_report
 
 
 def results_of(system, accuracies, **more):
@@ -36,8 +36,13 @@ def results():
     ]
 
 
-def test_figures(results):
-    found = summarise(results)["level"]
+@pytest.fixture
+def experiment():
+    return Experiment(suite_people(["level"], 3), suite_systems())
+
+
+def test_figures(results, experiment):
+    found = synthetic_report(results, experiment).figures.parts["level"]
     assert found.n_seeds == 3
     assert found.accuracy["ED"] == 60
     assert found.accuracy[AUTO] == 70
@@ -46,8 +51,7 @@ def test_figures(results):
     assert found.is_as_expected == pytest.approx(2 / 3)
 
 
-def test_page(results, tmp_path):
-    experiment = Experiment(suite_people(["level"], 3), suite_systems())
+def test_page(results, experiment, tmp_path):
     report = synthetic_report(results, experiment)
     assert [path.name for path in write_report(report, tmp_path)] == [
         "results.csv", "summary.json", "headline.md", "report.md",
@@ -59,7 +63,7 @@ def test_page(results, tmp_path):
     assert table_below(page, "## The default against the others") == [
         ["level", "+45.0", "+10.0", "+15.0", "-2.0"]
     ]
-    assert json.loads((tmp_path / "summary.json").read_text())["kinds"]["level"]["expected"] == 72
+    assert json.loads((tmp_path / "summary.json").read_text())["parts"]["level"]["expected"] == 72
 
 
 def test_what_the_default_and_its_experts_are_is_measured(tmp_path):
@@ -69,4 +73,5 @@ def test_what_the_default_and_its_experts_are_is_measured(tmp_path):
     assert set(ours["experts"]), "a committee has experts"
     assert all(0 <= accuracy <= 100 for accuracy in ours["experts"].values())
     assert 0 <= ours["expected"] <= 100
-    assert summarise(results)["level"].best_expert is not None
+    report = synthetic_report(results, experiment)
+    assert report.figures.parts["level"].best_expert is not None

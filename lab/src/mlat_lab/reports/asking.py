@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,16 +28,10 @@ from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
 from .page import COLUMNS, NONE, Links, Picture, Report, picture_lines, table
 from .paper import set_title
+from .statistics import grouped
 
 BySet = Mapping[str, Sequence[Result]]
 OTHERS = tuple(strategy for strategy in STRATEGIES if strategy != RANDOM)
-
-
-def by_set(results: Iterable[Result]) -> BySet:
-    found: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        found[result["data_set"]].append(result)
-    return found
 
 
 def needed(results: Sequence[Result], strategy: str, unit: str) -> float:
@@ -54,7 +47,7 @@ def share(results: Sequence[Result], strategy: str, unit: str) -> float:
 
 
 def asking_report(results: Sequence[Result], experiment: Experiment) -> Report:
-    sets = by_set(results)
+    sets = grouped(results, "data_set")
     content: dict[str, Any] = {
         "settings": {"version": __version__, "goal": GOAL, "seeds": dict(SEEDS)},
         "sets": {

@@ -5,22 +5,20 @@ Its journals need not be complete. A system that lacks somebody is shown, but ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from mlat import __version__
 from mlat.classifier.experts import longest_reach
 
-from ..experiments.experiment import ALL, Experiment, describe
+from ..experiments.experiment import ALL, Experiment
 from ..experiments.journal import Result
 from ..experiments.systems import AUTO, AUTO_FILTERED, DEVELOPMENT, ONE_SECOND, TEN_STEPS, Decimated
 from .comparison import (
-    Comparison,
-    closing_lines,
+    Compared,
     compare,
+    comparison_page,
     headline,
-    opening_lines,
+    slug,
     systems_with_results,
 )
 from .page import (
@@ -30,23 +28,18 @@ from .page import (
     Picture,
     Report,
     left_out_lines,
-    picture_lines,
     table,
-    without_development_lines,
 )
 from .paper import set_title, system_title
-from .standing import (
-    HARM_POINTS,
-    Standing,
-    full_table,
-    harm_lines,
-    in_short_lines,
-    interval_table,
-    pictures,
-    stand,
-    test_lines,
+from .standing import HARM_POINTS, pictures, stand
+from .statistics import (
+    EVERYONE,
+    WITHOUT_DEVELOPMENT,
+    Summary,
+    common_runs,
+    sections_of,
+    summarise,
 )
-from .statistics import common_runs, sections_of
 
 PROTOCOL = "holdout"
 
@@ -57,70 +50,41 @@ HEADINGS = {TEN_STEPS: "Windows of ten steps", ONE_SECOND: "Windows of one secon
 
 
 @dataclass(frozen=True)
-class Width:
+class Width(Compared):
     """The figures at one width of windows."""
 
-    n_runs: int  # as many as everyone has of every system that is compared
-    n_results: int  # of these runs
+    n_results: int  # of the runs that everyone has
     n_more: int  # of further runs, which are not reported
     steps: Mapping[str, int]  # per window, by data set
     reach: Mapping[str, int]  # how much further back MLAT-auto may look
     every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
-    compared: Comparison
-    without_development: Standing | None
 
 
-@dataclass(frozen=True)
-class BeyondFigures:
-    """Everything in the report."""
-
-    settings: Mapping[str, Any]
-    widths: Mapping[str, Width]
-
-
-def summarise(
-    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
-) -> BeyondFigures:
-    """The figures at every width that has results."""
-    there = {name: found for name, found in results.items() if found}
-    any_one = next(iter(experiments.values()))
-    n_channels = {}
-    for name in dict.fromkeys(r["data_set"] for found in there.values() for r in found):
-        people = any_one.people[name]
-        n_channels[name] = people.load(people.names[0]).n_channels
-    settings = {
-        "version": __version__,
-        "protocol": PROTOCOL,
-        "test_windows_per_label": any_one.n_test,
-        "channels": n_channels,
-        "harm_points": HARM_POINTS,
-        "development": {name: list(people) for name, people in DEVELOPMENT.items()},
-        "systems": {name: describe(s.make("", ALL)) for name, s in any_one.systems.items()},
-    }
-    widths = {name: _width(found, experiments[name], n_channels) for name, found in there.items()}
-    return BeyondFigures(settings, widths)
-
-
-def _width(found: Sequence[Result], experiment: Experiment, n_channels: Mapping[str, int]) -> Width:
+def _width(_: str, found: Sequence[Result], experiment: Experiment) -> Width:
     results, n_runs = common_runs(found)
     systems = systems_with_results(results, experiment)
     everyone, others = sections_of(results, PROTOCOL, lambda scores: stand(scores, systems))
+    sections = {EVERYONE: everyone, WITHOUT_DEVELOPMENT: others}
     steps = {name: experiment.width_of(name) for name in everyone.data_sets}
     every: dict[str, dict[str, int]] = {}
     for name in systems:
         made = experiment.systems[name].make("", ALL)
         if isinstance(made, Decimated):
-            every[name] = {one: made.every(w, n_channels[one]) for one, w in steps.items()}
+            of = _channels(experiment, steps)
+            every[name] = {one: made.every(w, of[one]) for one, w in steps.items()}
     return Width(
-        n_runs,
-        len(results),
-        len(found) - len(results),
-        steps,
-        {name: longest_reach(width) for name, width in steps.items()},
-        every,
-        compare(results, experiment, everyone),
-        others,
+        **compare(results, experiment, sections, n_runs),
+        n_results=len(results),
+        n_more=len(found) - len(results),
+        steps=steps,
+        reach={name: longest_reach(width) for name, width in steps.items()},
+        every=every,
     )
+
+
+def _channels(experiment: Experiment, sets: Iterable[str]) -> dict[str, int]:
+    people = {name: experiment.people[name] for name in sets}
+    return {name: of.load(of.names[0]).n_channels for name, of in people.items()}
 
 
 # The report.
@@ -138,53 +102,53 @@ def beyond_report(
     experiments : mapping of width to Experiment
         With all systems, also those that were not run.
     """
-    figures = summarise(results, experiments)
+    sets = dict.fromkeys(r["data_set"] for found in results.values() for r in found)
+    figures = summarise(
+        results,
+        experiments,
+        _width,
+        protocol=PROTOCOL,
+        channels=_channels(next(iter(experiments.values())), sets),
+        harm_points=HARM_POINTS,
+        development={name: list(people) for name, people in DEVELOPMENT.items()},
+    )
     return Report(
         [{**result, "windows": name} for name, found in results.items() for result in found],
         figures,
         lambda: _draw(figures),
-        lambda links: text(figures, links),
-        headline(figures.widths[TEN_STEPS].compared.everyone)
-        if TEN_STEPS in figures.widths
-        else [],
+        lambda links: _text(figures, links),
+        headline(figures.parts[TEN_STEPS].everyone) if TEN_STEPS in figures.parts else [],
         ("windows", *COLUMNS, "chosen"),
     )
 
 
-def _slug(title: str) -> str:
-    """The title of a width as a part of a file's name."""
-    return title.replace(" ", "-")
+def _draw(figures: Summary[Width]) -> Iterator[Picture]:
+    for title, width in figures.parts.items():
+        yield from pictures(width.everyone, f"with windows of {title}", slug(title))
 
 
-def _draw(figures: BeyondFigures) -> Iterator[Picture]:
-    for title, width in figures.widths.items():
-        yield from pictures(width.compared.everyone, f"with windows of {title}", _slug(title))
-
-
-def text(figures: BeyondFigures, links: Links) -> list[str]:
-    """The lines of the page."""
-    sections = {HEADINGS[name]: width.compared.everyone for name, width in figures.widths.items()}
-    lines = [*_opening(figures), *in_short_lines(sections)]
-    for title, width in figures.widths.items():
-        own = [(shows, path) for shows, path in links if path.endswith(f"-{_slug(title)}.png")]
-        lines += _width_lines(title, width, own)
-    for title in [title for title in HEADINGS if title not in figures.widths]:
-        lines += [f"## {HEADINGS[title]}", "", "Not run.", ""]
+def _text(figures: Summary[Width], links: Links) -> list[str]:
+    sections = {HEADINGS[name]: width.everyone for name, width in figures.parts.items()}
+    lines = comparison_page(figures, HEADINGS, _opening(figures), sections, _further_runs, links)
     lines += ["## Labels left out", ""]
-    for title, width in figures.widths.items():
-        lines += [
-            f"With windows of {title}:",
-            "",
-            *left_out_lines(width.compared.left_out, width.n_runs),
-        ]
+    for title, width in figures.parts.items():
+        lines += [f"With windows of {title}:", "", *left_out_lines(width.left_out, width.n_runs)]
     return lines
 
 
-def _opening(figures: BeyondFigures) -> list[str]:
-    settings, widths = figures.settings, figures.widths
+def _further_runs(width: Width) -> tuple[list[str], list[str]]:
+    note = (
+        f"{width.n_more} results are not in these figures: they are of further runs, which not "
+        "everyone has."
+    )
+    return [note, ""] if width.n_more else [], []
+
+
+def _opening(figures: Summary[Width]) -> list[str]:
+    settings, widths = figures.settings, figures.parts
     runs = " and ".join(
         f"{width.n_runs} run{'s' if width.n_runs > 1 else ''} of "
-        f"{len(width.compared.everyone.groups)} people or groups with windows of {title}"
+        f"{len(width.everyone.groups)} people or groups with windows of {title}"
         for title, width in widths.items()
     )
     auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
@@ -222,27 +186,6 @@ def _opening(figures: BeyondFigures) -> list[str]:
             "",
         ]
     return lines
-
-
-def _width_lines(title: str, width: Width, links: Links) -> list[str]:
-    section = width.compared.everyone
-    lines = [f"## {HEADINGS[title]}", "", *opening_lines(width.compared)]
-    if width.n_more:
-        lines += [
-            f"{width.n_more} results are not in these figures: they are of further runs, which not "
-            "everyone has.",
-            "",
-        ]
-    lines += [*interval_table(section), *picture_lines(links), *test_lines(section, "###")]
-    if section.harm is not None:
-        lines += ["### No harm?", "", *harm_lines(section.harm)]
-    if width.without_development is not None:
-        others = width.without_development
-        lines += [*without_development_lines(len(others.groups)), *full_table(others)]
-        lines += test_lines(others, "####")
-        if others.harm is not None:
-            lines += harm_lines(others.harm)
-    return [*lines, *closing_lines(width.compared, "people and runs")]
 
 
 def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -> list[str]:

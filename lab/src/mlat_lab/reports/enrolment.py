@@ -22,7 +22,7 @@ from ..experiments.enrolment import (
 )
 from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
-from .page import COLUMNS, Report, signed, table
+from .page import COLUMNS, Report, best_cells, signed, table
 from .paper import set_title
 
 Scores = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]  # set, seconds, system
@@ -123,25 +123,15 @@ def _table(scores: Scores) -> list[str]:
     rows = []
     for name, by_seconds in scores.items():
         for seconds, found in by_seconds.items():
-            means = {system: float(np.mean(found[system])) for system in SYSTEMS}
-            best = max(round(value, 1) for value in means.values())
-            cells = [
-                f"**{value:.1f}**" if round(value, 1) == best else f"{value:.1f}"
-                for value in means.values()
-            ]
+            cells = best_cells(float(np.mean(found[system])) for system in SYSTEMS)
             given = f"{float(np.mean(found['given'])):.1f} s"
             n = str(len(found[ENROLLED]))
             rows.append([set_title(name), f"{seconds} s", given, n, *cells])
     for seconds in next(iter(scores.values())):
-        means = {
-            system: float(np.mean([np.mean(by[seconds][system]) for by in scores.values()]))
+        cells = best_cells(
+            float(np.mean([np.mean(by[seconds][system]) for by in scores.values()]))
             for system in SYSTEMS
-        }
-        best = max(round(value, 1) for value in means.values())
-        cells = [
-            f"**{value:.1f}**" if round(value, 1) == best else f"{value:.1f}"
-            for value in means.values()
-        ]
+        )
         rows.append(["mean of sets", f"{seconds} s", "", "", *cells])
     return table(["", "seconds", "given", "recordings", *SYSTEMS], rows, left=2)
 

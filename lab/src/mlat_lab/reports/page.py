@@ -152,19 +152,15 @@ def left_out_lines(rows: Iterable[Mapping[str, Any]], n_runs: int) -> list[str]:
     return [*(lines or ["- none"]), ""]
 
 
-def without_development_lines(n_groups: int) -> list[str]:
-    """The heading of figures without the people the defaults were chosen on."""
-    return [
-        "### Without the people the defaults were chosen on",
-        "",
-        f"The same over the {n_groups} groups that played no part in choosing the defaults.",
-        "",
-    ]
-
-
 def signed(points: float) -> str:
     """Points with their sign, and no sign where they round to 0."""
     return f"{round(points, 1):+.1f}" if round(points, 1) else "0.0"
+
+
+def best_cells(values: Iterable[float]) -> list[str]:
+    """Figures to one place, the largest in bold."""
+    shown = [round(value, 1) for value in values]
+    return [f"**{one:.1f}**" if one == max(shown) else f"{one:.1f}" for one in shown]
 
 
 def mean_cell(figure: Figure, best: float) -> str:

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mlat import __version__
-
-from ..experiments.experiment import ALL, FEW, Experiment, describe
+from ..experiments.experiment import ALL, FEW, Experiment
 from ..experiments.journal import Result
 from ..experiments.protocol import WITHIN_SHARE
 from ..experiments.systems import DEVELOPMENT, LDMLT_PER_LABEL
@@ -29,11 +27,24 @@ from .page import (
     signed,
     table,
     wins_cell,
-    without_development_lines,
 )
 from .paper import set_title, system_title
 from .plots import draw_bars, draw_critical_differences, learned_pictures
-from .statistics import EVERYONE, Figure, Footing, Scores, Section, Trained, left_out, sections_of
+from .statistics import (
+    EVERYONE,
+    WITHOUT_DEVELOPMENT,
+    Figure,
+    Footing,
+    Scores,
+    Section,
+    Summary,
+    Trained,
+    grouped,
+    left_out,
+    same_over,
+    sections_of,
+    summarise,
+)
 
 OURS: Trained = ("MLAT", ALL)
 
@@ -64,17 +75,17 @@ class PaperSection(Section):
 
 
 @dataclass(frozen=True)
-class PaperFigures:
-    """Everything in the report; sections are by protocol."""
+class PaperPart:
+    """Everyone under one protocol, and without the people the defaults were chosen on."""
 
-    settings: Mapping[str, Any]
-    protocols: Mapping[str, PaperSection]
-    without_development: Mapping[str, PaperSection]
-    left_out: Sequence[Mapping[str, Any]]
-    seconds: Mapping[str, float]
+    everyone: PaperSection
+    without_development: PaperSection | None
 
 
-def summarise(
+PaperFigures = Summary[PaperPart]  # by protocol
+
+
+def summarise_paper(
     results: Sequence[Result], experiment: Experiment, tables: Iterable[int] = (2, 3)
 ) -> PaperFigures:
     """The figures of the tables.
@@ -85,36 +96,32 @@ def summarise(
         Of all jobs of the tables, for every person the same.
     """
     wanted = set(tables)
-    sections, without = {}, {}
-    for protocol in dict.fromkeys(result["protocol"] for result in results):
-        everyone, others = sections_of(
-            results, protocol, lambda scores: _section(scores, experiment, wanted)
-        )
-        sections[protocol] = everyone
-        if others is not None:
-            without[protocol] = others
     seconds: Counter[str] = Counter()
     for result in results:
         seconds[result["system"]] += result["fit_seconds"] + result["predict_seconds"]
     people = experiment.people
-    settings = {
-        "version": __version__,
-        "tables": sorted(wanted),
-        "runs": 1 + max(result["run"] for result in results),
-        "results": len(results),
-        "width": experiment.width,
-        "windows_per_label": experiment.n_few,
-        "test_windows_per_label": experiment.n_test,
-        "within_share": WITHIN_SHARE,
-        "people": {name: list(of_set.names) for name, of_set in people.items()},
-        "given": {name: of_set.given or "one recording" for name, of_set in people.items()},
-        "options": {name: dict(of_set.options) for name, of_set in people.items()},
-        "development": {name: list(names) for name, names in DEVELOPMENT.items()},
-        "ldmlt_windows_per_label": dict(LDMLT_PER_LABEL),
-        "systems": {n: describe(one.make("", ALL)) for n, one in experiment.systems.items()},
-    }
-    rounded = {system: round(total, 1) for system, total in seconds.items()}
-    return PaperFigures(settings, sections, without, left_out(results), rounded)
+    by_protocol = grouped(results, "protocol")
+
+    def part(protocol: str, found: Sequence[Result], of: Experiment) -> PaperPart:
+        return PaperPart(*sections_of(found, protocol, lambda scores: _section(scores, of, wanted)))
+
+    return summarise(
+        by_protocol,
+        dict.fromkeys(by_protocol, experiment),
+        part,
+        tables=sorted(wanted),
+        runs=1 + max(result["run"] for result in results),
+        n_results=len(results),
+        windows_per_label=experiment.n_few,
+        within_share=WITHIN_SHARE,
+        people={name: list(of_set.names) for name, of_set in people.items()},
+        given={name: of_set.given or "one recording" for name, of_set in people.items()},
+        options={name: dict(of_set.options) for name, of_set in people.items()},
+        development={name: list(names) for name, names in DEVELOPMENT.items()},
+        ldmlt_windows_per_label=dict(LDMLT_PER_LABEL),
+        left_out=left_out(results),
+        seconds={system: round(total, 1) for system, total in seconds.items()},
+    )
 
 
 def _section(scores: Scores, experiment: Experiment, tables: set[int]) -> PaperSection:
@@ -251,7 +258,7 @@ def paper_report(
     results: Sequence[Result], experiment: Experiment, tables: Iterable[int] = (2, 3)
 ) -> Report:
     """The report of the paper's tables."""
-    figures = summarise(results, experiment, tables)
+    figures = summarise_paper(results, experiment, tables)
 
     def draw() -> Iterator[Picture]:
         yield from comparison_pictures(figures)
@@ -269,8 +276,8 @@ def paper_report(
 def headline_lines(figures: PaperFigures) -> list[str]:
     """The accuracies alone, a row for each system: what a terminal has room for."""
     lines = []
-    for protocol, section in figures.protocols.items():
-        for name, footing in section.footings.items():
+    for protocol, part in figures.parts.items():
+        for name, footing in part.everyone.footings.items():
             sets = footing.accuracy
             best = {one: max(round(f.mean, 1) for f in by.values()) for one, by in sets.items()}
             rows = [
@@ -288,16 +295,16 @@ def headline_lines(figures: PaperFigures) -> list[str]:
 def comparison_pictures(figures: PaperFigures) -> Iterator[Picture]:
     """How the systems compare: accuracy by set, ranks by protocol."""
     footings = {
-        protocol: section.footings.get(TABLE_2) or section.footings[ON_ALL]
-        for protocol, section in figures.protocols.items()
+        protocol: part.everyone.footings.get(TABLE_2) or part.everyone.footings[ON_ALL]
+        for protocol, part in figures.parts.items()
     }
     for data_set in figures.settings["people"]:
         beside = "with 95 % intervals over people and the paper's figures"
         title = f"Accuracy on {set_title(data_set)}, {beside}"
         yield Picture(title, f"accuracy-{data_set}.png", draw_bars(footings, data_set))
-    for protocol, section in figures.protocols.items():
+    for protocol, part in figures.parts.items():
         title = f"Mean ranks under {protocol}, with Nemenyi's critical difference"
-        yield from rank_pictures(section, title, protocol)
+        yield from rank_pictures(part.everyone, title, protocol)
 
 
 def rank_pictures(section: PaperSection, title: str, name: str) -> Iterator[Picture]:
@@ -313,23 +320,24 @@ def _text(results: Sequence[Result], figures: PaperFigures, links: Links) -> lis
     lines = [
         "# The paper's tables, run again",
         "",
-        f"Written by `mlat-lab reproduce` (mlat {settings['version']}) from {settings['results']} "
-        f"results: {settings['runs']} run(s) of every person or group ({people_counts(settings)}), "
-        f"windows of {settings['width']} steps, 1-NN. Figures are percent of the test windows: the "
+        f"Written by `mlat-lab reproduce` (mlat {settings['version']}) from "
+        f"{settings['n_results']} results: {settings['runs']} run(s) of every person or group "
+        f"({people_counts(settings)}), windows of {settings['width']} steps, 1-NN. Figures are "
+        "percent of the test windows: the "
         "mean over people of the mean over runs. ± is the standard deviation over the runs of a "
         "person (root mean square over people), as the paper's is over its runs; the interval is a "
         "95 % bootstrap over people. `docs/evidence/experiments.md` says how all this is measured.",
         "",
     ]
-    if "holdout" in figures.protocols:
-        lines += in_short_lines(figures.protocols["holdout"].footings)
+    if "holdout" in figures.parts:
+        lines += in_short_lines(figures.parts["holdout"].everyone.footings)
     lines += protocol_lines(figures)
     lines += _agreement_lines(figures)
     lines += _learning_lines(results, figures)
     lines += ["## Pictures", "", *picture_lines(links)]
-    lines += ["## Labels left out", "", *left_out_lines(figures.left_out, settings["runs"])]
-    seconds = ", ".join(f"{system_title(n)} {s:.0f} s" for n, s in figures.seconds.items())
-    total = sum(figures.seconds.values()) / 60
+    lines += ["## Labels left out", "", *left_out_lines(settings["left_out"], settings["runs"])]
+    seconds = ", ".join(f"{system_title(n)} {s:.0f} s" for n, s in settings["seconds"].items())
+    total = sum(settings["seconds"].values()) / 60
     return [*lines, "## Time", "", f"{total:.0f} minutes of one processor in all: {seconds}.", ""]
 
 
@@ -377,7 +385,7 @@ PROTOCOLS = {
 def protocol_lines(figures: PaperFigures) -> list[str]:
     """The tables of every protocol."""
     lines = []
-    for protocol in figures.protocols:
+    for protocol in figures.parts:
         lines += [f"## {protocol.capitalize()}", "", PROTOCOLS[protocol], ""]
         lines += section_lines(figures, protocol)
     return lines
@@ -391,7 +399,7 @@ TESTS = (
 
 def section_lines(figures: PaperFigures, protocol: str) -> list[str]:
     """The tables of one protocol, its ranks and tests."""
-    section, n_few = figures.protocols[protocol], figures.settings["windows_per_label"]
+    section, n_few = figures.parts[protocol].everyone, figures.settings["windows_per_label"]
     # Where LDMLT learned from some of the windows only.
     daggers = {(name, "LDMLT"): "†" for name in figures.settings["ldmlt_windows_per_label"]}
     lines: list[str] = []
@@ -418,9 +426,9 @@ def section_lines(figures: PaperFigures, protocol: str) -> list[str]:
         for name, footing in section.footings.items():
             if footing.tests:
                 lines += [f"{TESTS}, {FOOTINGS[name]}:", "", *_tests_table(footing)]
-    if protocol in figures.without_development:
-        others = figures.without_development[protocol]
-        lines += without_development_lines(len(others.groups))
+    others = figures.parts[protocol].without_development
+    if others is not None:
+        lines += [f"### {WITHOUT_DEVELOPMENT}", "", same_over(others), ""]
         for name, footing in others.footings.items():
             lines += [f"With {FOOTINGS[name]}:", "", *_accuracy_table(footing)]
             if footing.tests:
@@ -439,9 +447,9 @@ def _agreement_lines(figures: PaperFigures) -> list[str]:
         "pairs of systems stand as in the paper, the gains if at most one has the other sign.",
         "",
     ]
-    for protocol, section in figures.protocols.items():
+    for protocol, part in figures.parts.items():
         lines += [f"### {protocol.capitalize()} against the paper", ""]
-        found = findings(section)
+        found = findings(part.everyone)
         for agrees, title in ((True, "Agrees:"), (False, "Differs:")):
             texts = [finding.text for finding in found if finding.agrees == agrees]
             lines += [title, "", *(f"- {text}" for text in texts or ["nothing"]), ""]
@@ -458,7 +466,7 @@ def _learning_lines(results: Sequence[Result], figures: PaperFigures) -> list[st
             "",
             *compared,
         ]
-    section = figures.protocols.get("holdout")
+    section = figures.parts["holdout"].everyone if "holdout" in figures.parts else None
     on_all = None if section is None else section.footings.get(ON_ALL)
     if section is not None and on_all is not None and {"ED", "MLAT"} <= set(on_all.ranks):
         lost = losses(results, "holdout")
@@ -548,9 +556,9 @@ def _tests_table(footing: Footing) -> list[str]:
 def _learning_table(figures: PaperFigures) -> list[str]:
     """What learning gains over ED on the given steps, and what of it is left elsewhere."""
     footings = {
-        protocol: section.footings[ON_ALL]
-        for protocol, section in figures.protocols.items()
-        if ON_ALL in section.footings
+        protocol: part.everyone.footings[ON_ALL]
+        for protocol, part in figures.parts.items()
+        if ON_ALL in part.everyone.footings
     }
     if len(footings) < 2 or any(set(LEARNED) - set(one.ranks) for one in footings.values()):
         return []

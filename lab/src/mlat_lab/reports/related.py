@@ -22,7 +22,7 @@ from .paper_tables import (
     protocol_lines,
     rank_pictures,
     section_lines,
-    summarise,
+    summarise_paper,
 )
 from .statistics import Footing, median_seconds
 
@@ -42,14 +42,14 @@ def related_report(
         With everyone on all windows, under ``holdout``; may be empty.
     """
     results = list({job_of(result): result for result in (*few, *on_all)}.values())
-    table_2 = summarise(few, experiment, [2])
-    everyone = summarise(on_all, experiment.on_all_windows(), [3]) if on_all else None
+    table_2 = summarise_paper(few, experiment, [2])
+    everyone = summarise_paper(on_all, experiment.on_all_windows(), [3]) if on_all else None
 
     def draw() -> Iterator[Picture]:
         yield from comparison_pictures(table_2)
         if everyone is not None:
             title = "Mean ranks under holdout with everyone on all windows"
-            yield from rank_pictures(everyone.protocols[HOLDOUT], title, "all-windows")
+            yield from rank_pictures(everyone.parts[HOLDOUT].everyone, title, "all-windows")
 
     return Report(
         results,
@@ -79,8 +79,8 @@ def _text(
     ]
     footings: dict[str, Footing] = {}
     for part in (table_2, everyone):
-        if part is not None and HOLDOUT in part.protocols:
-            footings.update(part.protocols[HOLDOUT].footings)
+        if part is not None and HOLDOUT in part.parts:
+            footings.update(part.parts[HOLDOUT].everyone.footings)
     lines += in_short_lines(footings, RELATED)
     lines += protocol_lines(table_2)
     if everyone is not None:
@@ -88,7 +88,7 @@ def _text(
         lines += ["## All windows", "", f"Under `holdout`, {runs} run{'s' * (runs > 1)}.", ""]
         lines += section_lines(everyone, HOLDOUT)
     lines += ["## Pictures", "", *picture_lines(links)]
-    lines += ["## Labels left out", "", *left_out_lines(table_2.left_out, settings["runs"])]
+    lines += ["## Labels left out", "", *left_out_lines(settings["left_out"], settings["runs"])]
     return [*lines, *_time_lines(results)]
 
 

@@ -1,7 +1,7 @@
 """From single results to figures: means, deviations, intervals, ranks and tests over people.
 
 Every table is made of these: a `Figure` is one entry, a `Footing` compares some systems with each
-other, a `Section` holds the footings over some people.
+other, a `Section` holds the footings over some people, a `Summary` all that a page tells.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from scipy import stats
 
+from mlat import __version__
 from mlat.base.checks import Floats
 
+from ..experiments.experiment import ALL, Experiment, describe
 from ..experiments.journal import Result
 from ..experiments.systems import DEVELOPMENT
 
@@ -27,6 +29,7 @@ Trained = tuple[str, str]  # system and size
 N_RESAMPLES = 10_000
 CONFIDENCE = 0.95
 EVERYONE = "all groups"
+WITHOUT_DEVELOPMENT = "Without the people the defaults were chosen on"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,10 @@ class Section:
     @property
     def data_sets(self) -> list[str]:
         return list(dict.fromkeys(data_set for data_set, _ in self.groups))
+
+
+def same_over(section: Section) -> str:
+    return f"The same over {len(section.groups)} groups."
 
 
 class Scores:
@@ -207,6 +214,44 @@ class Scores:
             critical_difference(len(trained), len(self.groups)),
             tests,
         )
+
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Summary(Generic[P]):
+    """Everything in a report: a part for each protocol, width of windows, or kind of stream."""
+
+    settings: Mapping[str, Any]
+    parts: Mapping[str, P]
+
+
+def summarise(
+    results: Mapping[str, Sequence[Result]],
+    experiments: Mapping[str, Experiment],
+    part: Callable[[str, Sequence[Result], Experiment], P],
+    **settings: Any,
+) -> Summary[P]:
+    """The figures of every part that has results, and settings beside those that all tell."""
+    one = next(iter(experiments.values()))
+    common = {
+        "version": __version__,
+        "width": one.width,
+        "test_windows_per_label": one.n_test,
+        "systems": {name: describe(made.make("", ALL)) for name, made in one.systems.items()},
+    }
+    there = {name: found for name, found in results.items() if found}
+    parts = {name: part(name, found, experiments[name]) for name, found in there.items()}
+    return Summary({**common, **settings}, parts)
+
+
+def grouped(results: Iterable[Result], field: str) -> dict[str, list[Result]]:
+    """The results by what a field of theirs says, such as the data set."""
+    found: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        found[result[field]].append(result)
+    return dict(found)
 
 
 S = TypeVar("S", bound=Section)

@@ -8,41 +8,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mlat import __version__
-
-from ..experiments.experiment import ALL, Experiment, describe
+from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
 from ..experiments.stream_protocol import AFTER_SWITCH, LEAST_WINDOWS, MOST_GIVEN, SECOND, STREAM
 from ..experiments.systems import AUTO, AUTO_FILTERED, streams_development
 from .comparison import (
-    Comparison,
-    closing_lines,
+    Compared,
     compare,
+    comparison_page,
     headline,
-    opening_lines,
     systems_with_results,
 )
-from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, picture_lines, table
+from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, table
 from .paper import set_title, system_title
-from .standing import (
-    HARM_POINTS,
-    Standing,
-    full_table,
-    harm_lines,
-    in_short_lines,
-    interval_table,
-    pictures,
-    stand,
-    test_lines,
-)
-from .statistics import Scores
+from .standing import HARM_POINTS, pictures, stand
+from .statistics import EVERYONE, Scores, Summary, grouped, summarise
 
 HEADINGS = {STREAM: "Whole recordings", SECOND: "The second recording"}
 NEVER = "∞"
+DEVELOPMENT, OTHERS = "The files that defaults were chosen on", "The other files"
 
 
 # Figures.
@@ -67,45 +54,14 @@ class SetCounts:
 
 
 @dataclass(frozen=True)
-class ProtocolFigures:
+class Recorded(Compared):
     """The figures under one protocol."""
 
-    compared: Comparison
-    development: Standing | None  # None where it is nobody, or everyone
-    others: Standing | None
     delays: Mapping[str, Mapping[str, Delay]]  # by system and data set
     counts: Mapping[str, SetCounts]
 
 
-@dataclass(frozen=True)
-class StreamsFigures:
-    """Everything in the report."""
-
-    settings: Mapping[str, Any]
-    protocols: Mapping[str, ProtocolFigures]
-
-
-def summarise(
-    results: Mapping[str, Sequence[Result]], experiments: Mapping[str, Experiment]
-) -> StreamsFigures:
-    """The figures under every protocol that has results."""
-    there = {name: found for name, found in results.items() if found}
-    any_one = next(iter(experiments.values()))
-    settings = {
-        "version": __version__,
-        "width": any_one.width,
-        "given": max(p.given or 0 for e in experiments.values() for p in e.people.values()),
-        "most_given": MOST_GIVEN,
-        "judged_steps_per_state": any_one.n_test,
-        "harm_points": HARM_POINTS,
-        "development": {name: streams_development(name) for name in there},
-        "systems": {name: describe(s.make("", ALL)) for name, s in any_one.systems.items()},
-    }
-    protocols = {name: _protocol(name, found, experiments[name]) for name, found in there.items()}
-    return StreamsFigures(settings, protocols)
-
-
-def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) -> ProtocolFigures:
+def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) -> Recorded:
     systems = systems_with_results(results, experiment)
     everyone = Scores(results, protocol)
     chosen_on = streams_development(protocol)
@@ -113,15 +69,18 @@ def _protocol(protocol: str, results: Sequence[Result], experiment: Experiment) 
     for one, person in everyone.groups:
         if person not in chosen_on.get(one, ()):
             not_chosen_on[one].append(person)
-    parts = [Scores(results, protocol, without) for without in (not_chosen_on, chosen_on)]
-    some = all(part.groups for part in parts)
-    development, others = [stand(part, systems) if some else None for part in parts]
-    return ProtocolFigures(
-        compare(results, experiment, stand(everyone, systems)),
-        development,
-        others,
-        {name: _delays([r for r in results if r["system"] == name]) for name in systems},
-        {one: _counts(results, one, experiment) for one in everyone.data_sets},
+    parts = {
+        DEVELOPMENT: Scores(results, protocol, not_chosen_on),
+        OTHERS: Scores(results, protocol, chosen_on),
+    }
+    sections = {EVERYONE: stand(everyone, systems)}
+    if all(part.groups for part in parts.values()):
+        sections |= {who: stand(part, systems) for who, part in parts.items()}
+    by_system = grouped(results, "system")
+    return Recorded(
+        **compare(results, experiment, sections),
+        delays={name: _delays(by_system[name]) for name in systems},
+        counts={one: _counts(results, one, experiment) for one in everyone.data_sets},
     )
 
 
@@ -167,49 +126,48 @@ def streams_report(
     experiments : mapping of protocol to Experiment
         With all systems, also those that were not run.
     """
-    figures = summarise(results, experiments)
+    figures = summarise(
+        results,
+        experiments,
+        _protocol,
+        given=max(p.given or 0 for e in experiments.values() for p in e.people.values()),
+        most_given=MOST_GIVEN,
+        harm_points=HARM_POINTS,
+        development={name: streams_development(name) for name, found in results.items() if found},
+    )
     return Report(
         [result for found in results.values() for result in found],
         figures,
         lambda: _draw(figures),
-        lambda links: text(figures, links),
-        headline(figures.protocols[STREAM].compared.everyone, mean=True)
-        if STREAM in figures.protocols
-        else [],
+        lambda links: _text(figures, links),
+        headline(figures.parts[STREAM].everyone, mean=True) if STREAM in figures.parts else [],
         (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
-def _draw(figures: StreamsFigures) -> Iterator[Picture]:
-    for protocol, found in figures.protocols.items():
-        yield from pictures(found.compared.everyone, f"under {protocol}", protocol)
+def _draw(figures: Summary[Recorded]) -> Iterator[Picture]:
+    for protocol, found in figures.parts.items():
+        yield from pictures(found.everyone, f"under {protocol}", protocol)
 
 
-def text(figures: StreamsFigures, links: Links) -> list[str]:
-    """The lines of the page."""
-    lines = _opening(figures)
+def _text(figures: Summary[Recorded], links: Links) -> list[str]:
     titles = {}
-    for protocol, found in figures.protocols.items():
-        titles[HEADINGS[protocol]] = found.compared.everyone
-        if found.others is not None:
+    for protocol, found in figures.parts.items():
+        titles[HEADINGS[protocol]] = found.everyone
+        if OTHERS in found.others:
             title = f"{HEADINGS[protocol]}, without the files that defaults were chosen on"
-            titles[title] = found.others
-    lines += in_short_lines(titles)
-    for protocol, found in figures.protocols.items():
-        own = [(shows, path) for shows, path in links if path.endswith(f"-{protocol}.png")]
-        lines += _protocol_lines(HEADINGS[protocol], found, own)
-    for protocol in [name for name in HEADINGS if name not in figures.protocols]:
-        lines += [f"## {HEADINGS[protocol]}", "", "Not run.", ""]
-    lines += ["## States left out", ""]
-    rows = [row for found in figures.protocols.values() for row in found.compared.left_out]
-    return [*lines, *left_out_lines(rows, 1)]
+            titles[title] = found.others[OTHERS]
+    opening = _opening(figures)
+    lines = comparison_page(figures, HEADINGS, opening, titles, _delay_lines, links, mean=True)
+    rows = [row for found in figures.parts.values() for row in found.left_out]
+    return [*lines, "## States left out", "", *left_out_lines(rows, 1)]
 
 
-def _opening(figures: StreamsFigures) -> list[str]:
+def _opening(figures: Summary[Recorded]) -> list[str]:
     settings = figures.settings
     who = " and ".join(
-        f"{len(found.compared.everyone.groups)} people or recordings under `{protocol}`"
-        for protocol, found in figures.protocols.items()
+        f"{len(found.everyone.groups)} people or recordings under `{protocol}`"
+        for protocol, found in figures.parts.items()
     )
     given, width = settings["given"], settings["width"]
     auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
@@ -229,7 +187,7 @@ def _opening(figures: StreamsFigures) -> list[str]:
         "recording is given, the second is the test stream.",
         "",
         "Every labelled step with a full window counts, those just after a switch too. Of each "
-        f"state at most {settings['judged_steps_per_state']} steps are judged, evenly spaced in "
+        f"state at most {settings['test_windows_per_label']} steps are judged, evenly spaced in "
         "time, the same for every system. A figure is the balanced accuracy in percent: every "
         "state counts the same; the mean over people. A state of which fewer than "
         f"{LEAST_WINDOWS} windows are given, or without test steps, is left out. The *delay* is "
@@ -244,10 +202,10 @@ def _opening(figures: StreamsFigures) -> list[str]:
         "are ranks with these and ranks without.",
         "",
     ]
-    for protocol, found in figures.protocols.items():
+    for protocol, found in figures.parts.items():
         counts = found.counts.values()
         rows = [
-            ["people or recordings", *(str(found.compared.sizes[one]) for one in found.counts)],
+            ["people or recordings", *(str(found.sizes[one]) for one in found.counts)],
             ["channels", *(str(c.n_channels) for c in counts)],
             ["windows given, mean", *(f"{c.n_train:.0f}" for c in counts)],
             ["steps judged, mean", *(f"{c.n_test:.0f}" for c in counts)],
@@ -257,27 +215,7 @@ def _opening(figures: StreamsFigures) -> list[str]:
     return lines
 
 
-def _protocol_lines(heading: str, found: ProtocolFigures, links: Links) -> list[str]:
-    section = found.compared.everyone
-    lines = [f"## {heading}", "", *opening_lines(found.compared, mean=True)]
-    lines += [*interval_table(section), *picture_lines(links), *test_lines(section, "###")]
-    if section.harm is not None:
-        lines += ["### No harm?", "", *harm_lines(section.harm)]
-    lines += ["### Delay", "", "Steps, and the fraction of runs that are missed.", ""]
-    lines += _delay_table(found)
-    for title, part in (
-        ("The files that defaults were chosen on", found.development),
-        ("The other files", found.others),
-    ):
-        if part is not None:
-            lines += [f"### {title}", "", f"The same over {len(part.groups)} groups.", ""]
-            lines += [*full_table(part, mean=True), *test_lines(part, "####")]
-            if part.harm is not None:
-                lines += harm_lines(part.harm)
-    return [*lines, *closing_lines(found.compared, "people")]
-
-
-def _delay_table(found: ProtocolFigures) -> list[str]:
+def _delay_lines(found: Recorded) -> tuple[list[str], list[str]]:
     def cell(delay: Delay | None) -> str:
         if delay is None:
             return NONE
@@ -289,4 +227,5 @@ def _delay_table(found: ProtocolFigures) -> list[str]:
         [system_title(name), *(cell(by.get(one)) for one in sets)]
         for name, by in found.delays.items()
     ]
-    return table(["delay, steps (missed)", *map(set_title, sets)], rows)
+    about = ["### Delay", "", "Steps, and the fraction of runs that are missed.", ""]
+    return [], about + table(["delay, steps (missed)", *map(set_title, sets)], rows)

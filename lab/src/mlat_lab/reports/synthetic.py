@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,9 @@ from ..experiments.journal import Result
 from ..experiments.suite import KINDS, STATES
 from ..experiments.systems import AUTO
 from .committee import Bins, calibration_error, pooled, reliability_lines
-from .page import COLUMNS, NONE, Report, signed, table
+from .page import COLUMNS, NONE, Report, best_cells, signed, table
 from .paper import system_title
+from .statistics import grouped, summarise
 
 GUESSING = 100 / len(STATES)
 # An expert counts as the best one if it decides for at least this fraction of the seeds.
@@ -36,15 +36,7 @@ class KindFigures:
     is_as_expected: float | None  # the fraction of seeds for which that is right within ten points
 
 
-def summarise(results: Sequence[Result]) -> dict[str, KindFigures]:
-    """The figures of each kind that has results."""
-    by_kind: dict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        by_kind[result["data_set"]].append(result)
-    return {kind: _kind(kind, found) for kind, found in by_kind.items()}
-
-
-def _kind(kind: str, results: Sequence[Result]) -> KindFigures:
+def _kind(kind: str, results: Sequence[Result], _: Experiment) -> KindFigures:
     accuracy: dict[str, list[float]] = defaultdict(list)
     experts: dict[str, list[float]] = defaultdict(list)
     expected: list[float] = []
@@ -82,28 +74,29 @@ def synthetic_report(results: Sequence[Result], experiment: Experiment) -> Repor
     results : sequence of Result
         Of every system and seed.
     """
-    figures = summarise(results)
+    by_kind = grouped(results, "data_set")
     bins = pooled(results)
-    content: dict[str, Any] = {
-        "settings": {"version": __version__, "guessing": GUESSING, "width": experiment.width},
-        "kinds": {kind: vars(found) for kind, found in figures.items()},
-        "calibration_error": {kind: calibration_error(found) for kind, found in bins.items()},
-    }
+    found = summarise(
+        by_kind,
+        dict.fromkeys(by_kind, experiment),
+        _kind,
+        guessing=GUESSING,
+        calibration_error={kind: calibration_error(found) for kind, found in bins.items()},
+    )
     systems = list(experiment.systems)
     return Report(
         results,
-        content,
+        found,
         lambda: (),
-        lambda links: text(figures, systems, bins),
-        _table(figures, systems),
+        lambda links: _text(found.parts, systems, bins),
+        _table(found.parts, systems),
         (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
-def text(
+def _text(
     figures: Mapping[str, KindFigures], systems: Sequence[str], bins: Mapping[str, Bins]
 ) -> list[str]:
-    """The lines of the page."""
     seeds = max(found.n_seeds for found in figures.values())
     auto = system_title(AUTO)
     return [
@@ -134,11 +127,7 @@ def text(
 def _table(figures: Mapping[str, KindFigures], systems: Sequence[str]) -> list[str]:
     rows = []
     for kind, found in figures.items():
-        best = max(round(value, 1) for value in found.accuracy.values())
-        row = [kind, f"{GUESSING:.0f}"]
-        for name in systems:
-            value = round(found.accuracy[name], 1)
-            row.append(f"**{value:.1f}**" if value == best else f"{value:.1f}")
+        row = [kind, f"{GUESSING:.0f}", *best_cells(found.accuracy[name] for name in systems)]
         expert = found.best_expert
         row.append(NONE if expert is None else f"{expert[1]:.1f} ({expert[0]})")
         row.append(
