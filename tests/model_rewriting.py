@@ -34,7 +34,8 @@ def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
     header.pop("auto")
     header.pop("usual_step")  # it did not know of time
     header["confidence"].pop("soft")
-    header |= {"version": 2, "metric": expert["metric"], "selection": None, "whitened": False}
+    header |= {"version": 2, "metric": expert["metric"], "selection": None}
+    header["whitened"] = expert["whitened"]
     change(header, tensors)
     digest = hashlib.sha256()
     for name in sorted(tensors):

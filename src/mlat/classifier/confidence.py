@@ -170,7 +170,7 @@ def learn_confidence(
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
     )
-    if held_out is not None:
+    if committee.soft and held_out is not None:  # the filter of one expert is as it was learned
         proba = calibration.proba(held_out.nearest)
         state_filter = helpful_filter(state_filter, overlap, proba, *held_out[1:4])
     confidence = Confidence(

@@ -379,7 +379,8 @@ def _older_model(content: bytes) -> bytes:
     for newer in ("usual_step", "committee", "auto"):
         header.pop(newer)
     header["confidence"].pop("soft")
-    header |= {"version": 2, "metric": expert["metric"], "selection": None, "whitened": False}
+    header |= {"version": 2, "metric": expert["metric"], "selection": None}
+    header["whitened"] = expert["whitened"]
     arrays = {name.removeprefix("0."): array for name, array in arrays.items()}
     header["sha256"] = model_file.checksum_of_version_2(arrays)
     return bytes(save(arrays, metadata={"mlat": json.dumps(header)}))
