@@ -6,6 +6,7 @@ import numpy as np
 
 from mlat.metric import Problem, toeplitz
 from mlat.metric.targets import select_targets
+from mlat.stream.windows import Windows
 
 
 def random_problem(
@@ -18,20 +19,17 @@ def random_problem(
         np.lib.stride_tricks.sliding_window_view(r, width, axis=0).transpose(0, 2, 1) for r in runs
     ]
     sizes = [len(w) for w in windows]
-    X = np.concatenate(windows)
     code = np.repeat(codes, sizes)
     run = np.repeat(np.arange(len(runs)), sizes)
     start = np.concatenate([100 * i + np.arange(s) for i, s in enumerate(sizes)])
-    targets = select_targets(
-        X.reshape(len(X), -1), code, k, gap=gap, start=start, run=run, width=width
-    )
-    return Problem(X, code, targets, start, run, **weights)
+    joined = Windows.of_array(np.concatenate(windows), code, start, run)
+    return Problem(joined, select_targets(joined, k, gap=gap, start=start), **weights)
 
 
 def loss_of(problem, M):
     """The loss of a problem at a given matrix."""
     root = np.linalg.cholesky(M + 1e-10 * np.trace(M) / len(M) * np.eye(len(M)))
-    return problem.margin_loss()(problem.flat @ root)[0]
+    return problem.margin_loss()(problem.flat() @ root)[0]
 
 
 def central_differences(fun, x, step=1e-6):

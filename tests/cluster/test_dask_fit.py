@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,10 +21,9 @@ from mlat import LMNN, MLAT, InputError, Stream, sliding_windows
 from mlat.base import progress
 from mlat.base.errors import ServiceError, WorkerError
 from mlat.cluster.dask import tasks as team_module
-from mlat.cluster.dask.problem import LINEAR, DaskProblem, cells_of, evaluate, halves, plan_parts
+from mlat.cluster.dask.problem import DaskProblem, cells_of, evaluate, halves, plan_parts
 from mlat.cluster.dask.sources import source_of_windows
 from mlat.cluster.dask.tasks import Team
-from mlat.stream.windows import Windows
 from mlat.synthetic import rotating_states
 from problems import random_problem
 
@@ -102,17 +102,14 @@ def test_every_cell_has_its_share_of_every_state(codes, n_shards):
 def test_targets_loss_and_gradient_are_those_of_one_machine(client, seed, shards, gap, rounded):
     """For any number of shards; rounded values have ties, which must fall the same way."""
     local = random_problem(seed, gap=0, push_weight=0.3)
-    X = np.round(local.X * 2) / 4 if rounded else local.X
-    n, w, d = X.shape
-    steps = X.reshape(n * w, d)
-    names = np.array(["a", "b", "c"])
-    windows = Windows(steps, w, np.arange(n) * w, local.run, names[local.codes])
-    source = source_of_windows(windows)
-    X = source.index.unit(X)
-    targets = mlat.metric.targets.select_targets(
-        X.reshape(n, -1), local.codes, 2, gap=gap, start=windows.start, run=local.run, width=w
-    )
-    here = mlat.metric.Problem(X, local.codes, targets, windows.start, local.run, 0.3)
+    windows = local.windows
+    w, d = windows.width, windows.values.shape[1]
+    if rounded:
+        windows = replace(windows, values=np.round(windows.values * 2) / 4)
+    source = source_of_windows(replace(windows, y=np.array(["a", "b", "c"])[local.codes]))
+    windows = replace(windows, values=source.index.unit(windows.values))
+    targets = mlat.metric.targets.select_targets(windows, 2, gap=gap)
+    here = mlat.metric.Problem(windows, targets, 0.3)
     there = DaskProblem(
         client, source, shards, n_targets=2, gap=gap, push_weight=0.3, shrinkage=0.0
     )
@@ -123,7 +120,7 @@ def test_targets_loss_and_gradient_are_those_of_one_machine(client, seed, shards
     L, H = 0.4 * rng.normal(size=(7, w * d)), 0.4 * rng.normal(size=(3, 2, d))
     for mine, theirs, at in (
         (here.linear_loss(), there.linear_loss(), L),
-        (here.filter_loss(3, 2), there.filter_loss(3, 2), H),
+        (here.filter_loss(), there.filter_loss(), H),
     ):
         value, gradient = mine(at)
         value_there, gradient_there = theirs(at)
@@ -331,19 +328,18 @@ def test_a_worker_of_another_version_is_refused(tmp_path):
             mlat.cluster.fit(cluster.client, MLAT(), small_windows())
 
 
-def test_a_part_keeps_its_memory_of_pairs_between_evaluations(client):
-    """The list of pairs that can matter stays on the worker: it is what makes steps cheap."""
+def test_a_part_keeps_its_losses_between_evaluations(client):
+    """What a loss prepares stays on the worker: it is what makes steps cheap."""
     problem = DaskProblem(
         client, source_of_windows(small_windows(run_length=60)), 2, n_targets=3, gap="run",
         push_weight=0.1, shrinkage=0.0,
     )  # fmt: skip
-    problem.team.ask(evaluate, LINEAR, 0.1 * np.eye(15))
+    problem.team.ask(evaluate, "linear", 0.1 * np.eye(15))
     first = problem.team.ask(known_losses)
-    assert all(len(losses) == 1 for losses in first)
-    problem.team.ask(evaluate, LINEAR, 0.1 * np.eye(15))
+    problem.team.ask(evaluate, "linear", 0.1 * np.eye(15))
     assert problem.team.ask(known_losses) == first
     problem.release()
 
 
-def known_losses(part):
-    return [id(loss) for loss in part.losses.values()]
+def known_losses(problem):
+    return id(problem.linear_loss())

@@ -1,5 +1,6 @@
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,49 @@ def test_transform_is_the_metric(metric, windows):
     np.testing.assert_array_equal(metric.transform(flat), Z)
     assert len(metric.get_feature_names_out()) == Z.shape[1]
     assert metric.history_[-1]["iteration"] == metric.n_iter_
+
+
+@pytest.mark.parametrize("metric", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("step", [1, 3])
+def test_windows_of_a_stream_are_learned_from_as_they_are(metric, step):
+    stream = rotating_states(run_length=40, n_channels=3)
+    windows = mlat.sliding_windows(stream, 8, step=step)
+    values = windows.values.copy()
+    values[np.setdiff1d(np.arange(len(values)), windows.start[:, None] + np.arange(8))] = np.nan
+    metric = clone(metric).set_params(max_iter=15)  # before rounding errors have grown
+    arrays = fitted(clone(metric), windows)
+    whole = clone(metric).fit(replace(windows, values=values))
+    if step == 1:  # otherwise an array has the steps of each window for itself
+        np.testing.assert_array_equal(whole.metric_, arrays.metric_)
+    np.testing.assert_allclose(whole.metric_, arrays.metric_, atol=1e-10)
+    assert whole.loss_ == pytest.approx(arrays.loss_, rel=1e-10)
+    np.testing.assert_array_equal(whole.transform(windows), whole.transform(windows.X))
+
+
+def test_windows_of_a_stream_are_checked(windows):
+    with pytest.raises(InputError, match="windows have 8 steps but width is 5"):
+        mlat.MLAT(width=5).fit(windows)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        mlat.MLAT().fit(windows, windows.y[1:])
+    values = windows.values.copy()
+    values[windows.start[5] + 2, 1] = np.inf
+    step = windows.start[5] + 2
+    with pytest.raises(InputError, match=f"NaN or infinity at step {step}, channel 1; leave out"):
+        mlat.MLAT().fit(replace(windows, values=values))
+    renamed = np.where(windows.y == windows.y[0], "a", "b")
+    metric = mlat.MLAT(max_iter=2).fit(windows, renamed)
+    np.testing.assert_array_equal(
+        metric.blocks_, mlat.MLAT(max_iter=2).fit(replace(windows, y=renamed)).blocks_
+    )
+
+
+def test_windows_of_a_stream_are_never_laid_out():
+    windows = mlat.sliding_windows(rotating_states(run_length=600, n_channels=2), 200)
+    tracemalloc.start()
+    mlat.MLAT(max_iter=1, n_targets=3).fit(windows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(windows) * 200 * 2 * np.dtype(float).itemsize
 
 
 def test_flat_and_folded_windows_give_the_same_model(windows):

@@ -13,7 +13,7 @@ from problems import central_differences, random_problem
 )
 def test_loss_and_gradient_are_the_naive_ones(seed, c, gap):
     problem = random_problem(seed, gap=gap, push_weight=c)
-    flat = problem.X.reshape(len(problem.X), -1)
+    flat = problem.flat()
     L = 0.4 * np.random.default_rng(seed).normal(size=(5, flat.shape[1]))
     value, in_Z = problem.margin_loss()(flat @ L.T)
     M = L.T @ L
@@ -26,7 +26,7 @@ def test_loss_and_gradient_are_the_naive_ones(seed, c, gap):
 def test_gradient_by_finite_differences():
     problem = random_problem(3)
     loss = problem.margin_loss()
-    Z = np.random.default_rng(1).normal(size=(len(problem.X), 2))
+    Z = np.random.default_rng(1).normal(size=(len(problem), 2))
     np.testing.assert_allclose(loss(Z)[1], central_differences(loss, Z), atol=1e-6)
 
 

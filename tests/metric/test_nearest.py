@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from mlat.metric import nearest as module
 from mlat.metric.nearest import Nearest, Places, nearest
+from mlat.stream.windows import Windows
 
 
 def naive_nearest(X, others, k, rows, permitted):
@@ -104,29 +105,27 @@ def test_windows_that_share_steps_find_the_same(seed, width, k):
         starts.append(1000 * run + np.arange(length))
     X = np.concatenate(windows)
     n = len(X)
-    places = Places(
-        np.arange(n), np.concatenate(starts), np.concatenate(runs), rng.integers(0, 99, n)
-    )
+    start, run = np.concatenate(starts), np.concatenate(runs)
+    shared = Windows.of_array(X.reshape(n, width, 2), run, start, run)
+    places = Places(np.arange(n), start, run, rng.integers(0, 99, n))
     rows = rng.permutation(2 * n)[:n]
     expected = nearest(X, X, k, rows=rows, places=(places, places))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MANY_PAIRS", 0)
         patch.setattr(module, "TILE", module.CHUNK)
         patch.setattr(module, "WINDOWS", 7)
         patch.setattr(module, "n_threads", lambda: 1 + seed % 3)
-        found = module.nearest_windows(X, k, width, rows=rows, places=places)
-        shared = module.OverlappingWindows.of(X, width, rows)
+        ways = []
+        patch.setattr(module, "nearest", lambda *a, **b: ways.append("plain") or nearest(*a, **b))
+        found = module.nearest_windows(shared, k, rows=rows, places=places)
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_array_equal(found.squared, expected.squared)
-    n_steps = (lengths + width - 1).sum()
-    assert (shared is not None) == (n_steps <= 2 * n) or whole  # equal steps may join runs
+    assert bool(ways) == ((lengths + width - 1).sum() > 2 * n)
 
 
-def test_windows_that_share_nothing_are_compared_as_they_are(monkeypatch):
-    monkeypatch.setattr(module, "MANY_PAIRS", 0)
+def test_windows_that_share_nothing_are_compared_as_they_are():
     X = np.random.default_rng(0).normal(size=(50, 12))
     places = Places(np.arange(50), np.arange(50), np.zeros(50, int), np.full(50, 3))
-    assert module.OverlappingWindows.of(X, 4, np.arange(50)) is None
-    found = module.nearest_windows(X, 2, 4, rows=np.arange(50), places=places)
+    alone = Windows.of_array(X.reshape(50, 4, 3), places.run, places.start, places.run)
+    found = module.nearest_windows(alone, 2, rows=np.arange(50), places=places)
     expected = nearest(X, X, 2, places=(places, places))
     np.testing.assert_array_equal(found.rows, expected.rows)

@@ -1,46 +1,66 @@
 """The problem's two filter losses, and what every solver makes of a problem."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from mlat.metric import problem as module
 from mlat.metric import solve_admm, solve_filter, solve_lmnn, toeplitz
-from mlat.metric.problem import ConvolutionLoss, DiagonalLoss, segments_of
+from mlat.metric.problem import ConvolutionLoss, DiagonalLoss, FilterLoss, Problem
+from mlat.metric.targets import select_targets
+from mlat.stream.windows import Windows
 from problems import central_differences, loss_of, random_problem
 
+WAYS = {
+    "along the runs": lambda problem: DiagonalLoss(problem, problem.segments()),
+    "through the embedding": ConvolutionLoss,
+    "from a linear map": lambda problem: FilterLoss(problem.linear_loss(), problem.width),
+}
 
-@pytest.mark.parametrize("way", [ConvolutionLoss, DiagonalLoss])
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("q", [2, 4, 6])
 def test_filter_objective_by_finite_differences(way, q):
-    problem = random_problem(1)
-    loss = way(problem, segments_of(problem)) if way is DiagonalLoss else way(problem)
+    loss = WAYS[way](random_problem(1))
     H = 0.4 * np.random.default_rng(2).normal(size=(q, 2, 3))
     np.testing.assert_allclose(loss(H)[1], central_differences(loss, H), atol=1e-5)
 
 
-def test_both_ways_of_the_filter_end_at_the_same_metric(monkeypatch):
+class OneWay(Problem):
+    def filter_loss(self):
+        return WAYS[self.way](self)
+
+
+def test_all_ways_of_the_filter_end_at_the_same_metric():
     problem = random_problem(2, lengths=(60, 60, 60), codes=(0, 1, 2))
     solutions = []
-    for below in (0.0, np.inf):
-        monkeypatch.setattr(module, "CONVOLVE_BELOW", below)
-        expected = ConvolutionLoss if below else DiagonalLoss
-        assert isinstance(problem.filter_loss(4, 3), expected)
-        solutions.append(solve_filter(problem, max_iter=15, tol=0.0))
-    np.testing.assert_allclose(solutions[0].taps, solutions[1].taps, atol=1e-6)
-    assert solutions[0].loss == pytest.approx(solutions[1].loss, rel=1e-9)
+    for way in WAYS:
+        one = OneWay(problem.windows, problem.targets)
+        object.__setattr__(one, "way", way)
+        solutions.append(solve_filter(one, max_iter=15, tol=0.0))
+    for other in solutions[1:]:
+        np.testing.assert_allclose(solutions[0].taps, other.taps, atol=1e-6)
+        assert solutions[0].loss == pytest.approx(other.loss, rel=1e-9)
 
 
-def test_segments_follow_the_values_not_the_claimed_starts():
+def test_the_way_goes_by_overlap_and_size():
+    overlapping = random_problem(2, lengths=(60, 60, 60), codes=(0, 1, 2))
+    assert isinstance(overlapping.filter_loss(), DiagonalLoss)
+    rows = np.arange(0, len(overlapping), 5)
+    spaced = overlapping.windows.take(rows)
+    spaced = Problem(spaced, select_targets(spaced, 2))
+    assert isinstance(spaced.filter_loss(), FilterLoss)
+    wide = random_problem(lengths=(10, 10), codes=(0, 1), width=8)
+    assert isinstance(wide.filter_loss(), ConvolutionLoss)
+
+
+def test_steps_are_shared_by_values_not_by_claimed_starts():
     problem = random_problem(0)
-    X = problem.X.copy()
+    X = problem.flat().reshape(-1, problem.width, problem.n_channels)
+    start, run = problem.windows.start, problem.windows.run
     X[5, 0, 0] += 1  # no longer the continuation of window 4
-    segments = segments_of(replace(problem, X=X))
-    assert len(segments) == 6
-    for rows, steps in segments:
-        for i, row in enumerate(rows):
-            np.testing.assert_array_equal(X[row], steps[i : i + problem.width])
+    joined = Windows.of_array(X, problem.codes, start, run)
+    np.testing.assert_array_equal(joined.X, X)
+    assert len(Problem(joined, problem.targets).segments()) == 6
+    assert len(joined.values) == len(problem.windows.values) + problem.width - 1
 
 
 def test_every_solver_lowers_the_loss_and_keeps_its_constraint():

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat.metric import toeplitz, toeplitz_loss
-from mlat.metric.problem import segments_of
-from mlat.metric.toeplitz_loss import ToeplitzLoss, anticausal, causal, correlations
+from mlat.metric.problem import DiagonalLoss
+from mlat.metric.toeplitz_loss import anticausal, causal, correlations
 from problems import random_problem
 
 
@@ -15,19 +15,20 @@ def test_along_diagonals_the_loss_is_the_same(seed, piece, gap):
     rng = np.random.default_rng(seed)
     w, d = problem.width, problem.n_channels
     H = 0.4 * rng.normal(size=(w, d, d))
-    segments = segments_of(problem)
-    assert [len(rows) for rows, _ in segments] == [12, 6, 19, 15, 9]
-    states = np.array([problem.codes[rows[0]] for rows, _ in segments])
+    segments = problem.segments()
+    assert [len(rows) for rows in segments] == [12, 6, 19, 15, 9]
+    np.testing.assert_array_equal(np.concatenate(segments), np.arange(len(problem)))
     default, toeplitz_loss.PIECE = toeplitz_loss.PIECE, piece
     try:
-        loss = ToeplitzLoss([s for _, s in segments], states, problem.targets, w)
+        loss = DiagonalLoss(problem, segments).margin
     finally:
         toeplitz_loss.PIECE = default
     value, in_blocks = loss(toeplitz.autocorrelation(H, w))
-    Z = toeplitz.convolve(H, problem.X).reshape(len(problem.X), -1)
+    X = problem.flat().reshape(-1, w, d)
+    Z = toeplitz.convolve(H, X).reshape(len(X), -1)
     expected, in_Z = problem.margin_loss()(Z)
     assert value == pytest.approx(expected, rel=1e-9)
-    in_L = (in_Z.T @ problem.X.reshape(len(Z), -1)).reshape(2 * w - 1, d, w, d)
+    in_L = (in_Z.T @ X.reshape(len(Z), -1)).reshape(2 * w - 1, d, w, d)
     in_H = np.stack([sum(in_L[t + p, :, t] for t in range(w)) for p in range(w)])
     np.testing.assert_allclose(toeplitz.autocorrelation_gradient(H, in_blocks), in_H, atol=1e-7)
 

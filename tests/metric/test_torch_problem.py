@@ -1,5 +1,7 @@
 """The loss on PyTorch is the loss in numpy, and so is what is learned."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,19 +25,10 @@ def windows():
 @pytest.fixture(scope="module")
 def problem(windows):
     codes = np.unique(windows.y, return_inverse=True)[1]
-    flat = windows.X.reshape(len(windows), -1)
-    targets = select_targets(
-        flat,
-        codes,
-        3,
-        gap=5,
-        start=windows.start,
-        run=windows.run,
-        width=5,
-        names=np.unique(windows.y),
-    )
+    windows = replace(windows, y=codes)
+    targets = select_targets(windows, 3, gap=5)
     targets[::7, 2] = -1  # some have fewer
-    return Problem(windows.X, codes, targets, windows.start, windows.run, 0.4)
+    return Problem(windows, targets, 0.4)
 
 
 WAYS = {
@@ -84,8 +77,8 @@ def test_of_linear_maps(problem, on_torch, seed):
 @pytest.mark.parametrize("n_filters", [2, 3])
 def test_of_filter_taps(problem, on_torch, n_filters):
     H = np.random.default_rng(n_filters).normal(size=(7, n_filters, 3)) * 0.2
-    value, gradient = on_torch.filter_loss(7, n_filters)(H)
-    wanted, slope = problem.filter_loss(7, n_filters)(H)
+    value, gradient = on_torch.filter_loss()(H)
+    wanted, slope = problem.filter_loss()(H)
     assert value == pytest.approx(wanted, rel=1e-4)
     np.testing.assert_allclose(gradient, slope, atol=1e-4 * np.abs(slope).max())
 
@@ -122,7 +115,7 @@ def test_a_device_that_is_not_there(windows):
 
 def test_a_recorded_loss_is_that_of_what_is_given(problem, device):
     """Replayed for one metric after the other, and once more for the first."""
-    loss, plain = TorchProblem(problem, device).filter_loss(7, 3), problem.filter_loss(7, 3)
+    loss, plain = TorchProblem(problem, device).filter_loss(), problem.filter_loss()
     rng = np.random.default_rng(0)
     taps = [rng.normal(size=(7, 3, 3)) * size for size in (0.1, 0.2, 0.4)]
     found = [loss(H) for H in (*taps, taps[0])]

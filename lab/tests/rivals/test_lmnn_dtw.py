@@ -17,6 +17,7 @@ import naive_dtw as naive
 from mlat import InputError
 from mlat.metric.loss import LargeMarginLoss
 from mlat.metric.targets import select_targets
+from mlat.stream.windows import Windows
 from mlat_lab.bench.dtw import make_windows
 from mlat_lab.rivals import LMNNDTW, MDTW, MetricKNN, dtw
 from mlat_lab.rivals.dtw import distinct_points
@@ -206,7 +207,8 @@ def test_targets_are_the_nearest_permitted_under_warping(gap):
         expected = permitted[np.argsort(costs[i, permitted], kind="stable")][:3]
         assert found[i, : len(expected)].tolist() == expected.tolist()
         assert (found[i, len(expected) :] == -1).all()
-    euclidean = select_targets(X.reshape(len(X), -1), codes, 3, gap=gap, width=4, **when)
+    windows = Windows.of_array(X, codes, when["start"], when["run"])
+    euclidean = select_targets(windows, 3, gap=gap, **when)
     assert (found != euclidean).any()
 
 
@@ -258,11 +260,15 @@ def test_gradient_is_that_of_finite_differences_for_fixed_paths_and_for_the_obje
 def test_loss_without_warping_is_the_large_margin_loss_of_the_windows():
     problem, X, codes, targets = small_problem(3, band=0)
     L = problem.start()
-    margin = LargeMarginLoss(codes, targets, 0.4)
-    expected, _ = margin((X @ L.T).reshape(len(X), -1))
+    Z = (X @ L.T).reshape(len(X), -1)
+    expected, _ = LargeMarginLoss(codes, targets, 0.4)(Z)
     aligned = problem.align(L)
     assert aligned.objective == pytest.approx(expected)
-    assert aligned.n_violated == margin.n_active > 0
+    D = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    apart = codes[:, None] != codes
+    of = [(i, j) for i, row in enumerate(targets) for j in row if j >= 0]
+    violated = [(1 + D[i, j] > D[i, apart[i]]).sum() for i, j in of]
+    assert aligned.n_violated == sum(violated) > 0
 
 
 def test_a_metric_that_is_not_better_is_refused():

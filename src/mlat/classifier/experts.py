@@ -204,10 +204,9 @@ def learn_metric(
             metric.set_params(n_targets=max(1, min(metric.n_targets, fewest - 1)))
     if tol is not None and isinstance(metric, MarginMetric):
         metric.set_params(tol=max(tol, metric.tol))
-    more: dict[str, Any] = {"start": windows.start, "run": windows.run}
-    if device is not None and isinstance(metric, MarginMetric):
-        return metric.fit(windows.X, windows.y, **more, device=device)
-    return fit_windows(metric, windows.X, windows.y, **more)
+    if isinstance(metric, MarginMetric):
+        return metric.fit(windows, device=device)
+    return fit_windows(metric, windows.X, windows.y, start=windows.start, run=windows.run)
 
 
 def fair_rows(labels: NDArray[Any], most: int) -> Ints:

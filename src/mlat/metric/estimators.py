@@ -11,13 +11,19 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
 from threadpoolctl import threadpool_limits
 
 from ..base import progress
@@ -28,12 +34,15 @@ from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
 from ..stream.overlap import SeenWindows, warn_of_neighbours
 from ..stream.windows import (
+    Windows,
     as_windows,
     check_finite,
+    check_finite_steps,
     flatten,
     fold,
     warn_if_misfolded,
     window_width,
+    windows_per_step,
 )
 from . import toeplitz
 from .admm import solve_admm
@@ -47,6 +56,8 @@ from .working_set import MANY_WINDOWS, learn_growing
 
 Embedding = Callable[[Floats], Floats]
 Count = Annotated[int, Limits(1)]
+# Windows whose states are indices, the states, and when each window is: start and run.
+_Given = tuple[Windows, NDArray[Any], Ints, Ints]
 
 # More targets make a better metric where there are many windows. Where there are few, some of ten
 # targets would be far away, and pulling them together removes what separates the states.
@@ -84,8 +95,8 @@ class MarginMetric(
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Windows,
+        y: ArrayLike | None = None,
         *,
         start: ArrayLike | None = None,
         run: ArrayLike | None = None,
@@ -95,14 +106,17 @@ class MarginMetric(
 
         Parameters
         ----------
-        X : array of shape (n, w, d) or (n, w*d)
-            Windows; a flat array is folded time-major by ``width``.
-        y : array of shape (n,)
-            The state of each window.
+        X : Windows, or array of shape (n, w, d) or (n, w*d)
+            Windows of a stream as :func:`mlat.sliding_windows` gives them, of which no copy is laid
+            out, or as an array; a flat array is folded time-major by ``width``.
+        y : array of shape (n,), optional
+            The state of each window; default that of ``Windows``.
         start : array of shape (n,), optional
-            The step each window begins at, for ``target_gap``; default the row number.
+            The step each window begins at, for ``target_gap``; default that of ``Windows``, or the
+            row number.
         run : array of shape (n,), optional
-            The run each window lies in; by default neighbouring rows of one state are a run.
+            The run each window lies in; default that of ``Windows``, or neighbouring rows of one
+            state are a run.
         device : str, optional
             Sum the loss on this device of PyTorch, such as ``"cuda"``, over all windows; default
             on the processor, without PyTorch.
@@ -119,6 +133,43 @@ class MarginMetric(
             ``start`` or ``run``, if ``target_gap`` needs them, for the rows are in random order.
         """
         self.check_parameters()
+        if isinstance(X, Windows):
+            windows, states, start, run = self._of_stream(X, y, start, run)
+        else:
+            windows, states, start, run = self._of_array(X, y, start, run)
+        seen = SeenWindows(windows.blocks())
+        unit = Unit.of(windows.values.min(axis=0), windows.values.max(axis=0))
+        windows = replace(windows, values=unit(windows.values))
+        n_targets = self.n_targets_for(windows.y)
+        targets = select_targets(
+            windows, n_targets, gap=self.target_gap, start=start, run=run, names=states
+        )
+        problem = Problem(windows, targets, float(self.push_weight), float(self.shrinkage))
+        with threadpool_limits(_threads(problem)):
+            if device is not None:
+                self.fit_problem(TorchProblem(problem, device), unit.exponent)
+            elif self._grows(len(windows)):
+                self._fit_growing(problem, unit.exponent)
+            else:
+                self.fit_problem(problem, unit.exponent)
+        self._seen = seen
+        return self
+
+    def _of_stream(self, X: Windows, y: Any, start: Any, run: Any) -> _Given:
+        if self.width not in (None, X.width):
+            raise InputError(f"windows have {X.width} steps but width is {self.width}")
+        windows = X.compact()
+        check_finite_steps(windows.values, np.flatnonzero(windows_per_step(X)))
+        self.n_features_in_ = X.width * X.values.shape[1]
+        self.__dict__.pop("feature_names_in_", None)  # of a fit before
+        labels = np.asarray(X.y if y is None else y)
+        check_consistent_length(X.start, labels)
+        check_classification_targets(labels)
+        states, codes = encode_states(labels)
+        start, run = X.start if start is None else start, X.run if run is None else run
+        return replace(windows, y=codes), states, *when_of(codes, start, run)
+
+    def _of_array(self, X: Any, y: Any, start: Any, run: Any) -> _Given:
         X = as_windows(X)
         width = window_width(X, self.width)
         flat, labels = validate_data(
@@ -131,37 +182,14 @@ class MarginMetric(
             ensure_all_finite=False,  # check_finite says where
         )
         check_classification_targets(labels)
-        windows = check_finite(fold(flat, width))
+        folded = check_finite(fold(flat, width))
         states, codes = encode_states(labels)
         if start is None:  # otherwise they come from where windows are made
-            warn_if_misfolded(X, windows)
+            warn_if_misfolded(X, folded)
         if (start is None or run is None) and self.target_gap != 0:
             _warn_if_shuffled(codes)
-        self._seen = SeenWindows(windows)
         start, run = when_of(codes, start, run)
-        unit = Unit.of(windows.min(axis=(0, 1)), windows.max(axis=(0, 1)))
-        windows = unit(windows)
-        targets = select_targets(
-            windows.reshape(flat.shape),
-            codes,
-            self.n_targets_for(codes),
-            gap=self.target_gap,
-            start=start,
-            run=run,
-            width=windows.shape[1],
-            names=states,
-        )
-        problem = Problem(
-            windows, codes, targets, start, run, float(self.push_weight), float(self.shrinkage)
-        )
-        with threadpool_limits(_threads(problem)):
-            if device is not None:
-                self.fit_problem(TorchProblem(problem, device), unit.exponent)
-            elif self._grows(len(windows)):
-                self._fit_growing(problem, unit.exponent)
-            else:
-                self.fit_problem(problem, unit.exponent)
-        return self
+        return Windows.of_array(folded, codes, start, run), states, start, run
 
     def fit_problem(self, problem: MarginProblem, exponent: int) -> None:
         """Learn the metric of a problem in the unit ``2**exponent``, wherever its windows are."""
@@ -412,7 +440,7 @@ class MLAT(MarginMetric):
     >>> import mlat
     >>> from mlat.synthetic import rotating_states
     >>> windows = mlat.sliding_windows(rotating_states(), width=10)
-    >>> metric = mlat.MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)
+    >>> metric = mlat.MLAT().fit(windows)
     >>> metric.blocks_.shape
     (10, 8, 8)
     """
@@ -649,7 +677,7 @@ def _warn_if_shuffled(codes: Ints) -> None:
             "in time, and target_gap keeps out no overlapping windows; give start and run of each "
             "window, or set target_gap=0",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -659,5 +687,5 @@ def _threads(problem: Problem) -> int | None:
     Products of paper-size problems are short. Where the machine does anything else besides, threads
     that wait for each other cost far more than they save.
     """
-    n, w, d = problem.X.shape
-    return 1 if n * n * w * d < MANY_PRODUCTS else None
+    n, values = len(problem), problem.width * problem.n_channels
+    return 1 if n * n * values < MANY_PRODUCTS else None

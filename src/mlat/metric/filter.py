@@ -46,7 +46,7 @@ def solve_filter(
         if init is None
         else init
     )
-    loss = problem.filter_loss(*taps.shape[:2])
+    loss = problem.filter_loss()
     history: list[Record] = []
 
     def objective(H: Floats) -> tuple[float, Floats]:

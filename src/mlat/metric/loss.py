@@ -5,8 +5,12 @@
 with ``D(i,j) = ‖z_i - z_j‖²`` (Eq. 1 for ``z = L x`` and ``M = LᵀL``), divided by the number of
 windows so that it means the same for any number of them. (The paper prints a plus before D(i,l);
 the large margin needs the minus.) The first term pulls targets, the second pushes impostors. The
-gradient in the embedding is ``2 Λ Z`` with Λ the Laplacian of the signed pair weights. It is summed
-pair by pair, and only pairs that violate a margin are visited.
+gradient in the embedding is ``2 Λ Z`` with Λ the Laplacian of the signed pair weights.
+
+The pairs of windows of different states are summed in tiles: a matrix product gives the distances
+of a tile, a loop finds the pairs that violate margins, and a second product sums their forces. All
+that differs between the ways to sum the loss is where the products come from: from an embedding
+(here), or from running sums along the runs of the stream (:mod:`mlat.metric.toeplitz_loss`).
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ from numpy.typing import NDArray
 
 from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
-from .impostors import ImpostorSearch
+from .threads import n_threads, run_each
 
-COLUMNS = 65536  # per rectangle of pairs: the products of a block of rows with it stay small
+TILE = 1024  # windows a side: a tile of products stays in a core's cache
+MANY_TILES = 8  # from which threads share them
+DENSE = 0.15  # of the pairs of a tile, from which a matrix product sums their forces sooner
 
 
 class LargeMarginLoss:
@@ -42,11 +48,9 @@ class LargeMarginLoss:
 
     Attributes
     ----------
-    n_active : int
-        How many margins the last embedding violated.
-    impostors : ImpostorSearch
-        It remembers which pairs can matter. That makes later calls faster and never changes a
-        result: all pairs that violate a margin are visited, always in the same order.
+    order : array of shape (n,)
+        The windows in the order that :meth:`push` takes them in: the windows of a state are side by
+        side, so that all pairs of two states are tiles.
     """
 
     def __init__(
@@ -57,97 +61,183 @@ class LargeMarginLoss:
         part: LossPart | None = None,
     ) -> None:
         part = LossPart.whole(len(codes)) if part is None else part
-        # Sorted by state, the windows of other states are contiguous.
-        self._order = np.lexsort((codes, part.cell))
-        self._targets = np.ascontiguousarray(targets)
-        self.push_weight = push_weight
-        self.n_windows = part.n_windows
-        pull = np.where(part.pulled, (1 - push_weight) / part.n_windows, 0.0)
+        self.order = np.lexsort((codes, part.cell))
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(self.order))
+        targets = targets[self.order]
+        self._targets = np.where(targets >= 0, place[targets], -1)
+        self._weight = part.weight[self.order]
+        self._push_weight = push_weight / part.n_windows
+        pull = np.where(part.pulled[self.order], (1 - push_weight) / part.n_windows, 0.0)
         self._pull_weights = np.repeat(pull[:, None], self._targets.shape[1], axis=1)
-        cells, states = part.cell[self._order], np.asarray(codes)[self._order]
-        self.impostors = ImpostorSearch(pairs_of_different_states(cells, states, part.tiles))
-        self.n_active = 0
+        cells, states = part.cell[self.order], np.asarray(codes)[self.order]
+        self.tiles = [
+            (a, min(a + TILE, high), b, min(b + TILE, right))
+            for low, high, left, right in pairs_of_different_states(cells, states, part.tiles)
+            for a in range(low, high, TILE)
+            for b in range(left, right, TILE)
+        ]
 
     def __call__(self, Z: Floats) -> tuple[float, Floats]:
         """The loss and its gradient, of shape (n, r), at the embedding Z (n, r)."""
-        hinge, rows, force = self.push(Z)
-        gradient = np.zeros_like(Z)
-        gradient[rows] = force
-        distance = self._pull(Z, self._pull_weights, gradient)
-        return hinge + distance, 2 * gradient
-
-    def push(self, Z: Floats) -> tuple[float, Ints, Floats]:
-        """The second term of the loss, and half of its gradient where it is not zero.
-
-        Returns the value, the rows with a gradient, and half of the gradient at these rows.
-        """
-        Z = np.ascontiguousarray(Z)
-        margin = 1.0 + target_distances(Z, self._targets)
-        sorted_Z, sorted_margin = Z[self._order], margin[self._order]
-        # -inf where a window has no target, and so no margin.
-        farthest = sorted_margin.max(axis=1)
-        violations = np.zeros(margin.shape, np.int64)
-        sorted_force = np.zeros_like(Z)
-        hinge, self.n_active = 0.0, 0
-        for block in self.impostors.candidates(sorted_Z, np.sqrt(np.maximum(farthest, 0.0))):
-            hinges_of_block, active = _push(
-                sorted_Z,
-                block.first,
-                block.ptr,
-                block.cols,
-                sorted_margin,
-                farthest,
-                violations,
-                sorted_force,
-            )
-            hinge += hinges_of_block
-            self.n_active += active
-        weight = self.push_weight / self.n_windows
-        force = np.empty_like(sorted_force)
-        force[self._order] = weight * sorted_force
-        weights = np.empty(margin.shape)
-        weights[self._order] = weight * violations
-        self._pull(Z, weights, force)
-        rows = np.flatnonzero(force.any(axis=1))
-        return weight * hinge, rows, force[rows]
+        Z = Z[self.order]
+        pushed = self.push(Z)
+        pulled = pull(Z, self._targets, self._pull_weights, pushed.force)
+        gradient = np.empty_like(pushed.force)
+        gradient[self.order] = 2 * pushed.force
+        return pushed.value + pulled, gradient
 
     def pull_force(self, X: Floats) -> Floats:
-        """``Λ X`` for the Laplacian Λ of the target pairs; the pull of ``Z`` is ``<Z, Λ Z>``."""
+        """``Λ X`` for the Laplacian Λ of the target pairs; the pull of ``Z`` is ``<Z, Λ Z>``.
+
+        X and the result are in ``order``.
+        """
         force = np.zeros_like(X)
-        self._pull(np.ascontiguousarray(X), self._pull_weights, force)
+        pull(X, self._targets, self._pull_weights, force)
         return force
 
-    def pull_matrix(self, X: Floats) -> Floats:
-        """``C`` (D, D) such that the first term of the loss is ``tr(L C Lᵀ)`` for ``Z = X Lᵀ``."""
-        return X.T @ self.pull_force(X)
+    def push(self, Z: NDArray[Any], *, forces: bool = True) -> Pushed:
+        """The second term of the loss at an embedding (n, r) in ``order``, and its forces."""
+        margins = Margins(target_distances(Z, self._targets))
+        weight = self._weight.astype(Z.dtype)
+        squared = np.einsum("ij,ij->i", Z, Z)
+        n = n_threads() if len(self.tiles) >= MANY_TILES else 1
+        parts = [Pushed.none(Z, margins, forces) for _ in range(n)]
 
-    def _pull(self, Z: Floats, weights: Floats, force: Floats) -> float:
-        """Add ``Σ_j weights (z_i - z_j)`` of the targets to ``force``; return ``Σ weights D``."""
-        total: float = pull(Z, self._targets, weights, force)
+        def add(number: int) -> None:
+            part = parts[number]
+            for low, high, left, right in self.tiles[number::n]:
+                tile = Z[low:high] @ Z[left:right].T
+                value, active = push_tile(
+                    tile, low, left, squared, weight, *margins.sorted, part.met, part.pairs
+                )
+                part.value += value
+                if not active or not forces:
+                    continue
+                if active < DENSE * tile.size:
+                    _force_of_few(tile, Z, low, left, part.force)
+                    continue
+                # Σ_l weight (z_l - z_i), and the same from the other side.
+                part.force[low:high] += tile @ Z[left:right]
+                part.force[left:right] += tile.T @ Z[low:high]
+                part.force[low:high] -= tile.sum(axis=1)[:, None] * Z[low:high]
+                part.force[left:right] -= tile.sum(axis=0)[:, None] * Z[left:right]
+
+        run_each(add, range(n), n)
+        total = parts[0]
+        for part in parts[1:]:
+            total.add(part)
+        total.value *= self._push_weight
+        if forces:
+            total.force *= np.asarray(self._push_weight, Z.dtype)
+            violations = margins.violations(total.met) * weight[:, None]
+            pull(Z, self._targets, self._push_weight * violations, total.force)
         return total
 
 
+@dataclass(eq=False)
+class Pushed:
+    """What pairs of windows that violate margins add up to.
+
+    Attributes
+    ----------
+    value : float
+        The second term of the loss.
+    met : array of shape (n, k + 1)
+        As in :class:`Margins`.
+    pairs : array of shape (n,)
+        How many margins each window violates or sees violated, weighted by the weights of both.
+    force : array of shape (n, r)
+        Half of the gradient; of no rows where no forces were wanted.
+    """
+
+    value: float
+    met: Floats
+    pairs: Floats
+    force: NDArray[Any]
+
+    @classmethod
+    def none(cls, Z: NDArray[Any], margins: Margins, forces: bool) -> Pushed:
+        return cls(0.0, margins.none_met(), np.zeros(len(Z)), np.zeros_like(Z[: len(Z) * forces]))
+
+    def add(self, other: Pushed) -> None:
+        self.value += other.value
+        self.met += other.met
+        self.pairs += other.pairs
+        self.force += other.force
+
+
+class Margins:
+    """The margins ``1 + D(i, j)`` of the targets j of windows i, the largest first.
+
+    Sorted, the number of margins that a pair violates says which they are. So a pair adds to one
+    number of each of its sides: the windows (or their weights) that violate so many margins.
+
+    Parameters
+    ----------
+    distances : array of shape (n, k)
+        To each target; -inf where there is none.
+    """
+
+    def __init__(self, distances: NDArray[Any]) -> None:
+        n, k = distances.shape
+        margin = 1 + distances
+        self._order = np.argsort(-margin, axis=1)
+        margin = np.take_along_axis(margin, self._order, axis=1)
+        sums = np.zeros((n, k + 1))
+        np.cumsum(np.where(margin > 0, margin, 0.0), axis=1, out=sums[:, 1:])
+        # What push_tile takes: the margins, the sum of the first 0 to k of them, the largest.
+        self.sorted = margin, sums, np.ascontiguousarray(margin[:, 0])
+
+    def none_met(self) -> Floats:
+        """Room for the windows that violate 0 to k margins of each window, (n, k + 1)."""
+        return np.zeros(self.sorted[1].shape)
+
+    def violations(self, met: Floats) -> Floats:
+        """How many windows violate each margin, (n, k), from how many violate so many of them."""
+        at_least = np.cumsum(met[:, :0:-1], axis=1)[:, ::-1]
+        found = np.empty_like(at_least)
+        np.put_along_axis(found, self._order, at_least, axis=1)
+        return found
+
+
 class LinearLoss:
-    """``E(LᵀL)`` and its gradient in L, for windows ``flat`` of shape (n, w*d).
+    """``E(LᵀL)`` and its gradient as a function of L (r, w*d).
 
     The pull towards targets is a fixed quadratic form ``tr(L C Lᵀ)``; only the push depends on
     which margins are violated, and its gradient only on the windows that violate them.
+
+    Parameters
+    ----------
+    X : array of shape (n, w*d)
+        The windows, in ``margin.order``; the products over pairs have their precision.
+    margin : LargeMarginLoss
+    pull : array of shape (w*d, w*d)
+        C.
     """
 
-    def __init__(self, flat: Floats, margin: LargeMarginLoss) -> None:
-        self.flat, self.margin = flat, margin
-        self.pull = margin.pull_matrix(flat)
+    def __init__(self, X: NDArray[Any], margin: LargeMarginLoss, pull: Floats) -> None:
+        self.X, self.margin, self.pull = X, margin, pull
 
     def __call__(self, L: Floats) -> tuple[float, Floats]:
-        pushed, rows, force = self.margin.push(self.flat @ L.T)
+        """The value and the gradient (r, w*d)."""
+        pushed = self.margin.push(self.X @ L.T.astype(self.X.dtype))
+        rows = np.flatnonzero(pushed.force.any(axis=1))
+        in_L = pushed.force[rows].T @ self.X[rows]
         pulled = L @ self.pull
-        value = pushed + float(np.vdot(pulled, L))
-        return value, 2 * (pulled + force.T @ self.flat[rows])
+        return pushed.value + float(np.vdot(pulled, L)), 2 * (pulled + in_L)
+
+    def value(self, L: Floats) -> tuple[float, Floats]:
+        """The value alone, and ``Pushed.pairs`` in the order of the windows."""
+        pushed = self.margin.push(self.X @ L.T.astype(self.X.dtype), forces=False)
+        pairs = np.empty_like(pushed.pairs)
+        pairs[self.margin.order] = pushed.pairs
+        return pushed.value + float(np.vdot(L @ self.pull, L)), pairs
 
 
 @dataclass(frozen=True, eq=False)
 class LossPart:
-    """A part of the loss, for windows that are divided among machines.
+    """A part of the loss, for windows that are divided among machines, or that are a sample.
 
     The loss is a sum over pairs of windows. The windows are divided into cells, and so the pairs
     into tiles: one cell against another. A part is some of the tiles, with all windows they need.
@@ -162,25 +252,31 @@ class LossPart:
         The pairs of cells whose windows are compared here. Each pair is in one part only.
     pulled : array of shape (n,)
         The windows whose pull towards their targets is summed here.
+    weight : array of shape (n,)
+        How many windows each stands for.
     """
 
     n_windows: int
     cell: Ints
     tiles: tuple[tuple[int, int], ...]
     pulled: Bools
+    weight: Floats
 
     @classmethod
     def whole(cls, n: int) -> LossPart:
         """The whole loss of n windows."""
-        return cls(n, np.zeros(n, np.int64), ((0, 0),), np.ones(n, bool))
+        return cls(n, np.zeros(n, np.int64), ((0, 0),), np.ones(n, bool), np.ones(n))
 
     def take(self, rows: Ints) -> LossPart:
         """The same part for windows in another order."""
-        return LossPart(self.n_windows, self.cell[rows], self.tiles, self.pulled[rows])
+        arrays = (self.cell[rows], self.tiles, self.pulled[rows], self.weight[rows])
+        return LossPart(self.n_windows, *arrays)
 
 
-def pairs_of_different_states(cells: Ints, states: Ints, tiles: Sequence[tuple[int, int]]) -> Ints:
-    """The pairs of windows of different states in the tiles, as (m, 4) rectangles.
+def pairs_of_different_states(
+    cells: Ints, states: Ints, tiles: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, int, int]]:
+    """The pairs of windows of different states in the tiles, as rectangles.
 
     ``cells`` and ``states`` (n,) are those of windows sorted by cell, and by state within a cell. A
     rectangle is rows ``[first, second)`` against columns ``[third, fourth)``; the rectangles hold
@@ -191,15 +287,15 @@ def pairs_of_different_states(cells: Ints, states: Ints, tiles: Sequence[tuple[i
         end = int(np.searchsorted(cells, b, side="right"))
         for low, high, state in _segments(cells, states, a):
             if a == b:
-                found += _columns(low, high, high, end)
+                found.append((low, high, high, end))
                 continue
             begin = int(np.searchsorted(cells, b))
             left, right = (
                 begin + int(np.searchsorted(states[begin:end], state, side=side))
                 for side in ("left", "right")
             )
-            found += _columns(low, high, begin, left) + _columns(low, high, right, end)
-    return np.array(found, np.int64).reshape(-1, 4)
+            found += [(low, high, begin, left), (low, high, right, end)]
+    return found
 
 
 def _segments(cells: Ints, states: Ints, cell: int) -> list[tuple[int, int, int]]:
@@ -207,10 +303,6 @@ def _segments(cells: Ints, states: Ints, cell: int) -> list[tuple[int, int, int]
     begin, end = (int(np.searchsorted(cells, cell, side=side)) for side in ("left", "right"))
     edges = [begin, *(begin + 1 + np.flatnonzero(np.diff(states[begin:end]))).tolist(), end]
     return [(a, b, int(states[a])) for a, b in pairwise(edges) if a < b]
-
-
-def _columns(low: int, high: int, left: int, right: int) -> list[tuple[int, int, int, int]]:
-    return [(low, high, at, min(at + COLUMNS, right)) for at in range(left, right, COLUMNS)]
 
 
 # Sums may be reordered into vector lanes. The inputs are checked to be finite, so this loses no NaN
@@ -234,48 +326,71 @@ def target_distances(Z, targets):  # type: ignore[no-untyped-def]
     return distances
 
 
-@jit()
-def hinges(distance, i, l, margin, violations):  # type: ignore[no-untyped-def]  # noqa: E741
-    """The violated margins of both sides of a pair: their sum and number, each also counted."""
-    total, count = 0.0, 0
-    for j in range(margin.shape[1]):
-        if distance < margin[i, j]:
-            total += margin[i, j] - distance
-            violations[i, j] += 1
-            count += 1
-        if distance < margin[l, j]:
-            total += margin[l, j] - distance
-            violations[l, j] += 1
-            count += 1
-    return total, count
+@jit(fastmath=_SUM)
+def push_tile(tile, low, left, squared, weight, margin, sums, farthest, met, pairs):  # type: ignore[no-untyped-def]
+    """The hinges of a tile of inner products, in whose place comes the weight of each pair.
+
+    The rows of the tile are windows from ``low`` on, its columns from ``left`` on. ``margin``,
+    ``sums`` and ``farthest`` are ``Margins.sorted``; ``met`` and ``pairs`` are added to, as in
+    :class:`Pushed`. Returns the sum of the hinges, and of how many pairs.
+    """
+    hinge, active = 0.0, 0
+    n_rows, n_cols = tile.shape
+    k, zero = margin.shape[1], tile.dtype.type(0)
+    squared_of, farthest_of = squared[left : left + n_cols], farthest[left : left + n_cols]
+    distance = np.empty(n_cols, tile.dtype)
+    for r in range(n_rows):
+        i, row = low + r, tile[r]
+        squared_i, farthest_i, weight_i = squared[i], farthest[i], weight[i]
+        hits = 0
+        for c in range(n_cols):  # without a branch: it becomes vector code
+            D = squared_i + squared_of[c] - 2 * row[c]
+            hits += max(farthest_i, farthest_of[c]) > D
+            distance[c], row[c] = D, zero
+        if not hits:
+            continue
+        active += hits
+        of_row = 0.0
+        for c in range(n_cols):
+            D = distance[c]
+            if max(farthest_i, farthest_of[c]) <= D:
+                continue
+            l = left + c  # noqa: E741
+            of_i, of_l = 0, 0  # margins of either side that are violated
+            while of_i < k and margin[i, of_i] > D:
+                of_i += 1
+            while of_l < k and margin[l, of_l] > D:
+                of_l += 1
+            both = weight_i * weight[l]
+            hinge += both * (sums[i, of_i] + sums[l, of_l] - (of_i + of_l) * D)
+            met[i, of_i] += weight[l]
+            met[l, of_l] += weight_i
+            row[c] = (of_i + of_l) * both
+            of_row += row[c]
+            pairs[l] += row[c]
+        pairs[i] += of_row
+    return hinge, active
 
 
 @jit(fastmath=_SUM)
-def _push(Z, first, ptr, cols, margin, farthest, violations, force):  # type: ignore[no-untyped-def]
-    """Add up the hinges of a block of pairs; each pair serves the margins of both its sides."""
-    hinge, n_active = 0.0, 0
-    for r in range(len(ptr) - 1):
-        i = first + r
-        for p in range(ptr[r], ptr[r + 1]):
-            l = cols[p]  # noqa: E741
-            distance = 0.0
-            for f in range(Z.shape[1]):
-                difference = Z[i, f] - Z[l, f]
-                distance += difference * difference
-            if distance >= farthest[i] and distance >= farthest[l]:
+def _force_of_few(tile, Z, low, left, force):  # type: ignore[no-untyped-def]
+    n_rows, n_cols = tile.shape
+    for r in range(n_rows):
+        i = low + r
+        for c in range(n_cols):
+            weight = tile[r, c]
+            if weight == 0:
                 continue
-            part, weight = hinges(distance, i, l, margin, violations)
-            hinge += part
-            n_active += weight
+            l = left + c  # noqa: E741
             for f in range(Z.shape[1]):
                 difference = weight * (Z[i, f] - Z[l, f])
                 force[i, f] -= difference
                 force[l, f] += difference
-    return hinge, n_active
 
 
 @jit(fastmath=_SUM)
 def pull(Z, targets, weights, force):  # type: ignore[no-untyped-def]
+    """Add ``Σ_j weights (z_i - z_j)`` of the targets to ``force``; return ``Σ weights D``."""
     n, k = targets.shape
     total = 0.0
     for i in range(n):

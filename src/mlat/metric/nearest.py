@@ -7,8 +7,7 @@ The result is that of the plain search to the last bit, whatever the product rou
 near points the one with the lower row comes first.
 
 Windows of w steps that follow each other share all but one. The product of two windows is the sum
-of w products of their steps, and those of a step serve w windows: among very many windows that is
-the quicker way to the same result.
+of w products of their steps, and those of a step serve w windows: a quicker way to the same result.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
 from ..base.fixed_order import exponent_of
+from ..stream.windows import Windows, flatten
 from .threads import n_threads, run_each
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
@@ -134,29 +134,31 @@ def nearest(
     return found
 
 
-def nearest_windows(X: Floats, k: int, width: int, *, rows: Ints, places: Places) -> Nearest:
+def nearest_windows(windows: Windows, k: int, *, rows: Ints, places: Places) -> Nearest:
     """As :func:`nearest`, of windows among themselves.
 
     Parameters
     ----------
-    X : array of shape (n, w*d)
-        In the order of time, so that those that share steps follow each other.
-    k, width : int
+    windows : Windows
+        Of finite values, in the order of time.
+    k : int
     rows : array of shape (n,)
     places : Places
     """
-    windows = None
-    if len(X) ** 2 > MANY_PAIRS and width > 1 and exponent_of(X) < LARGE:
-        windows = OverlappingWindows.of(X, width, rows)
-    if windows is None:
+    n, w = len(windows), windows.width
+    windows = windows.compact()
+    steps = windows.values
+    if w == 1 or len(steps) > 2 * n or abs(exponent_of(steps)) >= LARGE:
+        X = flatten(windows.X)
         return nearest(X, X, k, rows=rows, places=(places, places))
-    found, table = Nearest.none(len(X), k), places.table()
+    search = OverlappingWindows(steps, windows.start, w, rows)
+    found, table = Nearest.none(n, k), places.table()
 
     def compare(begin: int) -> None:
-        some = slice(begin, min(begin + WINDOWS, len(X)))
-        windows.compare(some, found.rows[some], found.squared[some], table)
+        some = slice(begin, min(begin + WINDOWS, n))
+        search.compare(some, found.rows[some], found.squared[some], table)
 
-    run_each(compare, range(0, len(X), WINDOWS), n_threads())
+    run_each(compare, range(0, n, WINDOWS), n_threads())
     return found
 
 
@@ -199,6 +201,7 @@ class Candidates:
         self.rough = centred.astype(dtype, copy=False)
         self.squared: Floats = np.einsum("ij,ij->i", centred, centred)
         self.rows: Ints = np.arange(len(exact)) if rows is None else rows
+        self._place = exact.shape[1] * np.arange(len(exact))
         # |fl(2 x·y) - 2 x·y| ≤ γ_r (‖x‖² + ‖y‖²), a few more roundings, and what underflows.
         n, limits = exact.shape[1] + 16, np.finfo(self.rough.dtype)
         self.rounding = n * float(limits.eps), n * float(limits.tiny)
@@ -229,7 +232,8 @@ class Candidates:
             least,
             exact,
             norms,
-            self.exact,
+            self.exact.reshape(-1),
+            self._place,
             self.squared,
             *self.rounding,
             self.bounded,
@@ -242,23 +246,20 @@ class Candidates:
 
 
 class OverlappingWindows:
-    """Windows of one state as places in the steps that they share; made by :meth:`of`.
+    """Windows as places in the steps that they share.
 
     Parameters
     ----------
-    exact : array of shape (n, w*d)
-        The windows, which decide.
     steps : array of shape (T, d)
-        All steps, those of windows that do not follow each other one after the other.
     place : array of shape (n,)
-        Of the first step of each window.
+        Of the first step of each window, ascending.
     width : int
     rows : array of shape (n,)
         Row numbers.
     """
 
-    def __init__(self, exact: Floats, steps: Floats, place: Ints, width: int, rows: Ints) -> None:
-        self.exact, self.place, self.width, self.rows = exact, place, width, rows
+    def __init__(self, steps: Floats, place: Ints, width: int, rows: Ints) -> None:
+        self.exact, self.place, self.width, self.rows = steps, place, width, rows
         centred = steps - steps.mean(axis=0)
         self.steps = centred.astype(np.float32)
         energy = np.einsum("ij,ij->i", centred, centred)
@@ -267,30 +268,12 @@ class OverlappingWindows:
         n, limits = steps.shape[1] + width + 16, np.finfo(np.float32)
         self.rounding = n * float(limits.eps), n * float(limits.tiny)
 
-    @classmethod
-    def of(cls, X: Floats, width: int, rows: Ints) -> OverlappingWindows | None:
-        """None where too few of the windows share their steps with the one before."""
-        windows = X.reshape(len(X), width, X.shape[1] // width)
-        begins = np.ones(len(X), np.bool_)
-        for some in range(1, len(X), BLOCK):
-            here, before = windows[some : some + BLOCK], windows[some - 1 : some - 1 + BLOCK]
-            same = here[:, :-1] == before[: len(here), 1:]
-            begins[some : some + BLOCK] = ~same.all(axis=(1, 2))
-        place = np.arange(len(X)) + (width - 1) * (np.cumsum(begins) - 1)
-        n_steps = int(place[-1]) + width
-        if n_steps > 2 * len(X):
-            return None
-        steps = np.empty((n_steps, windows.shape[2]))
-        for t in range(width):
-            steps[place + t] = windows[:, t]
-        return cls(X, steps, place, width, rows)
-
     def compare(self, some: slice, rows: Ints, squared: Floats, table: Ints) -> None:
         """Write the nearest of some windows into ``rows`` and ``squared`` (b, k).
 
         ``table`` (n, 4) is that of :class:`Places`.
         """
-        n, w, at = len(self.exact), self.width, self.place[some]
+        n, w, d, at = len(self.place), self.width, self.steps.shape[1], self.place[some]
         here = self.steps[at[0] : at[-1] + w]
         product = np.empty((len(at), n), np.float32)
         least = no_chunks(product)
@@ -303,9 +286,10 @@ class OverlappingWindows:
         _select(
             product,
             least,
-            self.exact[some],
+            self.exact[at[:, None] + np.arange(w)].reshape(len(at), w * d),
             self.squared[some],
-            self.exact,
+            self.exact.reshape(-1),
+            d * self.place,
             self.squared,
             *self.rounding,
             np.inf,
@@ -385,6 +369,7 @@ def _select(  # type: ignore[no-untyped-def]
     x,
     x_squared,
     others,
+    place,
     squared,
     relative,
     absolute,
@@ -395,8 +380,13 @@ def _select(  # type: ignore[no-untyped-def]
     rows,
     distances,
 ):
+    """Of the candidates that the bounds leave, the nearest by their differences.
+
+    ``others`` are the values of all candidates, of which each begins at its ``place`` (m,): points
+    one after the other, or windows that share their steps.
+    """
     n, m = product.shape
-    k = distances.shape[1]
+    k, size = distances.shape[1], x.shape[1]
     upper = np.empty(k)
     more, less = 1.0 + relative, 1.0 - relative
     for q in range(n):
@@ -411,11 +401,11 @@ def _select(  # type: ignore[no-untyped-def]
                 if bound < upper[k - 1]:
                     if here is not None and _too_near(here[q], there[i]):
                         continue
-                    place = k - 1
-                    while place > 0 and upper[place - 1] > bound:
-                        upper[place] = upper[place - 1]
-                        place -= 1
-                    upper[place] = bound
+                    at = k - 1
+                    while at > 0 and upper[at - 1] > bound:
+                        upper[at] = upper[at - 1]
+                        at -= 1
+                    upper[at] = bound
         cut = upper[k - 1]
         found = 0
         for chunk in range(least.shape[1]):
@@ -426,22 +416,22 @@ def _select(  # type: ignore[no-untyped-def]
                     continue
                 if here is not None and _too_near(here[q], there[i]):
                     continue
-                distance = squared_distance(x[q], others[i])
-                place = found
+                distance = squared_distance(x[q], others[place[i] : place[i] + size])
+                at = found
                 if found == k:
-                    place = k - 1
-                    last = distances[q, place]
-                    if not (distance < last or (distance == last and numbers[i] < rows[q, place])):
+                    at = k - 1
+                    last = distances[q, at]
+                    if not (distance < last or (distance == last and numbers[i] < rows[q, at])):
                         continue
-                while place > 0 and (
-                    distances[q, place - 1] > distance
-                    or (distances[q, place - 1] == distance and rows[q, place - 1] > numbers[i])
+                while at > 0 and (
+                    distances[q, at - 1] > distance
+                    or (distances[q, at - 1] == distance and rows[q, at - 1] > numbers[i])
                 ):
-                    distances[q, place] = distances[q, place - 1]
-                    rows[q, place] = rows[q, place - 1]
-                    place -= 1
-                distances[q, place] = distance
-                rows[q, place] = numbers[i]
+                    distances[q, at] = distances[q, at - 1]
+                    rows[q, at] = rows[q, at - 1]
+                    at -= 1
+                distances[q, at] = distance
+                rows[q, at] = numbers[i]
                 found = min(found + 1, k)
 
 

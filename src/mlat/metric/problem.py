@@ -1,9 +1,10 @@
 """The large-margin problem that every solver is given: windows, states, targets and weights.
 
 A solver sees a :class:`MarginProblem`: the loss ``E`` (Eq. 2) as a function of a linear map L
-(``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. The filter
-loss is summed in one of two ways, whichever is cheaper: along the diagonals of all pairs of windows
-(:mod:`mlat.metric.toeplitz_loss`), or through the embedding (:mod:`mlat.metric.loss`).
+(``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. Windows are
+the steps of runs and where windows begin in them; they are laid out one by one only where a matrix
+product needs them so. Windows that overlap need it not: their filter loss is summed along the runs
+(:mod:`mlat.metric.toeplitz_loss`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import solve_triangular
 
 from ..base.checks import Floats, Ints
-from ..stream.windows import unfold
+from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
-from .loss import LargeMarginLoss, LinearLoss, LossPart
+from .loss import LargeMarginLoss, LinearLoss, LossPart, pull
 from .toeplitz_loss import ToeplitzLoss, correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
@@ -29,12 +33,12 @@ Listener = Callable[[Record], Any]
 # The margin is 1, so the start fixes what a margin means. Scaled to this mean target distance the
 # loss starts with some impostors, and not with nearly all windows as impostors.
 TARGET_DISTANCE = 4.0
-# Running sums along diagonals cost about 8d products a pair of windows, convolving the windows
-# w·q·r·d a window. This ratio of the two lies between two problems that were timed: at 0.02
-# (n=3500, d=3, w=10) convolving is the faster way, at 0.27 (n=2500, d=27, w=10) the other.
-CONVOLVE_BELOW = 0.1
 # Segments shorter than this are not worth the bookkeeping of the running sums.
 MIN_SEGMENT = 32
+BLOCK = 512  # windows laid out at a time
+VALUES = 2**24  # of parts of all windows that are laid out at a time
+NEARLY_SINGULAR = 1e-6  # the least part of Cholesky's diagonal in its largest
+ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +95,7 @@ class MarginProblem(ABC):
         """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
 
     @abstractmethod
-    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
+    def filter_loss(self) -> Loss:
         """``E`` and its gradient as a function of the taps H (q, r, d)."""
 
     def relative_weight(self, weight: float) -> float:
@@ -112,14 +116,10 @@ class Problem(MarginProblem):
 
     Parameters
     ----------
-    X : array of shape (n, w, d)
-        Windows; the loss depends on their differences alone.
-    codes : array of shape (n,)
-        States as indices from 0.
+    windows : Windows
+        Their states ``y`` are indices from 0. The loss depends on differences of windows alone.
     targets : array of shape (n, k)
         From :func:`mlat.metric.targets.select_targets`.
-    start, run : arrays of shape (n,)
-        The step each window begins at, and its run.
     push_weight : float
         The paper's c.
     shrinkage : float
@@ -128,52 +128,117 @@ class Problem(MarginProblem):
         Which part of the loss to sum, where the rest is summed elsewhere.
     """
 
-    X: Floats
-    codes: Ints
+    windows: Windows
     targets: Ints
-    start: Ints
-    run: Ints
     push_weight: float = 0.5
     shrinkage: float = 0.0
     part: LossPart | None = None
 
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __sizeof__(self) -> int:  # by which the scheduler of a cluster reckons
+        return self.windows.values.nbytes + self.targets.nbytes
+
     @property
     def width(self) -> int:
-        return self.X.shape[1]
+        return self.windows.width
 
     @property
     def n_channels(self) -> int:
-        return self.X.shape[2]
+        return self.windows.values.shape[1]
+
+    @property
+    def codes(self) -> Ints:
+        return self.windows.y
 
     @cached_property
-    def flat(self) -> Floats:
-        """The windows as (n, w*d), centred: smaller numbers, smaller rounding errors."""
-        flat = self.X.reshape(len(self.X), -1)
-        return flat - flat.mean(axis=0)
+    def steps(self) -> Floats:
+        """The steps (T, d), centred: smaller numbers, smaller rounding errors."""
+        return self.windows.values - self.windows.values.mean(axis=0)
+
+    @cached_property
+    def _single(self) -> NDArray[np.float32]:
+        return self.steps.astype(np.float32)
+
+    def flat(self, rows: Ints | slice = ALL, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Some windows of the centred steps laid out, shape (m, w*d)."""
+        return self._laid_out(self.windows.start[rows], self.width, dtype)
+
+    def _laid_out(self, start: Ints, width: int, dtype: DTypeLike) -> NDArray[Any]:
+        steps = self._single if dtype == np.float32 else self.steps
+        d = self.n_channels
+        every = sliding_window_view(steps.reshape(-1), width * d)[::d]
+        return every[start]
 
     def margin_loss(self) -> LargeMarginLoss:
         return LargeMarginLoss(self.codes, self.targets, self.push_weight, self.part)
 
     def linear_loss(self) -> Loss:
-        return LinearLoss(self.flat, self.margin_loss())
+        return self._linear_loss
 
-    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
-        return filter_loss(self, n_taps, n_filters)
+    def filter_loss(self) -> Loss:
+        return self._filter_loss
+
+    @cached_property
+    def _linear_loss(self) -> LinearLoss:
+        margin = self.margin_loss()
+        pull = (1 - self.push_weight) * self.spread()
+        return LinearLoss(self.flat(margin.order), margin, pull)
+
+    @cached_property
+    def _filter_loss(self) -> Loss:
+        segments = self.segments()
+        if len(self) >= MIN_SEGMENT * len(segments):
+            return DiagonalLoss(self, segments)
+        if self.width * self.n_channels <= len(self):
+            return FilterLoss(self.linear_loss(), self.width)
+        return ConvolutionLoss(self)
+
+    def segments(self) -> list[Ints]:
+        """The windows of which each begins one step after the one before; of one state and cell."""
+        cell = np.zeros(len(self), np.int64) if self.part is None else self.part.cell
+        order = np.argsort(self.windows.start, kind="stable")
+        before, after = order[:-1], order[1:]
+        follows = self.windows.start[after] == self.windows.start[before] + 1
+        for same in (self.codes, cell):
+            follows &= same[after] == same[before]
+        return np.split(order, np.flatnonzero(~follows) + 1)
+
+    def spread(self, dtype: DTypeLike = np.float64) -> Floats:
+        """``Σ (x_i - x_j)(x_i - x_j)ᵀ / n`` over all targets j of all windows i, (w*d, w*d)."""
+        n, w, d = len(self), self.width, self.n_channels
+        of_all = n if self.part is None else self.part.n_windows
+        pulled = np.ones(n, bool) if self.part is None else self.part.pulled
+        weights = np.repeat(pulled[:, None] / of_all, self.targets.shape[1], axis=1)
+        total = np.zeros((w * d, w * d))
+        some = max(1, VALUES // (n * d))
+        for first in range(0, w, some):
+            last = min(first + some, w)
+            X = self._laid_out(self.windows.start + first, last - first, dtype)
+            force = np.zeros_like(X)
+            pull(X, self.targets, weights, force)
+            for begin in range(0, n, BLOCK):
+                rows = slice(begin, begin + BLOCK)
+                total[:, first * d : last * d] += self.flat(rows, dtype).T @ force[rows]
+        return (total + total.T) / 2
 
     def target_spread(self) -> tuple[float, int]:
         """The sum of the squared Euclidean distances to all targets, and their number."""
         total, count = 0.0, 0
         pulled = True if self.part is None else self.part.pulled
         for column in self.targets.T:
-            rows = np.flatnonzero((column >= 0) & pulled)
-            apart = self.flat[rows] - self.flat[column[rows]]
-            total += float((apart**2).sum())
-            count += len(rows)
+            there = np.flatnonzero((column >= 0) & pulled)
+            count += len(there)
+            for begin in range(0, len(there), BLOCK):
+                rows = there[begin : begin + BLOCK]
+                total += float(((self.flat(rows) - self.flat(column[rows])) ** 2).sum())
         return total, count
 
     def loss_at_identity(self, scale: float) -> float:
-        """``E(s·I)``."""
-        return self.margin_loss()(np.sqrt(scale) * self.flat)[0]
+        """``E(s·I)``, which is that of one tap."""
+        tap = np.sqrt(scale) * np.eye(self.n_channels)
+        return self.filter_loss()(tap[None])[0]
 
     @cached_property
     def scale(self) -> float:
@@ -185,46 +250,34 @@ class Problem(MarginProblem):
 
     @property
     def step_moments(self) -> Floats:
-        steps = self.flat.reshape(-1, self.n_channels)
-        return steps.T @ steps
+        return moments(self.windows)[2]
 
 
-# The loss as a function of filter taps, in the two ways it can be summed.
+def moments(windows: Windows) -> tuple[int, Floats, Floats]:
+    """Of the steps of all windows: their number, their mean (d,), and around it ``Σ x xᵀ``."""
+    often = windows_per_step(windows)[:, None]
+    mean = (often * windows.values).sum(axis=0) / often.sum()
+    steps = windows.values - mean
+    return int(often.sum()), mean, (often * steps).T @ steps
 
 
-def filter_loss(problem: Problem, n_taps: int, n_filters: int) -> Loss:
-    """``E`` and ``dE/dH`` as a function of the taps, by the cheaper way."""
-    n, w = problem.X.shape[:2]
-    segments = segments_of(problem)
-    overlap = n >= MIN_SEGMENT * len(segments)
-    if overlap and w * n_taps * n_filters > 4 * CONVOLVE_BELOW * n:
-        return DiagonalLoss(problem, segments)
-    return ConvolutionLoss(problem)
-
-
-def segments_of(problem: Problem) -> list[tuple[Ints, Floats]]:
-    """Rows and steps of the segments of stream the windows came from, each within one cell."""
-    run = problem.run
-    if problem.part is not None:
-        run = np.unique(np.stack([run, problem.part.cell]), axis=1, return_inverse=True)[1]
-    return unfold(problem.X, problem.start, run)
+# The loss as a function of filter taps, in the ways it can be summed.
 
 
 class DiagonalLoss:
     """By :mod:`mlat.metric.toeplitz_loss`: the cost does not grow with the width."""
 
-    def __init__(self, problem: Problem, segments: list[tuple[Ints, Floats]]) -> None:
-        order = np.concatenate([rows for rows, _ in segments])
+    def __init__(self, problem: Problem, segments: list[Ints]) -> None:
+        order = np.concatenate(segments)
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        targets = problem.targets[order]
-        mean = problem.X.mean(axis=(0, 1))
-        self.width = problem.width
+        targets, start, w = problem.targets[order], problem.windows.start, problem.width
+        self.width = w
         self.margin = ToeplitzLoss(
-            [steps - mean for _, steps in segments],
-            np.array([problem.codes[rows[0]] for rows, _ in segments]),
+            [problem.steps[start[rows[0]] : start[rows[-1]] + w] for rows in segments],
+            np.array([problem.codes[rows[0]] for rows in segments]),
             np.where(targets >= 0, rank[targets], -1),
-            problem.width,
+            w,
             problem.push_weight,
             None if problem.part is None else problem.part.take(order),
         )
@@ -235,24 +288,58 @@ class DiagonalLoss:
 
 
 class ConvolutionLoss:
-    """Through the embedding itself, for short windows and for windows that do not overlap."""
+    """Through the embedding itself, for windows of more values than there are windows."""
 
     def __init__(self, problem: Problem) -> None:
-        self.X = np.ascontiguousarray(problem.X - problem.X.mean(axis=(0, 1)))
         self.margin = problem.margin_loss()
+        w, d = problem.width, problem.n_channels
+        flat = problem.flat(self.margin.order)
+        self.X = flat.reshape(-1, w, d)
         # The pull is linear in M, and so in the blocks: Σ_m <pull(m), A(m)>.
-        n, w, d = self.X.shape
-        pulled = self.margin.pull_force(self.X.reshape(n, w * d)).reshape(n, w, d)
+        pulled = self.margin.pull_force(flat).reshape(self.X.shape)
         self.pull = correlations(pulled, self.X, w) + correlations(self.X, pulled, w)
         self.pull[0] /= 2
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
         n, w, _ = self.X.shape
         q, r, _ = H.shape
-        Z = toeplitz.convolve(H, self.X)
-        pushed, rows, force = self.margin.push(Z.reshape(n, -1))
-        blocks = toeplitz.autocorrelation(H, w)
-        value = pushed + float(np.vdot(self.pull, blocks))
+        pushed = self.margin.push(toeplitz.convolve(H, self.X).reshape(n, -1))
+        value = pushed.value + float(np.vdot(self.pull, toeplitz.autocorrelation(H, w)))
         gradient = toeplitz.autocorrelation_gradient(H, self.pull)
-        force = force.reshape(len(rows), w + q - 1, r)
+        rows = np.flatnonzero(pushed.force.any(axis=1))
+        force = pushed.force[rows].reshape(len(rows), w + q - 1, r)
         return value, gradient + 2 * toeplitz.convolution_gradient(force, self.X[rows], q)
+
+
+class FilterLoss:
+    """From the loss as a function of a linear map, for windows that do not overlap.
+
+    Any R with ``RᵀR = M`` gives the distances of the convolution T with H, and has w*d rows where T
+    has (w+q-1)r. ``dE/dT = Q dE/dR`` with ``T = QR``; for the R of Cholesky, which is much sooner
+    found, ``Q = T R⁻¹``.
+    """
+
+    def __init__(self, loss: Loss, width: int) -> None:
+        self.loss, self.width = loss, width
+
+    def __call__(self, H: Floats) -> tuple[float, Floats]:
+        T = toeplitz.convolution_matrix(H, self.width)
+        R = _cholesky(toeplitz.to_matrix(toeplitz.autocorrelation(H, self.width)))
+        if R is None:
+            Q, R = np.linalg.qr(T)
+            value, in_R = self.loss(R)
+            in_T = Q @ in_R
+        else:
+            value, in_R = self.loss(R)
+            in_T = T @ solve_triangular(R, in_R)
+        return value, toeplitz.convolution_matrix_gradient(in_T, H.shape, self.width)
+
+
+def _cholesky(M: Floats) -> Floats | None:
+    """The upper R with ``RᵀR = M``, or None for an M that is singular or nearly so."""
+    try:
+        R: Floats = np.linalg.cholesky(M).astype(np.float64, copy=False).T
+    except np.linalg.LinAlgError:
+        return None
+    diagonal = np.diagonal(R)
+    return R if diagonal.min() > NEARLY_SINGULAR * diagonal.max() else None

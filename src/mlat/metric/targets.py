@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..base.checks import Ints, Limits
 from ..base.errors import InputError
+from ..stream.windows import Windows
 from .nearest import Places, nearest_windows
 
 Gap = Annotated[int, Limits(0)] | Literal["run"]
@@ -23,24 +24,20 @@ EPISODE_WIDTHS = 5
 
 
 def select_targets(
-    X: NDArray[Any],
-    codes: NDArray[Any],
+    windows: Windows,
     n_targets: int,
     *,
     gap: Gap = 0,
-    start: NDArray[Any],
-    run: NDArray[Any],
-    width: int = 1,
+    start: NDArray[Any] | None = None,
+    run: NDArray[Any] | None = None,
     names: NDArray[Any] | None = None,
 ) -> Ints:
     """The nearest permitted windows of the same state.
 
     Parameters
     ----------
-    X : array of shape (n, D)
-        Flat windows.
-    codes : array of shape (n,)
-        The state of each window, as an index.
+    windows : Windows
+        Their states ``y`` are indices from 0.
     n_targets : int
     gap : int or "run"
         An int excludes windows of the same run that start fewer than ``gap`` steps away (0 excludes
@@ -48,10 +45,8 @@ def select_targets(
         ``5 * width`` steps between them count as one. Where the state has only one run, targets
         come from it, at least ``5 * width`` steps away or, if it is shorter than twice that, half
         its length.
-    start, run : arrays of shape (n,)
-        The step each window begins at, and the run it lies in.
-    width : int
-        Steps per window.
+    start, run : arrays of shape (n,), optional
+        The step each window begins at in time, and the run it lies in; default as in ``windows``.
     names : array, optional
         Names of the states, for messages.
 
@@ -65,14 +60,15 @@ def select_targets(
     InputError
         If a state has too few windows, or none of its windows has a target.
     """
+    codes = windows.y
+    start, run = windows.start if start is None else start, windows.run if run is None else run
     check_enough(codes, n_targets, names)
-    places = places_of(codes, start, run, gap=gap, width=width)
-    targets = np.full((len(X), n_targets), -1, dtype=np.int64)
+    places = places_of(codes, start, run, gap=gap, width=windows.width)
+    targets = np.full((len(codes), n_targets), -1, dtype=np.int64)
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        rows = rows[np.lexsort((start[rows], run[rows]))]  # those that share steps side by side
-        here = places.take(rows)
-        found = nearest_windows(X[rows], n_targets, width, rows=rows, places=here)
+        rows = rows[np.argsort(windows.start[rows], kind="stable")]
+        found = nearest_windows(windows.take(rows), n_targets, rows=rows, places=places.take(rows))
         targets[rows] = found.rows
     check_found(codes, targets, gap, names)
     return targets

@@ -29,7 +29,7 @@ from scipy import fft
 
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
-from .loss import LossPart, hinges
+from .loss import LossPart, Margins, push_tile
 
 PIECE = 512  # windows per piece of a run: two tiles of this side fit into a core's cache
 
@@ -65,7 +65,6 @@ class ToeplitzLoss:
         self.push_weight, self.targets = push_weight, targets
         self.pieces = cut(runs, codes, width)
         self.part = LossPart.whole(self.pieces.n_windows) if part is None else part
-        self.n_active = 0
         self._tiles = self._tiles_of_pieces()
         self._pairs = self._group_targets()
 
@@ -85,30 +84,21 @@ class ToeplitzLoss:
                 + squared[self.pieces.window0[Q] + j]
                 - 2 * inside
             )
-        margin = 1.0 + distance.reshape(self.targets.shape)
-        farthest = margin.max(axis=1)
-        violations = np.zeros(margin.shape, np.int64)
-        along = np.zeros(self.pieces.n_windows)
-        hinge, self.n_active = 0.0, 0
+        margins = Margins(distance.reshape(self.targets.shape))
+        met, pairs, hinge = margins.none_met(), np.zeros(self.pieces.n_windows), 0.0
         for P, Q in self._tiles:
-            gram = forward.tile(P, Q)
-            hinges_of_tile, active = _push_tile(
-                gram,
-                self.pieces.window0[P],
-                self.pieces.window0[Q],
-                squared,
-                margin,
-                farthest,
-                violations,
-                c / n,
-                along,
+            tile, low, left = forward.tile(P, Q), self.pieces.window0[P], self.pieces.window0[Q]
+            _accumulate(tile)
+            value, active = push_tile(
+                tile, low, left, squared, self.part.weight, *margins.sorted, met, pairs
             )
             if active:
-                hinge += hinges_of_tile
-                self.n_active += active
-                backward.add(P, Q, gram)
-        pulled = np.repeat(self.part.pulled, margin.shape[1])
-        weights = (np.where(pulled, 1 - c, 0.0) + c * violations.ravel()) / n
+                hinge += value
+                tile *= 2 * c / n
+                backward.add(P, Q, tile)
+        along = -c / n * pairs
+        pulled = np.repeat(self.part.pulled, self.targets.shape[1])
+        weights = (np.where(pulled, 1 - c, 0.0) + c * margins.violations(met).ravel()) / n
         size = np.diff(self.pieces.window0)
         for P, Q, i, j, flat in self._pairs:
             tile = np.zeros((size[P], size[Q]))
@@ -153,50 +143,6 @@ class ToeplitzLoss:
             )
             for g in groups
         ]
-
-
-@jit()
-def _push_tile(tile, row0, col0, squared, margin, farthest, violations, scale, along):  # type: ignore[no-untyped-def]
-    """Sum the hinges of a tile of increments, and replace it by ``dE/dG``."""
-    n_rows, n_cols = tile.shape
-    before = np.empty(n_cols)
-    here = np.empty(n_cols)
-    hinge, n_active = 0.0, 0
-    for i in range(n_rows):
-        window = row0 + i
-        squared_i, farthest_i = squared[window], farthest[window]
-        # Row i of G: the row before it, moved on by one, plus the increments.
-        if i == 0:
-            for j in range(n_cols):
-                here[j] = tile[0, j]
-        else:
-            here[0] = tile[i, 0]
-            for j in range(1, n_cols):
-                here[j] = tile[i, j] + before[j - 1]
-        pull_i = 0
-        for begin in range(0, n_cols, 64):
-            end = min(begin + 64, n_cols)
-            hits = 0
-            for j in range(begin, end):
-                other = col0 + j
-                distance = squared_i + squared[other] - 2 * here[j]
-                hits += distance < max(farthest_i, farthest[other])
-                tile[i, j] = 0.0
-            if hits:
-                for j in range(begin, end):
-                    other = col0 + j
-                    distance = squared_i + squared[other] - 2 * here[j]
-                    if distance >= max(farthest_i, farthest[other]):
-                        continue
-                    part, weight = hinges(distance, window, other, margin, violations)
-                    hinge += part
-                    tile[i, j] = 2 * scale * weight
-                    along[other] -= scale * weight
-                    pull_i += weight
-        along[window] -= scale * pull_i
-        n_active += pull_i
-        before, here = here, before
-    return hinge, n_active
 
 
 @dataclass(frozen=True, eq=False)

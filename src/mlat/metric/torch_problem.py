@@ -62,7 +62,7 @@ class TorchProblem(MarginProblem):
         place[order] = np.arange(len(order))
         states = problem.codes[order]
         targets = problem.targets[order]
-        self._X = self._tensor(problem.flat[order])
+        self._X = self._tensor(problem.flat(order, np.float32))
         self._there = self._tensor(targets >= 0, torch.bool)
         # The windows that have a target at a place, these places, and the targets.
         rows, places = np.nonzero(targets >= 0)
@@ -76,7 +76,7 @@ class TorchProblem(MarginProblem):
         rectangles = pairs_of_different_states(np.zeros(len(order), np.int64), states, [(0, 0)])
         self._tiles = [
             (i, min(i + ROWS, b), j, min(j + COLUMNS, d))
-            for a, b, c, d in rectangles.tolist()
+            for a, b, c, d in rectangles
             for i in range(a, b, ROWS)
             for j in range(c, d, COLUMNS)
         ]
@@ -114,7 +114,7 @@ class TorchProblem(MarginProblem):
 
         return loss
 
-    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
+    def filter_loss(self) -> Loss:
         return lambda H: self._run(self._sum_taps, H)
 
     def of_matrix(self, M: Floats) -> tuple[float, Floats]:

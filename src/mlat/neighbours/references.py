@@ -21,7 +21,7 @@ from ..metric.estimators import Embedding, MarginMetric
 from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
-from ..stream.windows import Windows, flatten, sliding_windows
+from ..stream.windows import Windows, covers, flatten, sliding_windows
 from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
@@ -188,23 +188,13 @@ def steps_inside(windows: Windows, *, between: bool) -> Bools:
         runs, first = [rows for _, rows in windows.by_run()], windows.first_needed()
         start = np.array([first[rows].min() for rows in runs], np.int64)
         stop = np.array([stop[rows].max() for rows in runs], np.int64)
-    covered = np.zeros(len(windows.values) + 1, np.int64)
-    np.add.at(covered, start, 1)
-    np.add.at(covered, stop, -1)
-    inside: Bools = np.cumsum(covered[:-1]) > 0
+    inside: Bools = covers(start, stop, len(windows.values)) > 0
     return inside
 
 
 def compact(windows: Windows, *, between: bool) -> Windows:
     """The same windows over the steps inside some of them only; ``between`` as above."""
-    inside = steps_inside(windows, between=between)
-    place = np.cumsum(inside) - 1
-    return replace(
-        windows,
-        values=windows.values[inside].astype(np.float64),
-        start=place[windows.start].astype(np.int64),
-        since=None if windows.since is None else place[windows.since].astype(np.int64),
-    )
+    return windows.compact(steps_inside(windows, between=between))
 
 
 def check_channels(stream: Stream, channels: tuple[str, ...]) -> None:

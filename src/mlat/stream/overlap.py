@@ -14,6 +14,7 @@ these a quarter of a stretch is found more often than the whole.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,15 @@ Keys = NDArray[np.uint64]
 
 
 class SeenWindows:
-    """What is needed to know the neighbours in time of the windows (n, w, d) again."""
+    """What is needed to know the neighbours in time of windows again, given in blocks (m, w, d)."""
 
-    def __init__(self, windows: Floats) -> None:
-        self._width = windows.shape[1]
-        self._whole = np.sort(_keys(windows))
-        self._heads, self._tails = (np.sort(keys) for keys in _ends(windows))
+    def __init__(self, blocks: Iterable[Floats]) -> None:
+        keys = []
+        for windows in blocks:
+            self._width = windows.shape[1]
+            keys.append((_keys(windows), *_ends(windows)))
+        whole, heads, tails = (np.sort(np.concatenate(one)) for one in zip(*keys, strict=True))
+        self._whole, self._heads, self._tails = whole, heads, tails
 
     def __len__(self) -> int:
         return len(self._whole)

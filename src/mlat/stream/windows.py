@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ..base.checks import Floats, Ints, check_whole
+from ..base.checks import Bools, Floats, Ints, check_whole
 from ..base.errors import InputError
 from .stream import Stream
 
+BLOCK = 512  # windows laid out at a time
 # Windows that are looked at for a wrong fold, and the roughness of a wrong and of the right one.
 FEWEST_LOOKED_AT, MOST_LOOKED_AT = 20, 500
 ROUGH, SMOOTH = 0.5, 0.1
@@ -52,6 +53,34 @@ class Windows:
     run: Ints
     y: NDArray[Any]
     since: Ints | None = None
+
+    @classmethod
+    def of_array(
+        cls, X: NDArray[Any], y: NDArray[Any], start: NDArray[Any], run: NDArray[Any]
+    ) -> Windows:
+        """Windows (n, w, d), each in a state and a run, over the steps that they share.
+
+        Those that follow each other in a run share their steps, but only if their values overlap,
+        whatever ``start`` and ``run`` say. ``start`` becomes the place in these steps.
+        """
+        n, w, d = X.shape
+        order = np.lexsort((start, run))
+        before, after = order[:-1], order[1:]
+        follows = (run[after] == run[before]) & (start[after] == start[before] + 1)
+        candidates = np.flatnonzero(follows)
+        for begin in range(0, len(candidates), BLOCK):
+            some = candidates[begin : begin + BLOCK]
+            follows[some] = (X[after[some], :-1] == X[before[some], 1:]).all(axis=(1, 2))
+        if not follows.any():
+            return cls(X.reshape(n * w, d), w, w * np.arange(n), run, y)
+        first = np.concatenate([[True], ~follows])
+        at = np.arange(n) + (w - 1) * (np.cumsum(first) - 1)
+        steps = np.empty((int(at[-1]) + w, d), X.dtype)
+        steps[at[first, None] + np.arange(w)] = X[order[first]]
+        steps[at + w - 1] = X[order, -1]
+        place = np.empty_like(at)
+        place[order] = at
+        return cls(steps, w, place, run, y)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -90,6 +119,11 @@ class Windows:
         rows.flags.writeable = False
         return rows
 
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """The windows in their order, shape (m, w, d), some at a time."""
+        for begin in range(0, len(self), BLOCK):
+            yield self.view[self.start[begin : begin + BLOCK]]
+
     def by_run(self) -> Iterator[tuple[int, Ints]]:
         """Each run's number and the positions of its windows."""
         order = np.argsort(self.run, kind="stable")
@@ -113,6 +147,30 @@ class Windows:
         return Windows(
             self.values, self.width, self.start[rows], self.run[rows], self.y[rows], since
         )
+
+    def compact(self, inside: Bools | None = None) -> Windows:
+        """The same windows over some of the steps only; default those that are in a window."""
+        inside = windows_per_step(self) > 0 if inside is None else inside
+        place = np.cumsum(inside) - 1
+        return replace(
+            self,
+            values=self.values[inside].astype(np.float64),
+            start=place[self.start].astype(np.int64),
+            since=None if self.since is None else place[self.since].astype(np.int64),
+        )
+
+
+def windows_per_step(windows: Windows) -> Ints:
+    """In how many windows each step is, shape (T,)."""
+    return covers(windows.start, windows.start + windows.width, len(windows.values))
+
+
+def covers(start: Ints, stop: Ints, n: int) -> Ints:
+    """How many of the stretches ``[start, stop)`` each of n steps is in, shape (n,)."""
+    edges = np.zeros(n + 1, np.int64)
+    np.add.at(edges, start, 1)
+    np.add.at(edges, stop, -1)
+    return np.cumsum(edges[:-1])
 
 
 def sliding_windows(
@@ -350,11 +408,13 @@ def _warn_of_fold(X: Any, windows: Floats, steps: int, channels: int, is_turned:
             f"the rows of X seem to hold {steps} steps of {channels} channels, and are folded into "
             f"{w} of {d}; give width={steps}, or windows as (n, steps, channels)"
         )
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def as_windows(X: Any) -> Any:
-    """Nested lists as an array; anything else unchanged, to be checked later."""
+    """Windows and nested lists as an array; anything else unchanged, to be checked later."""
+    if isinstance(X, Windows):
+        return X.X
     return np.asarray(X) if isinstance(X, list | tuple) else X
 
 
@@ -385,20 +445,11 @@ def check_finite(windows: Floats) -> Floats:
     return windows
 
 
-def unfold(
-    X: NDArray[Any], start: NDArray[Any], run: NDArray[Any]
-) -> list[tuple[Ints, NDArray[Any]]]:
-    """Overlapping windows (n, w, d) as the segments of the stream that they came from.
-
-    Returns, for each segment, the rows of its windows in the order of time and its steps (T, d):
-    row ``rows[i]`` of X is ``steps[i : i + w]``. Windows are joined only if their values overlap,
-    whatever ``start`` and ``run`` say.
-    """
-    order = np.lexsort((start, run))
-    before, after = order[:-1], order[1:]
-    follows = (run[after] == run[before]) & (start[after] == start[before] + 1)
-    candidates = np.flatnonzero(follows)
-    same = (X[after[candidates], :-1] == X[before[candidates], 1:]).all(axis=(1, 2))
-    follows[candidates[~same]] = False
-    segments = np.split(order, np.flatnonzero(~follows) + 1)
-    return [(rows, np.concatenate([X[rows[0]], X[rows[1:], -1]])) for rows in segments]
+def check_finite_steps(steps: Floats, of: Ints) -> None:
+    """Refuse steps (T, d) of windows, of which each is ``of`` (T,) a stream."""
+    bad = np.argwhere(~np.isfinite(steps))
+    if len(bad):
+        raise InputError(
+            f"the windows hold NaN or infinity at step {of[bad[0, 0]]}, channel {bad[0, 1]}; leave "
+            "out windows with missing values, or fill them in"
+        )

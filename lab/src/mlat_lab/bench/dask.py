@@ -90,7 +90,7 @@ def measure_here(system: str, windows: Windows, n_iter: int) -> tuple[Row, Any]:
     metric = SYSTEMS[system](max_iter=n_iter, tol=0.0)
     clock = Clock()
     with progress.listen(clock), threadpool_limits(1):
-        metric.fit(windows.X, windows.y, start=windows.start, run=windows.run)
+        metric.fit(windows)
     return _row(system, "local", clock, clock.per_iteration()[1], peak_mb(), metric), metric
 
 
@@ -144,7 +144,7 @@ def _warm() -> None:
     """Compile, or load what was compiled: an installation does it once."""
     windows = make_windows(Size(2, 40, 2, 3))
     for make in SYSTEMS.values():
-        make(max_iter=2).fit(windows.X, windows.y, start=windows.start, run=windows.run)
+        make(max_iter=2).fit(windows)
 
 
 def on_workers(

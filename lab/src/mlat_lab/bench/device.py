@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -51,12 +52,12 @@ def measure(n: int, width: int, channels: int, device: str) -> Row:
     codes = np.unique(windows.y, return_inverse=True)[1]
     with Stopwatch() as found:
         targets = nearest_targets(windows, codes, device)
-    plain = Problem(windows.X, codes, targets, windows.start, windows.run)
+    plain = Problem(replace(windows, y=codes), targets)
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     problem = TorchProblem(plain, device)
     taps = initial_taps(problem, default_taps(width), channels)
-    loss = problem.filter_loss(*taps.shape[:2])
+    loss = problem.filter_loss()
     taken = []
     for _ in range(6):  # the first prepares the device
         with Stopwatch() as spent:

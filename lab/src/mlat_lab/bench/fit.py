@@ -7,7 +7,7 @@ out here from the matrix that each system returns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,16 +113,14 @@ def run_one(system: str, size: Size, *, python: str | None = None, threads: int 
 
 def problem_of(windows: Windows) -> Problem:
     """LMNN's loss with three Euclidean targets."""
-    codes = np.unique(windows.y, return_inverse=True)[1]
-    flat = windows.X.reshape(len(windows), -1)
-    targets = select_targets(flat, codes, 3, gap=0, start=windows.start, run=windows.run)
-    return Problem(windows.X, codes, targets, windows.start, windows.run)
+    windows = replace(windows, y=np.unique(windows.y, return_inverse=True)[1])
+    return Problem(windows, select_targets(windows, 3, gap=0))
 
 
 def objective_of(windows: Windows, L: Floats) -> float:
     """The loss per window at the given components."""
     problem = problem_of(windows)
-    return problem.margin_loss()(problem.flat @ L.T)[0]
+    return problem.margin_loss()(problem.flat() @ L.T)[0]
 
 
 def compare(peer_python: str | None, bench: Bench) -> list[Row]:
@@ -225,18 +223,17 @@ def losses(bench: Bench) -> None:
     found: dict[str, dict[str, float]] = {}
     for name, size in SIZES.items():
         windows = make_windows(size)
-        when: dict[str, Any] = {"start": windows.start, "run": windows.run}
         problem = problem_of(windows)
         precise: dict[str, Any] = {"target_gap": 0, "push_weight": 0.5, "tol": 1e-5}
         precise["max_iter"] = 300
-        rows = {"LMNN": LMNN(**precise).fit(windows.X, windows.y, **when).loss_}
-        admm = MLAT.as_in_paper(rho=1.0, max_iter=300).fit(windows.X, windows.y, **when)
+        rows = {"LMNN": LMNN(**precise).fit(windows).loss_}
+        admm = MLAT.as_in_paper(rho=1.0, max_iter=300).fit(windows)
         both = to_matrix(admm.blocks_)
         root = np.linalg.cholesky(both + 1e-10 * np.trace(both) / len(both) * np.eye(len(both)))
         rows["admm, M"] = admm.loss_
-        rows["admm, exact"] = problem.margin_loss()(problem.flat @ root)[0]
+        rows["admm, exact"] = problem.margin_loss()(problem.flat() @ root)[0]
         for q in (10, 20):
-            metric = MLAT(n_taps=q, **precise).fit(windows.X, windows.y, **when)
+            metric = MLAT(n_taps=q, **precise).fit(windows)
             rows[f"filter, {q} taps"] = metric.loss_
         bench.table(f"{name}: {size}", [{"solver": k, "loss": v} for k, v in rows.items()])
         found[name] = rows

@@ -36,7 +36,7 @@ def measure_fit(windows: Windows, way: str) -> Row:
     metric = MLAT(working_set=way == "working set")
     more = {} if way in ("working set", "plain") else {"device": way}
     with Stopwatch() as spent:
-        metric.fit(windows.X, windows.y, start=windows.start, run=windows.run, **more)
+        metric.fit(windows, **more)
     return {
         "windows": len(windows),
         "way": way,

@@ -55,7 +55,7 @@ def first(whole: list[Stream], most: int) -> Stream:
 def learn(stream: Stream) -> Row:
     windows = sliding_windows(stream, WIDTH)
     with Stopwatch() as spent:
-        metric = MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)
+        metric = MLAT().fit(windows)
     return {
         "windows": len(windows),
         "states": len(set(windows.y.tolist())),

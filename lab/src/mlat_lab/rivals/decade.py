@@ -29,6 +29,7 @@ from mlat.base.checks import SMALLEST, Floats, Ints, check_real, check_whole
 from mlat.base.errors import InputError
 from mlat.metric.targets import Gap, select_targets
 from mlat.neighbours.search import NearestNeighbors
+from mlat.stream.windows import Windows
 
 from .dtw import components
 from .networks import DeepKNN, Learner, Task, Weights, batches
@@ -189,16 +190,16 @@ class DECADE(DeepKNN):
         return weights
 
     def _make_learner(self, task: Task) -> Learner:
-        X, rows = task.X, task.split.learn
+        rows = task.split.learn
+        windows = task.X.cpu().numpy().astype(np.float64)[rows]
+        start, run = task.start[rows], task.run[rows]
         fewest = int(np.bincount(task.codes[rows]).min())
         targets = select_targets(
-            X.cpu().numpy().astype(np.float64).reshape(len(X), -1)[rows],
-            task.codes[rows],
+            Windows.of_array(windows, task.codes[rows], start, run),
             min(self.n_targets, max(1, fewest - 1)),
             gap=self.target_gap,
-            start=task.start[rows],
-            run=task.run[rows],
-            width=X.shape[1],
+            start=start,
+            run=run,
             names=self.classes_,
         )
         return MarginLearner(task, targets, self)

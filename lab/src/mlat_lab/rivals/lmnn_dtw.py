@@ -20,7 +20,6 @@ from mlat.base.checks import Bools, Floats, Ints, check_real, check_whole
 from mlat.base.compiled import jit
 from mlat.base.errors import InputError
 from mlat.metric.lbfgs import NEGLIGIBLE, Memory, minimize
-from mlat.metric.loss import hinges
 from mlat.metric.nearest import Places
 from mlat.metric.problem import TARGET_DISTANCE
 from mlat.metric.targets import Gap, check_enough, check_found, places_of
@@ -613,6 +612,22 @@ def _room_for(n_pairs: int, width: int) -> Pairs:
 #
 # A path is kept as its moves, two bits each, four to a byte, first move lowest: bit 0 is a step in
 # the first window, bit 1 a step in the second. It ends where both windows end.
+
+
+@jit()
+def hinges(distance, i, l, margin, violations):  # type: ignore[no-untyped-def]  # noqa: E741
+    """The violated margins of both sides of a pair: their sum and number, each also counted."""
+    total, count = 0.0, 0
+    for j in range(margin.shape[1]):
+        if distance < margin[i, j]:
+            total += margin[i, j] - distance
+            violations[i, j] += 1
+            count += 1
+        if distance < margin[l, j]:
+            total += margin[l, j] - distance
+            violations[l, j] += 1
+            count += 1
+    return total, count
 
 
 @jit(fastmath=SUMS)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Floats, Ints
-from ...base.errors import InputError
 from ...metric.unit import Unit
-from ...stream.windows import Windows
+from ...stream.windows import Windows, check_finite_steps, windows_per_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,21 +75,10 @@ class Piece:
 
 def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints, unit: Unit) -> Piece:
     """The windows that begin at ``begins`` (m,) in the values (T, d), numbered ``rows``."""
-    # +1 where a window begins and -1 behind its end: positive inside.
-    edges = np.zeros(len(values) + 1, np.int64)
-    np.add.at(edges, begins, 1)
-    np.add.at(edges, begins + width, -1)
-    used = np.cumsum(edges[:-1]) > 0
-    place = np.cumsum(used) - 1
-    steps = np.ascontiguousarray(values[used], dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(steps))
-    if len(bad):
-        step, channel = np.flatnonzero(used)[bad[0, 0]], bad[0, 1]
-        raise InputError(
-            f"the windows hold NaN or infinity at step {step}, channel {channel}; leave out "
-            "windows with missing values, or fill them in"
-        )
-    return Piece(width, unit(steps), place[begins], rows)
+    windows = Windows(values, width, begins, rows, rows)
+    used = windows.compact()
+    check_finite_steps(used.values, np.flatnonzero(windows_per_step(windows)))
+    return Piece(width, unit(used.values), used.start, rows)
 
 
 def join_pieces(pieces: list[Piece], width: int, n_channels: int) -> Piece:

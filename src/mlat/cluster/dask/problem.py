@@ -9,18 +9,19 @@ Somani 2016). All parts have the same work, and each holds about ``√(2/S)`` of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ...base.checks import Floats, Ints
 from ...metric.loss import LossPart
 from ...metric.nearest import Nearest, Places, nearest
-from ...metric.problem import Loss, MarginProblem, Problem, scale_for
+from ...metric.problem import Loss, MarginProblem, Problem, moments, scale_for
 from ...metric.targets import Gap, check_enough, check_found, places_of
-from .pieces import Piece
+from ...stream.windows import Windows
+from .pieces import Piece, join_pieces
 from .sources import WindowSource
 from .tasks import Team
 
@@ -119,9 +120,7 @@ def cells_of(codes: Ints, n_shards: int) -> Ints:
 # functions of arrays, without Dask. A part is a `Problem` of its own with a `LossPart`, so the
 # mathematics is that of a fit on one machine.
 
-Kind = tuple[str, int, int]
-
-LINEAR: Kind = ("linear", 0, 0)
+Kind = Literal["linear", "filter"]  # of the parameters of a loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,37 +134,10 @@ class Sheet:
     rows: Ints
     cell: Ints
     codes: Ints
-    start: Ints
-    run: Ints
     targets: Ints
     n_windows: int
     push_weight: float
     plan: PartPlan
-
-
-@dataclass(eq=False)
-class Part:
-    """A problem on a worker, and its losses.
-
-    The losses remember which pairs can matter; that changes no result, so a part that is lost
-    is simply built again.
-    """
-
-    problem: Problem
-    losses: dict[Kind, Loss] = field(default_factory=dict)
-
-    def __sizeof__(self) -> int:
-        return 3 * self.problem.X.nbytes + self.problem.targets.nbytes
-
-    def loss(self, kind: Kind) -> Loss:
-        if kind not in self.losses:
-            name, n_taps, n_filters = kind
-            self.losses[kind] = (
-                self.problem.linear_loss()
-                if name == "linear"
-                else self.problem.filter_loss(n_taps, n_filters)
-            )
-        return self.losses[kind]
 
 
 def find_targets(
@@ -194,51 +166,29 @@ def _flat(piece: Piece, rows: Ints) -> Floats:
     return piece.windows(rows).reshape(len(rows), -1)
 
 
-def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Part:
+def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Problem:
     """The part's problem; ``halo`` are windows that are targets only."""
-    rows = np.concatenate([piece.rows, halo.rows])
-    order = np.argsort(rows)
-    X = np.concatenate([piece.windows(), halo.windows()])[order]
+    both = join_pieces([piece, halo], piece.width, piece.steps.shape[1])
+    start = both.offset[np.argsort(both.rows)]
+    windows = Windows(both.steps, both.width, start, np.zeros_like(start), sheet.codes)
+    pulled = np.isin(sheet.cell, sheet.plan.pulled)
+    weight = np.ones(len(start))
+    part = LossPart(sheet.n_windows, sheet.cell, sheet.plan.tiles, pulled, weight)
     local = np.searchsorted(sheet.rows, sheet.targets)
-    part = LossPart(
-        sheet.n_windows, sheet.cell, sheet.plan.tiles, np.isin(sheet.cell, sheet.plan.pulled)
-    )
-    return Part(
-        Problem(
-            X,
-            sheet.codes,
-            np.where(sheet.targets >= 0, local, -1),
-            sheet.start,
-            sheet.run,
-            sheet.push_weight,
-            part=part,
-        )
-    )
+    targets = np.where(sheet.targets >= 0, local, -1)
+    return Problem(windows, targets, sheet.push_weight, part=part)
 
 
-def evaluate(part: Part, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
+def evaluate(problem: Problem, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
     """The part's loss and gradient."""
-    return part.loss(kind)(parameters)
+    loss = problem.linear_loss() if kind == "linear" else problem.filter_loss()
+    return loss(parameters)
 
 
-def target_spread(part: Part) -> tuple[float, int]:
-    return part.problem.target_spread()
-
-
-def loss_at_identity(part: Part, scale: float) -> float:
-    return part.problem.loss_at_identity(scale)
-
-
-def moments(part: Part) -> tuple[int, Floats, Floats, Floats]:
-    """Of the part's own windows: their number n, a centre c (w, d), and around it two sums.
-
-    ``Σ (x - c)`` (w, d) over the windows, and ``Σ (x - c)(x - c)ᵀ`` (d, d) over their steps.
-    """
-    problem = part.problem
+def own_moments(problem: Problem) -> tuple[int, Floats, Floats]:
+    """Of the part's own windows, as :func:`mlat.metric.problem.moments`."""
     assert problem.part is not None
-    own = problem.flat[problem.part.pulled].reshape(-1, problem.width, problem.n_channels)
-    steps = own.reshape(-1, problem.n_channels)
-    return len(own), problem.X.mean(axis=0), own.sum(axis=0), steps.T @ steps
+    return moments(problem.windows.take(problem.part.pulled))
 
 
 class DaskProblem(MarginProblem):
@@ -287,29 +237,24 @@ class DaskProblem(MarginProblem):
 
     @cached_property
     def scale(self) -> float:
-        totals, counts = zip(*self.team.ask(target_spread), strict=True)
+        totals, counts = zip(*self.team.ask(Problem.target_spread), strict=True)
         return scale_for(sum(totals), sum(counts))
 
     @cached_property
     def initial_loss(self) -> float:
-        return float(sum(self.team.ask(loss_at_identity, self.scale)))
+        return float(sum(self.team.ask(Problem.loss_at_identity, self.scale)))
 
     @cached_property
     def step_moments(self) -> Floats:
-        found = self.team.ask(moments)
-        n = sum(count for count, *_ in found)
-        mean = sum(count * c + around for count, c, around, _ in found) / n
-        total = np.zeros((self.n_channels, self.n_channels))
-        for count, c, around, products in found:
-            off = c - mean
-            total += products + off.T @ around + around.T @ off + count * off.T @ off
-        return total
+        counts, means, around = map(np.array, zip(*self.team.ask(own_moments), strict=True))
+        off = means - counts @ means / counts.sum()
+        return np.asarray(around.sum(axis=0) + (counts[:, None] * off).T @ off)
 
     def linear_loss(self) -> Loss:
-        return self._loss(LINEAR)
+        return self._loss("linear")
 
-    def filter_loss(self, n_taps: int, n_filters: int) -> Loss:
-        return self._loss(("filter", n_taps, n_filters))
+    def filter_loss(self) -> Loss:
+        return self._loss("filter")
 
     def _loss(self, kind: Kind) -> Loss:
         def loss(parameters: Floats) -> tuple[float, Floats]:
@@ -362,8 +307,6 @@ class DaskProblem(MarginProblem):
             rows,
             np.where(here, self.cell[rows], -1),
             index.codes[rows],
-            index.start[rows],
-            index.run[rows],
             np.where(here[:, None], self.targets[rows], -1),
             len(index),
             self.push_weight,
