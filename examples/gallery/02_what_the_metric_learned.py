@@ -16,7 +16,7 @@ from mlat.synthetic import rotating_states
 
 stream = rotating_states(n_channels=4, noise=0.3, random_state=0)
 windows = mlat.sliding_windows(stream, width=8)
-metric = mlat.MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)
+metric = mlat.MLAT().fit(windows)
 print(metric.blocks_.shape, "blocks: lags, channels, channels")
 
 # %%

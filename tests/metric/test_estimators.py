@@ -63,16 +63,16 @@ def test_transform_is_the_metric(metric, windows):
 
 
 @pytest.mark.parametrize("metric", ESTIMATORS, ids=repr)
-@pytest.mark.parametrize("step", [1, 3])
-def test_windows_of_a_stream_are_learned_from_as_they_are(metric, step):
+@pytest.mark.parametrize("stride", [1, 3])
+def test_windows_of_a_stream_are_learned_from_as_they_are(metric, stride):
     stream = rotating_states(run_length=40, n_channels=3)
-    windows = mlat.sliding_windows(stream, 8, step=step)
+    windows = mlat.sliding_windows(stream, 8, stride=stride)
     values = windows.values.copy()
     values[np.setdiff1d(np.arange(len(values)), windows.start[:, None] + np.arange(8))] = np.nan
     metric = clone(metric).set_params(max_iter=15)  # before rounding errors have grown
     arrays = fitted(clone(metric), windows)
     whole = clone(metric).fit(replace(windows, values=values))
-    if step == 1:  # otherwise an array has the steps of each window for itself
+    if stride == 1:  # otherwise an array has the steps of each window for itself
         np.testing.assert_array_equal(whole.metric_, arrays.metric_)
     np.testing.assert_allclose(whole.metric_, arrays.metric_, atol=1e-10)
     assert whole.loss_ == pytest.approx(arrays.loss_, rel=1e-10)

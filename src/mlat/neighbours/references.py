@@ -21,7 +21,7 @@ from ..metric.estimators import Embedding, MarginMetric
 from ..metric.mahalanobis import Mahalanobis
 from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
-from ..stream.windows import Windows, covers, flatten, sliding_windows
+from ..stream.windows import Windows, counts_inside, flatten, sliding_windows
 from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors
 
 BLOCK = 4096  # windows embedded at a time
@@ -188,7 +188,7 @@ def steps_inside(windows: Windows, *, between: bool) -> Bools:
         runs, first = [rows for _, rows in windows.by_run()], windows.first_needed()
         start = np.array([first[rows].min() for rows in runs], np.int64)
         stop = np.array([stop[rows].max() for rows in runs], np.int64)
-    inside: Bools = covers(start, stop, len(windows.values)) > 0
+    inside: Bools = counts_inside(start, stop, len(windows.values)) > 0
     return inside
 
 

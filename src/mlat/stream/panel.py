@@ -30,7 +30,7 @@ def series_windows(X: ArrayLike, y: ArrayLike, *, time_axis: int) -> Windows:
     Returns
     -------
     Windows
-        For ``MLAT().fit(windows.X, windows.y, start=windows.start, run=windows.run)``.
+        For ``MLAT().fit(windows)``.
 
     Raises
     ------

@@ -162,10 +162,10 @@ class Windows:
 
 def windows_per_step(windows: Windows) -> Ints:
     """In how many windows each step is, shape (T,)."""
-    return covers(windows.start, windows.start + windows.width, len(windows.values))
+    return counts_inside(windows.start, windows.start + windows.width, len(windows.values))
 
 
-def covers(start: Ints, stop: Ints, n: int) -> Ints:
+def counts_inside(start: Ints, stop: Ints, n: int) -> Ints:
     """How many of the stretches ``[start, stop)`` each of n steps is in, shape (n,)."""
     edges = np.zeros(n + 1, np.int64)
     np.add.at(edges, start, 1)
