@@ -70,8 +70,9 @@ def test_every_block_says_its_language_and_why_it_does_not_run():
 
 
 def test_every_page_of_examples_is_run():
-    tests = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
-    runners = [text for text in tests.values() if "run_examples" in text or "examples_of" in text]
+    files = [path for place in ("tests", "lab/tests") for path in (ROOT / place).rglob("*.py")]
+    tests = [path.read_text(encoding="utf-8") for path in files]
+    runners = [text for text in tests if "run_examples" in text or "examples_of" in text]
     for page in PAGES:
         if any(">>> " in text for _, _, text in blocks(page)):
             assert any(f'"{name_of(page)}"' in text for text in runners), name_of(page)

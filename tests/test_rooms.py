@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,11 +75,6 @@ def test_every_part_has_its_room():
 def test_nothing_imports_the_laboratory():
     for path in FILES:
         assert "mlat_lab" not in path.read_text(encoding="utf-8"), path
-
-
-def test_the_wheel_holds_only_this_package():
-    built = tomllib.loads((PAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    assert built["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/mlat"]}
 
 
 def test_few_modules_lie_at_the_root():

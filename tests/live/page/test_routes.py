@@ -59,7 +59,8 @@ def test_every_module_of_the_page_is_shipped():
         pytest.skip("not a checkout: there is no wheel to build")
     builder = WheelBuilder(str(root))
     inside = {file.distribution_path for file in builder.recurse_included_files()}
-    for package in ("live/page", "label/page", "web"):
+    assert {path.split("/")[0] for path in inside} == {"mlat"}, "and nothing of the laboratory"
+    for package in ("live/page", "label/page", "live/web"):
         folder = files("mlat").joinpath(package, "static")
         shipped = {p for p in inside if p.startswith(f"mlat/{package}/static/")}
         assert shipped == {f"mlat/{package}/static/{entry.name}" for entry in folder.iterdir()}
