@@ -35,15 +35,28 @@ def streams_data():
     return place
 
 
+def _slow_too(config):
+    """Whether slow tests run: all of them, or those that are named one by one."""
+    named = any("::" in argument for argument in config.args)
+    return bool(os.environ.get("MLAT_SLOW") or config.option.markexpr or named)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out the tests that MLAT_PASSED names, a file that an earlier run wrote."""
+    """Leave out slow tests, and those that MLAT_PASSED names, a file that an earlier run wrote."""
     passed = os.environ.get("MLAT_PASSED")
-    if not passed:
-        return
-    known = set(Path(passed).read_text(encoding="utf-8").splitlines())
-    again = [item for item in items if item.nodeid in known]
-    items[:] = [item for item in items if item.nodeid not in known]
-    config.hook.pytest_deselected(items=again)
+    known = set(Path(passed).read_text(encoding="utf-8").splitlines()) if passed else set()
+    slow_too = _slow_too(config)
+    kept, left_out = [], []
+    for item in items:
+        is_left_out = not slow_too and item.get_closest_marker("slow") is not None
+        (left_out if is_left_out or item.nodeid in known else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if not _slow_too(config):
+        terminalreporter.write_line("Slow tests were left out; MLAT_SLOW=1 runs them, too.")
 
 
 def pytest_sessionfinish(session):

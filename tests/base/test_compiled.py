@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from mlat.base.compiled import NO_CACHE, jit
 
@@ -35,6 +36,7 @@ def test_a_loop_is_compiled():
     assert total.signatures, "it ran compiled"
 
 
+@pytest.mark.slow
 def test_without_a_cache_it_works_and_says_so_once():
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -48,6 +50,7 @@ def test_without_a_cache_it_works_and_says_so_once():
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.slow
 def test_the_command_says_it_in_one_line(tmp_path):
     program = PROGRAM.split("warnings.simplefilter")[0] + (
         "import sys\nfrom mlat.cli import main\nsys.argv = ['mlat', *sys.argv[1:]]\nmain()\n"

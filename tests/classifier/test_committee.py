@@ -264,7 +264,9 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "60 channels" else n for n in EDGES]
+)
 def test_every_stream_gets_a_sensible_classifier(name):
     train = EDGES[name](0)
     clf = fit(train)

@@ -34,7 +34,7 @@ LOOKS_BACK = {
     [
         ({"metric": "euclidean"}, ALWAYS),
         ({"metric": "mlat"}, ALWAYS),
-        ({"held_out": False}, ALWAYS | LOOKS_BACK),
+        pytest.param({"held_out": False}, ALWAYS | LOOKS_BACK, marks=pytest.mark.slow),
     ],
     ids=["euclidean", "mlat", "auto"],
 )

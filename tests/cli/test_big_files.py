@@ -168,6 +168,7 @@ print(go(sys.argv[2]), go(sys.argv[3]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in kilobytes")
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_memory_does_not_grow_with_the_file(place, tmp_path, suffix):

@@ -44,6 +44,7 @@ def accuracies(text: str) -> list[float]:
     return [float(re.findall(r"([\d.]+)%", row)[0]) for row in rows]
 
 
+@pytest.mark.slow
 def test_demo_over_seeds_is_the_mean_of_its_tables(in_folder, demo):
     both = run("demo", "--seeds", 2)[0]
     assert "mean of 2 seeds" in both

@@ -329,6 +329,7 @@ def test_refused_web_sockets_are_said_in_a_line(folder):
     assert all(line.startswith("mlat: ") for line in said)
 
 
+@pytest.mark.slow
 def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
     code = (
         "import sys\n"
@@ -361,6 +362,7 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
     assert not any(line.startswith("LATE") for line in rest)
 
 
+@pytest.mark.slow
 def test_a_lesson_and_a_missing_value_compile_nothing_either(folder, tmp_path):
     code = (
         "import sys, numpy as np, mlat\n"

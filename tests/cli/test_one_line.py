@@ -191,11 +191,16 @@ OUTPUT_CLOSED = f"mlat: standard output is closed; send it to a file, or to {os.
     ("command", "status"),
     [
         (["predict", "walk.mlat", "again.csv"], 2),
-        (["inspect", "walk.mlat", "--no-pictures"], 2),
-        (["--help"], 2),
-        (["fit", "--help"], 2),
-        (["live", "walk.mlat", "--source", "replay:again.csv"], 2),
         (["predict", "walk.mlat", "again.csv", "-o", "out.csv"], 0),  # which prints nothing
+        *(
+            pytest.param(command, 2, marks=pytest.mark.slow)
+            for command in (
+                ["inspect", "walk.mlat", "--no-pictures"],
+                ["--help"],
+                ["fit", "--help"],
+                ["live", "walk.mlat", "--source", "replay:again.csv"],
+            )
+        ),
     ],
 )
 def test_process_with_standard_output_closed(folder, tmp_path, command, status):

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pytest
 
 import mlat
 from label_server import STATES, Labelling, states_stream
@@ -26,6 +27,7 @@ def journal(folder, clf, stream, size=37):
             kept.append(Batch([Arrival(steps, str(first))], session.push(steps)))
 
 
+@pytest.mark.slow
 def test_the_circle(tmp_path):
     """A journal is opened, its predictions are proposals; learned again, the old model stays."""
     clf = mlat.StreamClassifier(25, metric="euclidean").fit(states_stream(1, seed=3))

@@ -78,6 +78,7 @@ def test_some_systems_first_and_others_later(imitated, tmp_path):
     assert "4 results are not in these figures" in text
 
 
+@pytest.mark.slow
 def test_only_the_report(imitated, tmp_path, monkeypatch):
     call("--out", tmp_path, "--runs", 2)
     journal = tmp_path / "journal-ten-steps.jsonl"

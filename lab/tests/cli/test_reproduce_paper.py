@@ -47,6 +47,7 @@ def test_the_command(imitated, tmp_path):
     assert "40 jobs, 40 of them done before" in again.output
 
 
+@pytest.mark.slow
 def test_what_other_settings_made_is_said(imitated, tmp_path, monkeypatch):
     call("--out", tmp_path, "--runs", 1, "--jobs", 1, "--table", 2)
     monkeypatch.setattr("mlat_lab.experiments.experiment.__version__", "99")

@@ -93,6 +93,7 @@ def test_the_report(imitated, tmp_path):
     assert re.search(rf"\| MLAT, ours \| all \|.*\| {sum(took) / 60:.1f} \|", text)
 
 
+@pytest.mark.slow
 def test_what_is_done_is_done(imitated, tmp_path):
     call("--out", tmp_path, "--runs", 1, "--runs-all", 0, "--jobs", 1)
     again = call("--out", tmp_path, "--runs", 1, "--jobs", 1)

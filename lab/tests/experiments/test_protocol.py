@@ -226,6 +226,7 @@ def numbers_of(values, parts):
     return np.rint(values[:, 0] * parts.scale[0] + parts.mean[0]).astype(int)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(people(), arguments)
 def test_no_step_of_the_test_stream_is_within_a_window_of_a_given_step(person, options):
@@ -246,6 +247,7 @@ def test_no_step_of_the_test_stream_is_within_a_window_of_a_given_step(person, o
     assert streams.test.states is None or not streams.test.labelled.any()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(people(), arguments)
 def test_the_windows_of_the_streams_are_those_of_the_split(person, options):

@@ -76,6 +76,7 @@ def test_more_runs_and_people_are_added_to_what_is_there(computed, tmp_path):
     assert [r for r in more if r["run"] < 2 and r["person"] != "p3"] == results
 
 
+@pytest.mark.slow
 def test_killed_outright_it_goes_on_without_repeating_or_losing_work(tmp_path):
     journal = tmp_path / "journal.jsonl"
     code = (
@@ -108,7 +109,14 @@ def test_killed_outright_it_goes_on_without_repeating_or_losing_work(tmp_path):
     assert timeless(results) == timeless(whole)
 
 
-@pytest.mark.parametrize("when", ["as the first worker starts", "as all start", "as they work"])
+@pytest.mark.parametrize(
+    "when",
+    [
+        pytest.param("as the first worker starts", marks=pytest.mark.slow),
+        pytest.param("as all start", marks=pytest.mark.slow),
+        "as they work",
+    ],
+)
 def test_ctrl_c_ends_the_workers_without_a_word_of_theirs(tmp_path, when):
     journal = tmp_path / "journal.jsonl"
     script = tmp_path / "run.py"
@@ -183,6 +191,7 @@ def test_other_settings_are_computed_anew(computed, tmp_path, other):
     assert compute(experiment(), tmp_path) == (results, [])
 
 
+@pytest.mark.slow
 def test_a_person_that_cannot_be_read_stops_it_in_one_line_and_keeps_the_rest(tmp_path):
     for n_workers in (1, 2):
         folder = _folder(tmp_path, f"with {n_workers}")

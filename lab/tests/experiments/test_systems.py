@@ -125,7 +125,9 @@ def makers(python=None):
     return {name: systems[name].make for name in (*FLAT, *METHODS)}
 
 
-@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "Boosting" else n for n in FLAT]
+)
 def test_the_flat_ones_learn(name):
     X, y = easy_windows()
     test, right = easy_windows(seed=1)

@@ -62,7 +62,7 @@ def drawn():
     names = ("ED", "LMNN", "QUANT", AUTO, AUTO_FILTERED)
     groups = [("scma", str(i)) for i in range(1, 9)] + [("emg", f"sub{i}") for i in range(1, 5)]
     return {
-        group: {name: rng.integers(40, 60, size=2) + 4 * i for i, name in enumerate(names)}
+        group: {name: rng.uniform(40, 60, size=2) + 4 * i for i, name in enumerate(names)}
         for group in groups
     }
 

@@ -377,6 +377,7 @@ def test_bad_windows_are_one_clear_line():
         model.fit(X, y, start=np.linspace(0, 1, 40))
 
 
+@pytest.mark.slow
 @needs_torch
 def test_scikit_learn_accepts_it_with_no_check_skipped():
     # One of the checks is skipped unless this variable is set before SciPy is first imported.

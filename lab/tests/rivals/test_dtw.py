@@ -54,6 +54,7 @@ def test_distinct_points_rebuild_the_windows(seed, width, d):
     assert len(points) < X.shape[0] * width or width == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seeds, st.integers(1, 6), st.integers(1, 8), bands, st.integers(1, 4))
 def test_search_finds_what_trying_all_finds(seed, width, d, band, k):

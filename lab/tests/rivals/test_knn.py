@@ -78,7 +78,9 @@ def test_estimators_live_in_pipelines_and_searches():
     assert found.best_score_ > 0.9
 
 
-@pytest.mark.parametrize("name", ["EuclideanKNN", "MDTW", "LDMLT"])
+@pytest.mark.parametrize(
+    "name", ["EuclideanKNN", *(pytest.param(n, marks=pytest.mark.slow) for n in ("MDTW", "LDMLT"))]
+)
 def test_scikit_learn_accepts_it_with_no_check_skipped(name):
     # One of the checks is skipped unless this variable is set before SciPy is first imported.
     code = (

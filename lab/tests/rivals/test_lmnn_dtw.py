@@ -406,6 +406,7 @@ def test_windows_that_are_all_the_same_give_a_finite_metric():
     assert np.isfinite(model.metric_).all()
 
 
+@pytest.mark.slow
 def test_scikit_learn_accepts_it_with_no_check_skipped():
     # One of the checks is skipped unless this variable is set before SciPy is first imported.
     code = (

@@ -70,6 +70,7 @@ for estimator in (DECADE(), SiameseLSTM()):
     ]
 
 
+@pytest.mark.slow
 def test_one_thread_is_no_slower_under_limits_than_without():
     pytest.importorskip("torch")
     # Where PyTorch is first imported under threadpoolctl's limits, as in a worker process, its

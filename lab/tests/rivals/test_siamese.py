@@ -252,6 +252,7 @@ def test_bad_windows_are_one_clear_line(fitted):
         tiny().fit(X, y)
 
 
+@pytest.mark.slow
 def test_scikit_learn_accepts_it_with_no_check_skipped():
     # One of the checks is skipped unless this variable is set before SciPy is first imported.
     code = (

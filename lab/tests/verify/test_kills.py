@@ -55,6 +55,7 @@ def verify(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "n"), [("walk.mlat", 50), ("experts.mlat", 20)])
 def test_killed_again_and_again(folder, tmp_path, model, n):
     """A separate program kills it, and checks by the description of the files."""
@@ -73,6 +74,7 @@ def test_killed_again_and_again(folder, tmp_path, model, n):
     assert main([str(journal), str(folder / model), str(folder / "walk.csv")]) == 0
 
 
+@pytest.mark.slow
 def test_killed_from_the_interpreter_up(folder):
     """Without the shortcut of forking from a process that has imported everything."""
     found = verify("run", folder / "walk.mlat", folder / "walk.csv", "--kills", 3, "--pace", "8000")
@@ -80,6 +82,7 @@ def test_killed_from_the_interpreter_up(folder):
     assert "verify: 3 kills" in found.stdout
 
 
+@pytest.mark.slow
 def test_killed_while_it_is_taught_and_its_broker_restarts(folder, tmp_path):
     brokers.need("mosquitto")
     pytest.importorskip("paho.mqtt.client")
@@ -93,6 +96,7 @@ def test_killed_while_it_is_taught_and_its_broker_restarts(folder, tmp_path):
     assert "that were answered, each once" in found.stdout
 
 
+@pytest.mark.slow
 def test_killed_while_a_broker_sends(folder, tmp_path):
     """What was not on disk was not acknowledged, so the broker sends it again.
 

@@ -126,6 +126,7 @@ def test_rounding_is_no_difference(tmp_path, monkeypatch):
     assert [p.step for p in printed] == [15, 16, 17, 18, 19]
 
 
+@pytest.mark.slow
 def test_death_at_every_operation_on_the_disk(tmp_path):
     program = Path(__file__).parents[2] / "live_crashes.py"
     found = subprocess.run(

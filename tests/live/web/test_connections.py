@@ -108,6 +108,7 @@ def is_closed(one):
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "sends", "descriptors"),
     [(1100, b"", 1024), (300, HALF, 1024), (1100, HALF, 1024), (300, b"", 200)],
