@@ -10,7 +10,7 @@ from label_server import STATES, Labelling, states_stream
 from mlat.base.disk import next_free
 from mlat.label.journal_recording import is_journal, read_journal
 from mlat.label.learner import set_aside
-from mlat.label.span_list import Piece
+from mlat.label.span_list import Stretch
 from mlat.live import Steps
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.records import Batch
@@ -74,7 +74,7 @@ def until(condition, seconds=90):
 
 
 def test_test_spans_leave_every_state_something_to_learn_from():
-    spans = [[Piece(10 * k, 10 * k + 5, "ab"[k % 2]) for k in range(7)], [Piece(0, 3, "c")]]
+    spans = [[Stretch(10 * k, 10 * k + 5, "ab"[k % 2]) for k in range(7)], [Stretch(0, 3, "c")]]
     tests, rest = set_aside(spans)
     assert {p.state for some in tests for p in some} == {"a", "b"}
     assert {p.state for some in rest for p in some} == {"a", "b", "c"}

@@ -7,17 +7,17 @@ from label_server import RUN, STATES, states_stream
 from mlat import Stream
 from mlat.label.proposals import (
     Cells,
-    Opinion,
+    CellStates,
     merged,
     opinion_of_steps,
     proposals,
     quick_opinion,
     without_short_runs,
 )
-from mlat.label.span_list import Piece
+from mlat.label.span_list import Stretch
 
 STREAM = states_stream()
-SPANS = [Piece(k * RUN + 60, k * RUN + 240, STATES[k]) for k in range(3)]
+SPANS = [Stretch(k * RUN + 60, k * RUN + 240, STATES[k]) for k in range(3)]
 
 
 def accuracy(found):
@@ -34,7 +34,7 @@ def test_states_that_differ_are_proposed_at_once():
 
 
 @pytest.mark.parametrize(
-    "spans", [[], [Piece(0, 50, "a")], [Piece(0, 50, "a"), Piece(99, 120, "a")]]
+    "spans", [[], [Stretch(0, 50, "a")], [Stretch(0, 50, "a"), Stretch(99, 120, "a")]]
 )
 def test_fewer_than_two_states_propose_nothing(spans):
     cells = Cells([STREAM], 25)
@@ -52,7 +52,7 @@ def test_constant_missing_and_short_recordings():
     values = np.full((40, 2), np.nan)
     values[:, 1] = 3.0
     cells = Cells([Stream(values, channels=["a", "b"])], 25)
-    found = proposals(cells, quick_opinion(cells, [[Piece(0, 1, "a"), Piece(39, 40, "b")]]), 0)
+    found = proposals(cells, quick_opinion(cells, [[Stretch(0, 1, "a"), Stretch(39, 40, "b")]]), 0)
     assert found[-1].end == 40
     tiny = Cells([Stream([[1.0]], channels=["a"])], 25)
     assert len(tiny) == 1
@@ -60,15 +60,17 @@ def test_constant_missing_and_short_recordings():
 
 def test_more_spans_than_can_be_compared():
     cells = Cells([STREAM], 25)
-    spans = [Piece(t, t + 1, f"s{t % 5}") for t in range(0, len(STREAM), 2)]
+    spans = [Stretch(t, t + 1, f"s{t % 5}") for t in range(0, len(STREAM), 2)]
     assert proposals(cells, quick_opinion(cells, [spans]), 0)
 
 
 def test_the_learned_opinion_counts_where_its_classifier_has_seen_the_nearest_span():
-    quick = Opinion(
+    quick = CellStates(
         ["a", "b"], np.array([0, 1, 0]), np.full(3, 0.6, np.float32), np.array([0, 1, 0])
     )
-    learned = Opinion(["b", "c"], np.array([0, 0, 1]), np.full(3, 0.9, np.float32), np.full(3, -1))
+    learned = CellStates(
+        ["b", "c"], np.array([0, 0, 1]), np.full(3, 0.9, np.float32), np.full(3, -1)
+    )
     both = merged(quick, learned, [True, False])
     # The second cell is nearest to a span that was not seen; no span has the state of the third.
     assert [both.states[c] for c in both.codes] == ["b", "b", "a"]

@@ -18,7 +18,7 @@ from mlat.base.errors import DiskError
 from mlat.label.label_table import Span, read_spans, write_spans
 from mlat.label.recording import Recording
 from mlat.label.session import LabelSession
-from mlat.label.span_list import Piece
+from mlat.label.span_list import Stretch
 
 LENGTHS = (30, 12)
 
@@ -71,7 +71,7 @@ class Editing(RuleBasedStateMachine):
     def fill(self, start, n, state):
         labelled = [set().union(*(range(p.start, p.end) for p in one)) for one in self.now]
         states = [{t: p.state for p in one for t in range(p.start, p.end)} for one in self.now]
-        piece = Piece(start % 12, start % 12 + n, state)
+        piece = Stretch(start % 12, start % 12 + n, state)
         self.edit(lambda: self.session.fill({0: [piece], 1: [piece]}))
         for r, one in enumerate(self.now):
             after = {t: p.state for p in one for t in range(p.start, p.end)}
@@ -122,7 +122,7 @@ class Editing(RuleBasedStateMachine):
         if self.session.table.exists():
             on_disk = read_spans(self.session.table)
             assert [
-                [Piece(*s[:3]) for s in on_disk if s.recording == f"r{r}.csv"] for r in (0, 1)
+                [Stretch(*s[:3]) for s in on_disk if s.recording == f"r{r}.csv"] for r in (0, 1)
             ] == [list(one) for one in self.now]
 
     def teardown(self):
@@ -144,9 +144,9 @@ def test_a_table_that_another_program_changed_is_asked_about_then_taken_and_undo
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
     again = made(tmp_path, changed=True)
     assert "another program changed it" in again.notes[0]
-    assert again.pieces()[0] == (Piece(2, 9, "b"),)
+    assert again.pieces()[0] == (Stretch(2, 9, "b"),)
     again.undo()
-    assert again.pieces()[0] == (Piece(0, 5, "a"),)
+    assert again.pieces()[0] == (Stretch(0, 5, "a"),)
     again.close()
 
 
@@ -160,7 +160,7 @@ def test_a_row_deleted_by_hand_is_no_table_that_is_behind(tmp_path):
     with pytest.raises(InputError, match="another program changed it"):
         made(tmp_path)
     again = made(tmp_path, changed=True)
-    assert again.pieces()[0] == (Piece(0, 5, "a"),)
+    assert again.pieces()[0] == (Stretch(0, 5, "a"),)
     again.close()
 
 
@@ -193,11 +193,11 @@ def test_a_change_by_hand_beside_later_edits_loses_neither(tmp_path):
     write_spans(session.table, [Span(*row, "r0.csv") for row in rows])
     again = made(tmp_path, changed=True)
     assert again.pieces()[0] == (
-        Piece(0, 2, "later"),
-        Piece(2, 5, "a"),
-        Piece(10, 15, "by hand"),
-        Piece(20, 25, "later"),  # where both changed it, the log stays
-        Piece(27, 29, "new"),
+        Stretch(0, 2, "later"),
+        Stretch(2, 5, "a"),
+        Stretch(10, 15, "by hand"),
+        Stretch(20, 25, "later"),  # where both changed it, the log stays
+        Stretch(27, 29, "new"),
     )
     again.close()
 
@@ -230,7 +230,7 @@ def test_a_table_cut_or_flipped_anywhere_never_beats_the_log(tmp_path, form):
         again = LabelSession(recordings((30,)), table)
         assert again.pieces() == now
         again.close()
-        assert [Piece(*span[:3]) for span in read_spans(table)] == list(now[0])
+        assert [Stretch(*span[:3]) for span in read_spans(table)] == list(now[0])
         table.with_name(table.name + ".log").write_bytes(log)
 
 
@@ -256,7 +256,7 @@ def test_a_log_of_before_whose_table_is_edits_behind_keeps_them_all(tmp_path, na
     for file in (Path(__file__).parent.parent / "label_logs_v1").glob(f"{name}.*"):
         shutil.copy(file, tmp_path / file.name)
     session = LabelSession(recordings(), tmp_path / f"{name}.labels.csv")
-    assert session.pieces() == [tuple(Piece(*span) for span in spans), (Piece(2, 4, "b"),)]
+    assert session.pieces() == [tuple(Stretch(*span) for span in spans), (Stretch(2, 4, "b"),)]
     assert session.notes == ["labels that overlapped were shortened"] * (name == "overlapping")
     assert len(read_spans(session.table)) == len(spans) + 1
     session.close()
@@ -269,7 +269,9 @@ def test_pieces_that_overlap_are_refused_before_anything_is_logged(tmp_path):
     kept = log.read_bytes()
     for state in "cd":
         with pytest.raises(InputError, match="steps 10 to 15 are given twice"):
-            session.fill({1: [Piece(0, 3, "x")], 0: [Piece(10, 20, "c"), Piece(6, 15, state)]})
+            session.fill(
+                {1: [Stretch(0, 3, "x")], 0: [Stretch(10, 20, "c"), Stretch(6, 15, state)]}
+            )
     assert log.read_bytes() == kept
     session.close()
 
@@ -301,10 +303,10 @@ def test_a_table_that_is_changed_while_it_is_open_is_left_and_both_are_kept(tmp_
     with pytest.raises(InputError, match="another program changed it"):
         made(tmp_path)
     again = made(tmp_path, changed=True)
-    later = (Piece(10, 12, "later"), Piece(12, 14, "later"))
-    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(6, 9, "by hand"), *later)
+    later = (Stretch(10, 12, "later"), Stretch(12, 14, "later"))
+    assert again.pieces()[0] == (Stretch(0, 5, "a"), Stretch(6, 9, "by hand"), *later)
     again.undo()
-    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(6, 9, "b"), *later)
+    assert again.pieces()[0] == (Stretch(0, 5, "a"), Stretch(6, 9, "b"), *later)
     session.table.write_bytes(by_hand)
     again.redo()
     assert again.table_error
@@ -329,7 +331,7 @@ def test_a_recording_that_changed_is_refused_and_the_labels_stay(tmp_path):
         LabelSession(recordings(seed=1), session.table)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == kept
     again = LabelSession(recordings(seed=1), session.table, changed=True)
-    assert again.pieces()[0] == (Piece(0, 5, "a"),)
+    assert again.pieces()[0] == (Stretch(0, 5, "a"),)
     again.close()
 
 
@@ -436,7 +438,7 @@ def test_a_table_that_cannot_be_written_is_said_and_the_log_has_the_edit(tmp_pat
     session.close()
     session.table.rmdir()
     again = made(tmp_path)
-    assert again.pieces()[0] == (Piece(0, 5, "a"), Piece(6, 9, "b"))
+    assert again.pieces()[0] == (Stretch(0, 5, "a"), Stretch(6, 9, "b"))
     assert len(read_spans(again.table)) == 2
     again.close()
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from mlat import InputError
 from mlat.label.span_list import (
     LONGEST_NAME,
-    Piece,
     SpanList,
+    Stretch,
     check_state,
     merged,
     without_overlaps,
@@ -40,7 +40,7 @@ class Naive:
             while j < LENGTH and self.ids[j] == self.ids[i]:
                 j += 1
             if self.states[i] is not None:
-                found.append(Piece(i, j, self.states[i]))
+                found.append(Stretch(i, j, self.states[i]))
             i = j
         return found
 
@@ -118,7 +118,7 @@ def test_every_edit_does_what_it_says_and_can_be_undone(edits):
         kind, *more = act
         before = list(ours)
         try:
-            change = ours.fill([Piece(*more)]) if kind == "fill" else getattr(ours, kind)(*more)
+            change = ours.fill([Stretch(*more)]) if kind == "fill" else getattr(ours, kind)(*more)
         except InputError:
             assert list(ours) == before
             continue
@@ -138,9 +138,9 @@ def test_every_edit_does_what_it_says_and_can_be_undone(edits):
 def test_what_is_labelled_is_never_filled():
     spans = SpanList(10)
     spans.apply(spans.label(3, 5, "hand"))
-    spans.apply(spans.fill([Piece(0, 10, "proposal")]))
+    spans.apply(spans.fill([Stretch(0, 10, "proposal")]))
     assert [tuple(p) for p in spans] == [(0, 3, "proposal"), (3, 5, "hand"), (5, 10, "proposal")]
-    assert spans.fill([Piece(0, 10, "proposal")]) is None
+    assert spans.fill([Stretch(0, 10, "proposal")]) is None
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (5, 2), (-4, 0), (10, 12)])
@@ -185,7 +185,7 @@ def test_an_edit_of_another_list_is_refused():
 def some_spans(draw):
     edges = sorted(draw(st.sets(st.integers(0, 30), max_size=12)))
     states = draw(st.lists(st.sampled_from(["", "a", "b"]), min_size=12, max_size=12))
-    return tuple(Piece(*p) for p in zip(edges, edges[1:], states, strict=False) if p[2])
+    return tuple(Stretch(*p) for p in zip(edges, edges[1:], states, strict=False) if p[2])
 
 
 @given(some_spans(), some_spans(), some_spans())

@@ -25,7 +25,7 @@ from .screen import working
 if TYPE_CHECKING:
     from ..label.recording import Recording
     from ..label.session import LabelSession
-    from ..label.span_list import Piece
+    from ..label.span_list import Stretch
 
 LEAST_WIDTH, MOST_WIDTH = 10, 100
 
@@ -187,7 +187,7 @@ class _Program:
     """The page, from its start to a signal."""
 
     session: LabelSession
-    first_labels: Mapping[int, Sequence[Piece]]
+    first_labels: Mapping[int, Sequence[Stretch]]
     address: tuple[str, int]
     token: str | None
     width: int

@@ -57,7 +57,7 @@ class Predictions:
 
     def _filled(self, amount: float, in_seconds: bool) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
-        from ..live.core.missing import Held, settle
+        from ..live.core.missing import Held, fill_missing
         from ..live.core.options import LiveOptions
         from ..live.core.steps import Counters
 
@@ -68,7 +68,7 @@ class Predictions:
             options = LiveOptions(missing="hold", hold=hold)
             values = np.asarray(piece.values, dtype=np.float64)
             filled = piece[:]
-            filled.values = settle(held, values, piece.gap_before, options, counters).values
+            filled.values = fill_missing(held, values, piece.gap_before, options, counters).values
             self._n_filled = counters["held"]
             yield filled
 

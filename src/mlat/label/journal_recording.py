@@ -16,7 +16,7 @@ from ..live.journal.journal import PATTERN, read_batch
 from ..live.journal.records import BATCH, HEAD, decode_json
 from ..live.page.hub import WaitingValues
 from ..stream.stream import Stream
-from .recording import Predicted, Recording
+from .recording import LivePredictions, Recording
 
 
 def is_journal(path: Path) -> bool:
@@ -73,7 +73,7 @@ def read_journal(folder: Path) -> Recording:
     return Recording(
         folder.name,
         stream,
-        Predicted(
+        LivePredictions(
             np.array([str(state) for state in known]),
             np.array([p.proba for p in predictions], dtype=np.float64),
         ),

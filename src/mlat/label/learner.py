@@ -21,7 +21,7 @@ from .asking import Asking
 from .learner_process import work
 from .proposals import (
     Cells,
-    Opinion,
+    CellStates,
     Proposal,
     merged,
     opinion_of_steps,
@@ -29,7 +29,7 @@ from .proposals import (
     quick_opinion,
 )
 from .session import Change, LabelSession
-from .span_list import Piece
+from .span_list import Stretch
 
 PAUSE = 0.4  # seconds without an edit before a classifier is learned
 CHUNK = 16_384  # steps predicted at a time
@@ -38,7 +38,7 @@ CONTEXT = 300  # steps before a span that a classifier may look back to
 KEPT = 16  # versions of the proposals that can still be taken
 TESTED = 3  # of so many spans of a state, one is a test
 
-Spans = list[tuple[Piece, ...]]
+Spans = list[tuple[Stretch, ...]]
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class Learner:
         self._asking: Asking | None = None
         self._asking_lock = threading.Lock()
         self._skipped: Bools | None = None  # steps that were asked for
-        self._opinion: Opinion | None = None
-        self._learned: Opinion | None = None
+        self._opinion: CellStates | None = None
+        self._learned: CellStates | None = None
         self._learned_from: Spans | None = None  # None: from a model or journal given
         self._trained: tuple[Spans, Path] | None = None  # the newest model, and its labels
         self._edited, self._wanted = threading.Event(), threading.Event()
@@ -197,7 +197,7 @@ class Learner:
         return self._cells
 
     @property
-    def opinion(self) -> Opinion | None:
+    def opinion(self) -> CellStates | None:
         return self._opinion
 
     @property
@@ -425,7 +425,7 @@ class Learner:
             threading.Event().wait(0.02)
         cells, n_steps = self._cells, 0
         width, reach = self._process.do("reach", say=self._say)
-        opinion = Opinion.nothing(len(cells))
+        opinion = CellStates.nothing(len(cells))
         opinion.states.extend(states)
         with self._lock:
             before = self._learned
@@ -460,14 +460,14 @@ class Learner:
         r, step = self.view
         return chunk[0] != r, abs(chunk[1] + size // 2 - step)
 
-    def _stream(self, spans: Sequence[Sequence[Piece]]) -> Stream:
+    def _stream(self, spans: Sequence[Sequence[Stretch]]) -> Stream:
         """The labelled parts of all recordings, with what a classifier looks back to."""
         parts = [self._labelled(r, pieces) for r, pieces in enumerate(spans) if pieces]
         if not parts:
             raise InputError("nothing is labelled yet; label spans of two states at least")
         return Stream.join(parts)
 
-    def _labelled(self, recording: int, pieces: Sequence[Piece]) -> Stream:
+    def _labelled(self, recording: int, pieces: Sequence[Stretch]) -> Stream:
         """The steps of a recording in some spans and before them, with their states."""
         stream = self.session.recordings[recording].stream
         kept = np.zeros(len(stream), dtype=bool)
@@ -497,7 +497,7 @@ def _seen(spans: Spans, learned_from: Spans | None) -> list[bool] | None:
     return [piece in known[r] for r, pieces in enumerate(spans) for piece in pieces]
 
 
-def set_aside(spans: Sequence[Sequence[Piece]]) -> tuple[Spans, Spans]:
+def set_aside(spans: Sequence[Sequence[Stretch]]) -> tuple[Spans, Spans]:
     """Test spans, and those to learn from: of every state every third span, if it has two."""
     count: dict[str, int] = {}
     total: dict[str, int] = {}
@@ -507,8 +507,8 @@ def set_aside(spans: Sequence[Sequence[Piece]]) -> tuple[Spans, Spans]:
     tests: Spans = []
     rest: Spans = []
     for pieces in spans:
-        mine: list[Piece] = []
-        others: list[Piece] = []
+        mine: list[Stretch] = []
+        others: list[Stretch] = []
         for piece in pieces:
             k = count[piece.state] = count.get(piece.state, 0) + 1
             is_test = total[piece.state] > 1 and k % TESTED == 2 % TESTED

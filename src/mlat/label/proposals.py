@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.compiled import jit
 from ..stream.stream import Stream
-from .span_list import Piece
+from .span_list import Stretch
 
 MOST_CELLS = 16_384
 MOST_REFERENCES = 512  # cells that stand for all labelled spans
@@ -128,7 +128,7 @@ def _summarise(values, mean, spread, low, high, made):  # type: ignore[no-untype
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Opinion(ShortRepr):
+class CellStates(ShortRepr):
     """A state for each cell: an index of ``states``, -1 where there is none; and how sure."""
 
     states: list[str]
@@ -137,17 +137,17 @@ class Opinion(ShortRepr):
     nearest: Ints  # which labelled span is nearest, -1 if that is not known
 
     @classmethod
-    def nothing(cls, n: int) -> Opinion:
+    def nothing(cls, n: int) -> CellStates:
         none = np.full(n, -1)
         return cls([], none, np.zeros(n, np.float32), none)
 
 
-def quick_opinion(cells: Cells, spans: Sequence[Sequence[Piece]]) -> Opinion:
+def quick_opinion(cells: Cells, spans: Sequence[Sequence[Stretch]]) -> CellStates:
     """What the labelled spans of all recordings say at once; nothing of fewer than two states."""
     flat = [(r, piece) for r, pieces in enumerate(spans) for piece in pieces]
     states = sorted({piece.state for _, piece in flat})
     if len(states) < 2:
-        return Opinion.nothing(len(cells))
+        return CellStates.nothing(len(cells))
     if len(flat) > MOST_REFERENCES:  # each has one cell at least, so not all can be heard
         order = np.linspace(0, len(flat) - 1, MOST_REFERENCES).round().astype(int)
         flat_index = np.unique(order)
@@ -177,7 +177,7 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Piece]]) -> Opinion:
         D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
         _decide(D, code, own, usual, chosen_codes[part], sure[part], nearest[part])
-    return Opinion(states, chosen_codes, np.maximum(sure, np.float32(1 / len(states))), nearest)
+    return CellStates(states, chosen_codes, np.maximum(sure, np.float32(1 / len(states))), nearest)
 
 
 @jit()
@@ -242,7 +242,9 @@ def without_short_runs(codes: Ints, shortest: int) -> Ints:
     return codes
 
 
-def merged(quick: Opinion, learned: Opinion | None, seen: Sequence[bool] | None) -> Opinion:
+def merged(
+    quick: CellStates, learned: CellStates | None, seen: Sequence[bool] | None
+) -> CellStates:
     """The learned opinion where its classifier has seen what counts there, else the quick one.
 
     Parameters
@@ -264,7 +266,7 @@ def merged(quick: Opinion, learned: Opinion | None, seen: Sequence[bool] | None)
         known &= np.array([*seen, False])[quick.nearest]
         gone = np.array([*(state not in quick.states for state in learned.states), False])
         known &= ~gone[learned.codes]  # of a state that no span has any more
-    return Opinion(
+    return CellStates(
         states,
         np.where(known, as_learned[learned.codes], as_ours[quick.codes]),
         np.where(known, learned.sure, quick.sure).astype(np.float32),
@@ -272,7 +274,7 @@ def merged(quick: Opinion, learned: Opinion | None, seen: Sequence[bool] | None)
     )
 
 
-def proposals(cells: Cells, opinion: Opinion, recording: int) -> list[Proposal]:
+def proposals(cells: Cells, opinion: CellStates, recording: int) -> list[Proposal]:
     """The runs of cells of one state, as spans of steps."""
     low, high = int(cells.first[recording]), int(cells.first[recording + 1])
     if low == high:
@@ -293,7 +295,7 @@ def proposals(cells: Cells, opinion: Opinion, recording: int) -> list[Proposal]:
 
 def opinion_of_steps(
     cells: Cells, states: Sequence[str], codes: Sequence[Ints], sure: Sequence[Floats]
-) -> Opinion:
+) -> CellStates:
     """The state that most steps of each cell have, from codes (T,) and certainties by recording."""
     made, means = [], []
     for c, p in zip(codes, sure, strict=True):
@@ -305,7 +307,7 @@ def opinion_of_steps(
         means.append(np.add.reduceat(np.nan_to_num(p), begins) / steps)
         made.append(np.where(none, -1, best))
     n = sum(map(len, made))
-    return Opinion(
+    return CellStates(
         list(states),
         np.concatenate(made),
         np.concatenate(means).astype(np.float32),

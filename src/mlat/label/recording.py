@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from ..base.checks import Floats, ShortRepr
 from ..stream.stream import Stream
 from .envelopes import Envelopes
-from .span_list import Piece
+from .span_list import Stretch
 
 HASHED = 1 << 16  # steps that are hashed at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Predicted(ShortRepr):
+class LivePredictions(ShortRepr):
     """What a live session predicted for each step, and how sure it was."""
 
     states: NDArray[Any]  # "" where unknown
@@ -32,7 +32,7 @@ class Recording(ShortRepr):
 
     name: str
     stream: Stream
-    predicted: Predicted | None = None
+    predicted: LivePredictions | None = None
     given_rate: float | None = None
     _digests: dict[int, str] = field(default_factory=dict, repr=False)
 
@@ -45,13 +45,13 @@ class Recording(ShortRepr):
         step = self.stream.usual_step
         return self.given_rate or (1 / step if step else None)
 
-    def labels(self) -> list[Piece]:
+    def labels(self) -> list[Stretch]:
         """The states that the stream has already, as spans."""
         codes, names = self.stream.codes, self.stream.classes.tolist()
         begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)[: len(codes)]
         ends = np.append(begins[1:], len(codes))
         return [
-            Piece(start, end, str(names[codes[start]]))
+            Stretch(start, end, str(names[codes[start]]))
             for start, end in zip(begins.tolist(), ends.tolist(), strict=True)
             if codes[start] >= 0
         ]

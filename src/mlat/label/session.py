@@ -23,7 +23,7 @@ from ..stream.stream import Stream
 from .edit_log import EditLog
 from .label_table import Span, read_spans, with_spans, write_spans
 from .recording import Recording
-from .span_list import Piece, Replacement, SpanList, check_state, merged, without_overlaps
+from .span_list import Replacement, SpanList, Stretch, check_state, merged, without_overlaps
 
 FORMAT, VERSION = "mlat label log", 1
 MOST_STATES = 20_000
@@ -119,7 +119,7 @@ class LabelSession:
     def move(self, recording: int, edge: int, to: int) -> int:
         return self._edit(lambda: (self._list(recording).move(edge, to),))
 
-    def fill(self, pieces: Mapping[int, Sequence[Piece]]) -> int:
+    def fill(self, pieces: Mapping[int, Sequence[Stretch]]) -> int:
         """Give unlabelled steps states, by recording; what is labelled stays as it is."""
 
         def made() -> Change:
@@ -179,7 +179,7 @@ class LabelSession:
                 for piece in spans
             ]
 
-    def pieces(self) -> list[tuple[Piece, ...]]:
+    def pieces(self) -> list[tuple[Stretch, ...]]:
         """The spans of each recording."""
         with self.lock:
             return [tuple(spans) for spans in self.lists]
@@ -293,12 +293,12 @@ class LabelSession:
         if self.version and (not digest or self._in_table != self.version):
             self._write_table()
 
-    def _is_now(self, pieces: list[tuple[Piece, ...]]) -> bool:
+    def _is_now(self, pieces: list[tuple[Stretch, ...]]) -> bool:
         lengths = [len(one) for one in pieces] == [len(spans) for spans in self.lists]
         return lengths and pieces == self.pieces()
 
     def _take_table(
-        self, on_disk: list[tuple[Piece, ...]], base: list[tuple[Piece, ...]], changed: bool
+        self, on_disk: list[tuple[Stretch, ...]], base: list[tuple[Stretch, ...]], changed: bool
     ) -> None:
         """Make what another program has changed since ``base`` an edit."""
         if self.version:
@@ -381,8 +381,8 @@ class LabelSession:
                     one["recording"],
                     one["start"],
                     one["end"],
-                    tuple(Piece(*piece) for piece in one["before"]),
-                    tuple(Piece(*piece) for piece in one["after"]),
+                    tuple(Stretch(*piece) for piece in one["before"]),
+                    tuple(Stretch(*piece) for piece in one["after"]),
                 )
                 for one in record["edits"]
             )
@@ -395,11 +395,11 @@ class LabelSession:
         self._apply(change)
         note(change)
 
-    def _read_table(self) -> list[tuple[Piece, ...]] | None:
+    def _read_table(self) -> list[tuple[Stretch, ...]] | None:
         """The spans in the table by recording; None if there is no table."""
         if not self.table.exists():
             return None
-        by_name: dict[str, list[Piece]] = {one.name: [] for one in self.recordings}
+        by_name: dict[str, list[Stretch]] = {one.name: [] for one in self.recordings}
         if len(self.recordings) == 1:
             one = self.recordings[0]
             spans = read_spans(self.table, one.stream, name=one.name)
@@ -413,7 +413,7 @@ class LabelSession:
                     "open; give it, too, or another table"
                 )
             check_state(span.state)
-            by_name[span.recording].append(Piece(*span[:3]))
+            by_name[span.recording].append(Stretch(*span[:3]))
         for one in self.recordings:
             past = [piece for piece in by_name[one.name] if piece.end > len(one)]
             if past:

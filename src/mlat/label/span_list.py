@@ -18,7 +18,7 @@ from ..base.errors import InputError
 LONGEST_NAME = 100  # letters of a state's name
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """Steps ``start`` to ``end - 1``, all in one state."""
 
     start: int
@@ -36,8 +36,8 @@ class Replacement:
     recording: int
     start: int
     end: int
-    before: tuple[Piece, ...]
-    after: tuple[Piece, ...]
+    before: tuple[Stretch, ...]
+    after: tuple[Stretch, ...]
 
     def inverse(self) -> Replacement:
         return Replacement(self.recording, self.start, self.end, self.after, self.before)
@@ -59,13 +59,13 @@ class SpanList:
 
     def __init__(self, length: int, number: int = 0) -> None:
         self.length, self.number = length, number
-        self._pieces: list[Piece] = []
+        self._pieces: list[Stretch] = []
         self._starts: list[int] = []
 
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Stretch]:
         return iter(self._pieces)
 
     def apply(self, change: Replacement) -> None:
@@ -82,12 +82,12 @@ class SpanList:
         self._pieces[part] = change.after
         self._starts[part] = [piece.start for piece in change.after]
 
-    def at(self, step: int) -> Piece | None:
+    def at(self, step: int) -> Stretch | None:
         """The span that a step is in."""
         i = bisect_right(self._starts, step) - 1
         return self._pieces[i] if i >= 0 and step < self._pieces[i].end else None
 
-    def overlapping(self, start: int, end: int) -> list[Piece]:
+    def overlapping(self, start: int, end: int) -> list[Stretch]:
         """The spans that have a step in a stretch."""
         return self._pieces[self._reaching(start, end)]
 
@@ -116,12 +116,12 @@ class SpanList:
                 new_start, new_end = min(new_start, piece.start), max(new_end, piece.end)
             else:
                 rest += _without(piece, start, end)
-        return self._replace(before, [*rest, Piece(new_start, new_end, state)])
+        return self._replace(before, [*rest, Stretch(new_start, new_end, state)])
 
-    def fill(self, pieces: Iterable[Piece]) -> Replacement | None:
+    def fill(self, pieces: Iterable[Stretch]) -> Replacement | None:
         """Give the unlabelled steps of some stretches their states; None if there are none."""
         given = sorted(
-            Piece(*self._stretch(piece.start, piece.end), check_state(piece.state))
+            Stretch(*self._stretch(piece.start, piece.end), check_state(piece.state))
             for piece in pieces
         )
         for one, other in pairwise(given):
@@ -130,7 +130,7 @@ class SpanList:
                     f"steps {other.start} to {min(one.end, other.end)} are given twice, as "
                     f"{one.state!r} and {other.state!r}; a step has one state"
                 )
-        added = [Piece(a, b, piece.state) for piece in given for a, b in self.empty(*piece[:2])]
+        added = [Stretch(a, b, piece.state) for piece in given for a, b in self.empty(*piece[:2])]
         if not added:
             return None
         before = self.overlapping(added[0].start, added[-1].end)
@@ -149,7 +149,7 @@ class SpanList:
         piece = self.at(_step(at))
         if piece is None or piece.start == at:
             raise InputError(f"there is no span to split at step {at}: go inside one")
-        parts = [Piece(piece.start, at, piece.state), Piece(at, piece.end, piece.state)]
+        parts = [Stretch(piece.start, at, piece.state), Stretch(at, piece.end, piece.state)]
         return self._replace([piece], parts)
 
     def join(self, start: int, end: int) -> Replacement:
@@ -163,7 +163,7 @@ class SpanList:
             raise InputError(
                 f"only spans of one state can be joined, not of {' and '.join(sorted(states)[:5])}"
             )
-        return self._replace(before, [Piece(before[0].start, before[-1].end, before[0].state)])
+        return self._replace(before, [Stretch(before[0].start, before[-1].end, before[0].state)])
 
     def move(self, edge: int, to: int) -> Replacement:
         """Move an edge of a span, or the common edge of two; it stops at the next edge.
@@ -196,13 +196,13 @@ class SpanList:
             after.append(right._replace(start=to))
         return self._replace(before, after)
 
-    def replace_all(self, pieces: Sequence[Piece]) -> Replacement:
+    def replace_all(self, pieces: Sequence[Stretch]) -> Replacement:
         """Replace all spans, as by those of a table."""
         return Replacement(self.number, 0, self.length, tuple(self), tuple(pieces))
 
     # --- inside
 
-    def _replace(self, before: Sequence[Piece], after: Iterable[Piece]) -> Replacement:
+    def _replace(self, before: Sequence[Stretch], after: Iterable[Stretch]) -> Replacement:
         made = sorted(after)
         edges = [*before, *made]
         return Replacement(
@@ -237,24 +237,24 @@ class SpanList:
 
 
 def merged(
-    base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece]
-) -> tuple[Piece, ...]:
+    base: Sequence[Stretch], ours: Sequence[Stretch], theirs: Sequence[Stretch]
+) -> tuple[Stretch, ...]:
     """Our spans with what others changed of a common base; where both changed a step, ours stay."""
     edges = sorted({edge for spans in (base, ours, theirs) for p in spans for edge in p[:2]})
-    found: list[Piece] = []
+    found: list[Stretch] = []
     cells = (_cells(spans, edges) for spans in (base, ours, theirs))
     for start, end, was, our, their in zip(edges, edges[1:], *cells, strict=False):
         state, begins = (t if o == w else o for w, o, t in zip(was, our, their, strict=True))
         if state and found and found[-1][1:] == (start, state) and not begins:
             found[-1] = found[-1]._replace(end=end)
         elif state:
-            found.append(Piece(start, end, state))
+            found.append(Stretch(start, end, state))
     return tuple(found)
 
 
-def without_overlaps(spans: Iterable[Piece]) -> tuple[Piece, ...]:
+def without_overlaps(spans: Iterable[Stretch]) -> tuple[Stretch, ...]:
     """The spans, each shortened to where the one before it ends."""
-    found: list[Piece] = []
+    found: list[Stretch] = []
     for piece in sorted(spans):
         start = max(piece.start, found[-1].end if found else 0)
         if start < piece.end:
@@ -262,7 +262,7 @@ def without_overlaps(spans: Iterable[Piece]) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def _cells(spans: Sequence[Piece], edges: Sequence[int]) -> list[tuple[str, bool]]:
+def _cells(spans: Sequence[Stretch], edges: Sequence[int]) -> list[tuple[str, bool]]:
     """Between each edge and the next, the state and whether a span of it begins there."""
     cells = [("", False)] * len(edges)
     for start, end, state in spans:
@@ -294,7 +294,7 @@ def _step(step: object) -> int:
     return int(step)  # type: ignore[call-overload]
 
 
-def _without(piece: Piece, start: int, end: int) -> list[Piece]:
+def _without(piece: Stretch, start: int, end: int) -> list[Stretch]:
     """What is left of a span outside a stretch."""
     left = [piece._replace(end=start)] if piece.start < start else []
     return left + ([piece._replace(start=end)] if piece.end > end else [])

@@ -146,7 +146,7 @@ class ToeplitzLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class RunPieces:
     """Runs in pieces of at most ``PIECE`` windows; pieces of one run share ``width - 1`` steps.
 
     ``steps`` (T, d) are the pieces one after the other, ``starts`` (n,) the step at which each
@@ -168,7 +168,7 @@ class Pieces:
         return slice(int(self.window0[P]), int(self.window0[P + 1]))
 
 
-def cut(runs: list[Floats], codes: NDArray[Any], width: int) -> Pieces:
+def cut(runs: list[Floats], codes: NDArray[Any], width: int) -> RunPieces:
     """Cut runs of steps (T, d), with a state each, into pieces."""
     pieces, states = [], []
     for steps, code in zip(runs, codes, strict=True):
@@ -181,13 +181,13 @@ def cut(runs: list[Floats], codes: NDArray[Any], width: int) -> Pieces:
     step0 = np.concatenate([[0], np.cumsum(n_steps)])
     starts = np.concatenate([np.arange(a, b - width + 1) for a, b in pairwise(step0)])
     window0 = np.concatenate([[0], np.cumsum(n_steps - width + 1)])
-    return Pieces(width, np.array(states), np.concatenate(pieces), starts, step0, window0)
+    return RunPieces(width, np.array(states), np.concatenate(pieces), starts, step0, window0)
 
 
 class Products:
     """Inner products of windows under a metric, in tiles of one piece against another."""
 
-    def __init__(self, pieces: Pieces, blocks: Floats) -> None:
+    def __init__(self, pieces: RunPieces, blocks: Floats) -> None:
         self.pieces, self.blocks = pieces, blocks
         w, x = pieces.width, pieces.steps
         half = blocks.copy()
@@ -234,7 +234,7 @@ class Products:
 class Adjoint:
     """The gradient in the blocks, from the gradients in the tiles."""
 
-    def __init__(self, pieces: Pieces, forward: Products) -> None:
+    def __init__(self, pieces: RunPieces, forward: Products) -> None:
         self.pieces, self.forward = pieces, forward
         d = pieces.steps.shape[1]
         self.left = np.concatenate([forward.enter_x, -forward.leave_x], axis=1)

@@ -81,7 +81,7 @@ def role_by_name(name: Any) -> Role | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class OrderColumns:
     """What the recording and the time of each step are; ``notes`` say which columns they are.
 
     ``breaks`` (T,) are further steps that do not follow the one before.
@@ -92,7 +92,7 @@ class Settled:
     notes: tuple[str, ...] = ()
     breaks: Bools | None = None
 
-    def of_frame(self, frame: Any, n_steps: int) -> Settled:
+    def of_frame(self, frame: Any, n_steps: int) -> OrderColumns:
         """The same, with what the index of a pandas frame shows: the time (T,), or breaks (T,)."""
         begins = _begins_of(self.recordings, n_steps)
         breaks = breaks_of_index(frame, begins)
@@ -108,7 +108,7 @@ class Settled:
         return replace(self, breaks=breaks, notes=(*self.notes, note))
 
 
-def settle(
+def order_columns(
     columns: Mapping[Any, Callable[[], Any]],
     roles: Mapping[Any, Role],
     n_steps: int,
@@ -116,7 +116,7 @@ def settle(
     recordings: Any = None,
     time: Any = None,
     strict: bool = True,
-) -> Settled:
+) -> OrderColumns:
     """Use columns for what their names say, where their entries agree.
 
     Parameters
@@ -178,7 +178,7 @@ def settle(
     unused += take("row", lambda n, c: _check_counts(n, c, begins), all_of_them=True)
     if unused and strict:
         notes.append(_not_used(unused))
-    return Settled(recordings, time, tuple(notes))
+    return OrderColumns(recordings, time, tuple(notes))
 
 
 def nothing_left(roles: Mapping[Any, Role]) -> str:
@@ -286,7 +286,7 @@ def _check_counts(name: Any, column: Any, begins: Bools) -> None:
 
 def channels_of_frame(
     frame: Any, channels: Sequence[Any] | None, recordings: Any, time: Any
-) -> tuple[NDArray[np.floating[Any]], tuple[str, ...], Settled]:
+) -> tuple[NDArray[np.floating[Any]], tuple[str, ...], OrderColumns]:
     """The values (T, d) and names of a frame's channels, and what its other columns are.
 
     ``channels`` are columns of the frame, or new names for all of its columns.
@@ -305,7 +305,7 @@ def channels_of_frame(
         chosen = list(given) if set(given) <= set(columns) else columns
         names = as_channels(given, len(chosen))
         values = stack_columns([frame[column] for column in chosen], names)
-        return values, names, Settled(recordings, time).of_frame(frame, len(values))
+        return values, names, OrderColumns(recordings, time).of_frame(frame, len(values))
     roles = {name: role for name in columns if (role := role_by_name(name))}
     chosen = [name for name in columns if name not in roles]
     if not chosen:
@@ -313,7 +313,7 @@ def channels_of_frame(
     names = as_channels(chosen, len(chosen))
     values = stack_columns([frame[name] for name in chosen], names)
     others = {name: partial(frame.__getitem__, name) for name in roles}
-    settled = settle(others, roles, len(values), recordings=recordings, time=time)
+    settled = order_columns(others, roles, len(values), recordings=recordings, time=time)
     # A frame is often given whole, with one of its columns as the time.
     same = [_is_same(column, recordings) or _is_same(column, time) for column in values.T]
     if any(same) and not all(same):

@@ -35,7 +35,7 @@ from .conversion import (
 )
 from .read import (
     ArrowTable,
-    Plan,
+    ColumnPlan,
     Text,
     as_numpy,
     encoded,
@@ -208,7 +208,7 @@ class _Joined:
 class _FilePieces:
     """The steps of a text or Parquet file; see :class:`Pieces`."""
 
-    def __init__(self, plan: Plan, unlabelled: Any, max_gap: float | None, size: int) -> None:
+    def __init__(self, plan: ColumnPlan, unlabelled: Any, max_gap: float | None, size: int) -> None:
         self._plan, self._size = plan, size
         self._table: Any = plan.table
         self.channels = tuple(map(str, plan.channels))

@@ -27,9 +27,9 @@ from .column_roles import (
     Role,
     goes_up_and_down,
     nothing_left,
+    order_columns,
     refuse_counters,
     role_by_name,
-    settle,
     warn_of_counters,
 )
 from .conversion import (
@@ -181,7 +181,7 @@ def read_channels(
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ColumnPlan:
     """What each column of a table is for.
 
     Attributes
@@ -216,7 +216,7 @@ def plan_columns(
     *,
     others: bool,
     text: Text,
-) -> Plan:
+) -> ColumnPlan:
     """Decide which column of a source is what, before the columns are read.
 
     Raises
@@ -245,7 +245,7 @@ def plan_columns(
         ignored = [f"{', '.join(left)}: left out; to use them, {NAME_COLUMNS}"]
     elif used:
         ignored.append(f"{', '.join(used)}: used, since they are named")
-    return Plan(table, names, roles, by_name, ignored)
+    return ColumnPlan(table, names, roles, by_name, ignored)
 
 
 def _read(
@@ -274,7 +274,7 @@ def _read(
         n_steps = len(next(iter(columns.values())))
         values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
         given = {role: columns[column] for column, role in roles.items()}
-        settled = settle(
+        settled = order_columns(
             {
                 name: (
                     partial(_recordings, columns[name], is_text)
@@ -333,7 +333,7 @@ def _read_narrow(table: Any, roles: Mapping[Any, str]) -> dict[Any, Any]:
     }
 
 
-def _with_labelled_values(steps: Stream, plan: Plan, past: int, *, strict: bool) -> Stream:
+def _with_labelled_values(steps: Stream, plan: ColumnPlan, past: int, *, strict: bool) -> Stream:
     """The labelled steps of a stream without values, and those just before, with their values.
 
     ``strict`` refuses a channel that only tells the place in the file.

@@ -41,7 +41,7 @@ class Index:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class WindowPiece:
     """Windows as steps.
 
     Attributes
@@ -73,20 +73,22 @@ class Piece:
         return np.ascontiguousarray(view[self.offset[some]])
 
 
-def cut_piece(values: NDArray[Any], begins: Ints, width: int, rows: Ints, unit: Unit) -> Piece:
+def cut_piece(
+    values: NDArray[Any], begins: Ints, width: int, rows: Ints, unit: Unit
+) -> WindowPiece:
     """The windows that begin at ``begins`` (m,) in the values (T, d), numbered ``rows``."""
     windows = Windows(values, width, begins, rows, rows)
     used = windows.compact()
     check_finite_steps(used.values, np.flatnonzero(windows_per_step(windows)))
-    return Piece(width, unit(used.values), used.start, rows)
+    return WindowPiece(width, unit(used.values), used.start, rows)
 
 
-def join_pieces(pieces: list[Piece], width: int, n_channels: int) -> Piece:
+def join_pieces(pieces: list[WindowPiece], width: int, n_channels: int) -> WindowPiece:
     """Pieces one after the other, as one."""
     lengths = [len(piece.steps) for piece in pieces]
     before = np.cumsum([0, *lengths])
     nothing = np.empty(0, np.int64)
-    return Piece(
+    return WindowPiece(
         width,
         np.concatenate([np.empty((0, n_channels)), *(piece.steps for piece in pieces)]),
         np.concatenate(

@@ -21,7 +21,7 @@ from ...metric.nearest import Nearest, Places, nearest
 from ...metric.problem import Loss, MarginProblem, Problem, moments, scale_for
 from ...metric.targets import Gap, check_enough, check_found, places_of
 from ...stream.windows import Windows
-from .pieces import Piece, join_pieces
+from .pieces import WindowPiece, join_pieces
 from .sources import WindowSource
 from .tasks import Team
 
@@ -141,7 +141,7 @@ class Sheet:
 
 
 def find_targets(
-    piece: Piece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
+    piece: WindowPiece, places: Places, codes: Ints, cell: Ints, plan: PartPlan, k: int
 ) -> Nearest:
     """The nearest windows of each of the part's windows, within its tiles."""
     found = Nearest.none(len(piece), k)
@@ -162,11 +162,11 @@ def find_targets(
     return found
 
 
-def _flat(piece: Piece, rows: Ints) -> Floats:
+def _flat(piece: WindowPiece, rows: Ints) -> Floats:
     return piece.windows(rows).reshape(len(rows), -1)
 
 
-def build_part(piece: Piece, halo: Piece, sheet: Sheet) -> Problem:
+def build_part(piece: WindowPiece, halo: WindowPiece, sheet: Sheet) -> Problem:
     """The part's problem; ``halo`` are windows that are targets only."""
     both = join_pieces([piece, halo], piece.width, piece.steps.shape[1])
     start = both.offset[np.argsort(both.rows)]

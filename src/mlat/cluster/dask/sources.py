@@ -23,7 +23,7 @@ from ...neighbours.references import steps_inside
 from ...stream.read import read_stream
 from ...stream.stream import Stream
 from ...stream.windows import Windows, sliding_windows, starts_in_runs
-from .pieces import Index, Piece, cut_piece, join_pieces
+from .pieces import Index, WindowPiece, cut_piece, join_pieces
 from .tasks import flow
 
 ADVICE = "give the workers more memory, or cut the files into smaller ones"
@@ -36,7 +36,7 @@ class WindowSource(Protocol):
     def index(self) -> Index: ...
 
     def piece(self, client: Any, rows: Ints, worker: str) -> Any:
-        """A future of the :class:`Piece` of these windows, on that worker."""
+        """A future of the :class:`WindowPiece` of these windows, on that worker."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class ClientSource:
     index: Index
 
     def piece(self, client: Any, rows: Ints, worker: str) -> Any:
-        """A future of the :class:`Piece` of these windows, on that worker."""
+        """A future of the :class:`WindowPiece` of these windows, on that worker."""
         windows = self.windows
         cut = cut_piece(
             windows.values, self.index.start[rows], windows.width, rows, self.index.unit
@@ -115,7 +115,7 @@ class FolderSource:
     columns: Mapping[str, Any]
 
     def piece(self, client: Any, rows: Ints, worker: str) -> Any:
-        """A future of the :class:`Piece` of these windows, on that worker."""
+        """A future of the :class:`WindowPiece` of these windows, on that worker."""
         start = self.index.start[rows]
         of = np.searchsorted(self.first, start, side="right") - 1
         wanted = [
@@ -227,7 +227,7 @@ def range_of(steps: NDArray[Any]) -> tuple[Floats, Floats]:
 
 def read_piece(
     wanted: _Wanted, width: int, n_channels: int, unit: Unit, columns: Mapping[str, Any]
-) -> Piece:
+) -> WindowPiece:
     """Read windows file by file, so that one file at a time is in memory. Runs on a worker."""
     pieces = []
     for path, n_steps, begins, rows in wanted.of_files:

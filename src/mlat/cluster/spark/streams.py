@@ -23,7 +23,7 @@ PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighb
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class KeyedColumns:
     """Which columns of a DataFrame are what."""
 
     keys: tuple[str, ...]
@@ -39,7 +39,7 @@ class Columns:
 
 def check_columns(
     df: Any, key: Any, time: Any, seq: Any, values: Any, channels: Sequence[str]
-) -> Columns:
+) -> KeyedColumns:
     """Refuse names that the DataFrame has not, or with types that cannot be used."""
     keys = (key,) if isinstance(key, str) else tuple(key)
     if not keys:
@@ -63,7 +63,7 @@ def check_columns(
                     f"the rows have no column {name!r} for {what}; they have {_list(df.columns)}"
                 )
     _check_channels(given, channels)
-    found = Columns(keys, seq, time, given)
+    found = KeyedColumns(keys, seq, time, given)
     _check_types(df, found)
     clash = [name for name in keys if name in PREDICTED]
     if clash:
@@ -88,7 +88,7 @@ def _check_channels(given: tuple[str, ...], channels: Sequence[str]) -> None:
         )
 
 
-def _check_types(df: Any, columns: Columns) -> None:
+def _check_types(df: Any, columns: KeyedColumns) -> None:
     from pyspark.sql import types as t
 
     kinds = {field.name: field.dataType for field in df.schema.fields}
@@ -112,7 +112,7 @@ def _check_types(df: Any, columns: Columns) -> None:
         )
 
 
-def time_kind(df: Any, columns: Columns) -> str:
+def time_kind(df: Any, columns: KeyedColumns) -> str:
     """What the time goes to a worker as."""
     from pyspark.sql import types as t
 
@@ -124,7 +124,7 @@ def time_kind(df: Any, columns: Columns) -> str:
     return "stamp" if isinstance(kind, t.TimestampNTZType) else "seconds"
 
 
-def rows_for_workers(df: Any, columns: Columns) -> Any:
+def rows_for_workers(df: Any, columns: KeyedColumns) -> Any:
     """The key, seq, time and values, as the workers take them, of the rows that have the first
     three."""
     from pyspark.sql import functions as f
@@ -147,7 +147,7 @@ def rows_for_workers(df: Any, columns: Columns) -> Any:
     return df.select(*kept)
 
 
-def schema_predicted(df: Any, columns: Columns, numbered: bool) -> Any:
+def schema_predicted(df: Any, columns: KeyedColumns, numbered: bool) -> Any:
     """The schema of the predictions, as the workers give them."""
     from pyspark.sql import types as t
 

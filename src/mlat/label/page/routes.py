@@ -32,7 +32,7 @@ from ...stream.stream import Stream
 from ...stream.write import write_stream
 from ..learner import Learner
 from ..session import Change, LabelSession
-from ..span_list import Piece
+from ..span_list import Stretch
 
 MOST_PAGES = 32
 MOST_WAITING = 1000  # messages for a page that does not take them in
@@ -310,7 +310,7 @@ class LabelRoutes:
         """Take what a page has shown of a stretch."""
         recording, start, end = asked["recording"], asked["start"], asked["end"]
         found = [
-            Piece(max(one.start, start), min(one.end, end), one.state)
+            Stretch(max(one.start, start), min(one.end, end), one.state)
             for r, shown in enumerate(self.learner.shown(asked["version"]))
             for one in shown
             if r == recording and one.start < end and one.end > start
@@ -324,12 +324,12 @@ class LabelRoutes:
         sure, shown = _sure(asked["sure"]), self.learner.shown(asked["version"])
         return self._fill(
             {
-                r: [Piece(*one[:3]) for one in found if one.sure >= sure]
+                r: [Stretch(*one[:3]) for one in found if one.sure >= sure]
                 for r, found in enumerate(shown)
             }
         )
 
-    def _fill(self, pieces: dict[int, list[Piece]]) -> dict[str, Any]:
+    def _fill(self, pieces: dict[int, list[Stretch]]) -> dict[str, Any]:
         """Take proposals over the steps that have no label, and say of how many there were any."""
         session = self._session
         with session.lock:

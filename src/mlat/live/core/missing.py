@@ -44,7 +44,7 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Settled:
+class FilledSteps:
     """Steps after the policy.
 
     Attributes
@@ -68,14 +68,14 @@ class Settled:
     unbroken: bool
 
 
-def settle(
+def fill_missing(
     held: Held, values: Floats, gap: Bools, options: LiveOptions, counters: Counters
-) -> Settled:
+) -> FilledSteps:
     """Apply the policy to the next steps (t, d); ``held`` and ``counters`` change."""
     n, n_gaps = len(values), int(np.count_nonzero(gap))
     if options.missing != "hold" and not held.refused and np.isfinite(values).all():
         counters["gaps"] += n_gaps
-        return Settled(np.ones(n, bool), values, np.zeros(n, bool), gap, not n_gaps)
+        return FilledSteps(np.ones(n, bool), values, np.zeros(n, bool), gap, not n_gaps)
     values, gap = values.copy(), gap.copy()
     fate = np.empty(len(values), np.int8)
     held.refused = bool(
@@ -99,11 +99,11 @@ def settle(
     counters["infinite"] += int((fate == INFINITE).sum())
     counters["gaps"] += int(gap.sum())
     unbroken = not (missing.any() or gap.any())
-    return Settled(accepted, values[accepted], missing, gap, unbroken)
+    return FilledSteps(accepted, values[accepted], missing, gap, unbroken)
 
 
 def pieces(
-    anew: bool, settled: Settled, dead: Ints | None
+    anew: bool, settled: FilledSteps, dead: Ints | None
 ) -> Iterator[tuple[int, int, bool, bool]]:
     """Cut accepted steps into parts of one segment each: begin, end, starts, broken.
 
@@ -114,7 +114,7 @@ def pieces(
     ----------
     anew : bool
         Whether there is no segment that the first step could continue.
-    settled : Settled
+    settled : FilledSteps
     dead : array of shape (n,), optional
         A dead channel at each step, or -1.
     """

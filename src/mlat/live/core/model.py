@@ -36,7 +36,7 @@ from .lessons import (
     spread,
     windows_over,
 )
-from .missing import Held, Settled, pieces, settle
+from .missing import FilledSteps, Held, fill_missing, pieces
 from .options import LiveOptions
 from .order import (
     Order,
@@ -365,7 +365,7 @@ class LiveModel:
             state.warnings.append(unexpected.warning)
         gap = find_gaps(state.order, steps, longest)
         values = self._without_extremes(state, steps.values)
-        settled = settle(state.held, values, gap, self.options, state.counters)
+        settled = fill_missing(state.held, values, gap, self.options, state.counters)
         if not len(settled.values):
             return []
         dead = None
@@ -520,7 +520,7 @@ class StepClassifier:
         self,
         state: LiveState,
         steps: Steps,
-        settled: Settled,
+        settled: FilledSteps,
         dead: Ints | None,
         classes: list[str | int],
         state_filter: StateFilter,
@@ -531,7 +531,7 @@ class StepClassifier:
         ----------
         steps : Steps
             As they were released, refused ones among them.
-        settled : Settled
+        settled : FilledSteps
         dead : array of shape (n,), optional
             A dead channel at each accepted step, or -1; None where no channel is dead.
         """

@@ -21,7 +21,7 @@ __all__ = ["KINDS", "Arrival", "Event", "Notice", "Refusal", "Source", "open_sou
 
 
 @dataclass(frozen=True)
-class Options:
+class SourceOptions:
     """What `open_source` is given besides the text."""
 
     max_tries: int | None = None
@@ -33,7 +33,7 @@ class Kind(NamedTuple):
     """How a source is written, and how it is made from that text."""
 
     form: str
-    make: Callable[[str, Options], Source]
+    make: Callable[[str, SourceOptions], Source]
 
 
 _MQTT = Kind(
@@ -87,4 +87,4 @@ def open_source(
         *forms, last = dict.fromkeys(kind.form for kind in KINDS.values())
         # Only the name is repeated: what follows may hold a password.
         raise InputError(f"source {name[:20]!r} is not known; give {', '.join(forms)} or {last}")
-    return kind.make(spec, Options(max_tries, file, time))
+    return kind.make(spec, SourceOptions(max_tries, file, time))
