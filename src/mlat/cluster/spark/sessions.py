@@ -18,7 +18,7 @@ from ...base.errors import (
 )
 
 JAVA = 17  # the oldest that Spark 4 runs on
-_REFUSED = re.compile(r"^\s*(?:mlat\.errors\.)?InputError: (.+)$", re.MULTILINE)
+_REFUSED = re.compile(r"^\s*(?:[\w.]+\.)?InputError: (.+)$", re.MULTILINE)
 
 
 def import_pyspark(what: str = "spark_classify") -> Any:
