@@ -73,7 +73,7 @@ def assert_within_the_bound(clf, model, bounds, told, exact):
     states, why, distances, proba = told
     assert why == exact[1]
     known = np.array(why) == ""
-    if clf.committee_ is None:
+    if not clf.committee_.soft:
         ((moved, square),) = bounds
         found = distances * model.experts[0].typical
         allowed = moved + np.minimum(np.sqrt(square), square / np.maximum(exact[2], 1e-12))
