@@ -148,6 +148,4 @@ class BruteForce:
             of_experts.append(
                 np.array([distances[codes == c].min(initial=np.inf) for c in range(n_classes)])
             )
-        if self.clf.committee_ is None:
-            return of_experts[0]
         return self.clf.committee_.combine([one[None] for one in of_experts])[0]

@@ -52,10 +52,8 @@ def test_distances_are_to_the_new_references_under_the_old_metric(learned):
         z = expert.embed(expert.view(features)[None, 60 - width : 60])
         d = np.linalg.norm(Z - z, axis=1)
         found.append([d[references.y == state].min() for state in new.classes_])
-    expected = np.array(found)[:, None]
-    if new.committee_ is not None:
-        expected = new.committee_.combine(list(expected))[None]
-    np.testing.assert_allclose(new.class_distances(again)[59], expected[0, 0], rtol=1e-6)
+    expected = new.committee_.combine(np.array(found)[:, None])[0]
+    np.testing.assert_allclose(new.class_distances(again)[59], expected, rtol=1e-6)
 
 
 def test_it_is_saved_and_read(learned, tmp_path):

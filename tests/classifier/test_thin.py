@@ -69,7 +69,7 @@ def decisions(clf, rows):
         D = np.sqrt(((Z[:, None] - Y[None]) ** 2).sum(axis=2))
         columns = [D[:, y == state].min(axis=1, initial=np.inf) for state in clf.classes_]
         found.append(np.stack(columns, axis=1))
-    together = found[0] if clf.committee_ is None else clf.committee_.combine(found)
+    together = clf.committee_.combine(found)
     return clf.classes_[together.argmin(axis=1)]
 
 

@@ -35,7 +35,7 @@ OPTIONS = {"far": None, "dead": "off"}
 def committee(name):
     if name not in _learned:
         _learned[name] = COMMITTEES[name]()
-    assert _learned[name].committee_ is not None
+    assert len(_learned[name].experts_) > 1
     return _learned[name]
 
 
