@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat import InputError
+from mlat.metric import nearest as nearest_module
 from mlat.neighbours import search as module
 from mlat.neighbours.search import ClassDistances, NearestNeighbors
 from naive import naive_neighbors
@@ -101,7 +102,7 @@ def naive_nearest(Z, references, codes, n_classes, exclude=None):
 def blocks(request, monkeypatch):
     if request.param == "small blocks":
         monkeypatch.setattr(module, "QUERIES", 3)
-        monkeypatch.setattr(module, "REFERENCES", 7)
+        monkeypatch.setattr(nearest_module, "CANDIDATES", 7)
 
 
 @pytest.mark.usefixtures("blocks")
@@ -140,7 +141,7 @@ def test_blocks_do_not_change_a_bit(monkeypatch):
     codes = rng.integers(0, 4, 300)
     whole = nearest_by_class(Z, references, codes, 4)
     monkeypatch.setattr(module, "QUERIES", 7)
-    monkeypatch.setattr(module, "REFERENCES", 32)
+    monkeypatch.setattr(nearest_module, "CANDIDATES", 32)
     np.testing.assert_array_equal(nearest_by_class(Z, references, codes, 4), whole)
 
 

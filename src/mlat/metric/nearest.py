@@ -30,10 +30,11 @@ MANY_PAIRS = 50_000_000  # from which products are in single precision, with its
 LARGE = 40  # powers of two up to which the squares of single precision are far from overflowing
 # Points this far out (where candidates are within 1) would overflow single precision.
 FAR = 1e15
+CANDIDATES = 16384  # that points are compared with at a time
 CHUNK = 64  # candidates that are passed over at once
-# Windows that are compared with others at a time: their products stay in a core's cache. A tile is
-# of whole chunks.
+# Windows that are compared with others at a time: their products stay in a core's cache.
 WINDOWS, TILE = 128, 1024
+ANYWHERE = np.empty((0, 4), np.int64)  # a table of places where all pairs are permitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,17 +118,11 @@ def nearest(
     many = len(X) * len(others) > MANY_PAIRS and exponent < LARGE
     dtype = np.float32 if many else np.float64
     candidates = Candidates(others, others - mean, rows, dtype)
-    here, there = (None, None) if places is None else (places[0].table(), places[1].table())
+    here, there = (ANYWHERE,) * 2 if places is None else (places[0].table(), places[1].table())
     for begin in range(0, len(X), BLOCK):
         some = slice(begin, begin + BLOCK)
-        candidates.compare(
-            X[some],
-            X[some] - mean,
-            found.rows[some],
-            found.squared[some],
-            None if here is None else here[some],
-            there,
-        )
+        between = (here[some], there)
+        candidates.compare(X[some], X[some] - mean, found.rows[some], found.squared[some], between)
     if abs(exponent) > ORDINARY:
         with np.errstate(over="ignore", under="ignore"):
             found.squared[:] = np.ldexp(found.squared, 2 * exponent)
@@ -156,7 +151,7 @@ def nearest_windows(windows: Windows, k: int, *, rows: Ints, places: Places) -> 
 
     def compare(begin: int) -> None:
         some = slice(begin, min(begin + WINDOWS, n))
-        search.compare(some, found.rows[some], found.squared[some], table)
+        search.compare_own(some, table, found.rows[some], found.squared[some])
 
     run_each(compare, range(0, n, WINDOWS), n_threads())
     return found
@@ -188,6 +183,8 @@ class Candidates:
         squared norms, and absolute.
     bounded : float
         A point whose squared norm is not below this is compared with every candidate.
+    place : array of shape (m,)
+        Where the values of each candidate begin among those of ``exact``.
     """
 
     def __init__(
@@ -201,7 +198,7 @@ class Candidates:
         self.rough = centred.astype(dtype, copy=False)
         self.squared: Floats = np.einsum("ij,ij->i", centred, centred)
         self.rows: Ints = np.arange(len(exact)) if rows is None else rows
-        self._place = exact.shape[1] * np.arange(len(exact))
+        self.place = exact.shape[1] * np.arange(len(exact))
         # |fl(2 x·y) - 2 x·y| ≤ γ_r (‖x‖² + ‖y‖²), a few more roundings, and what underflows.
         n, limits = exact.shape[1] + 16, np.finfo(self.rough.dtype)
         self.rounding = n * float(limits.eps), n * float(limits.tiny)
@@ -213,97 +210,82 @@ class Candidates:
         centred: Floats,
         rows: Ints,
         squared: Floats,
-        here: Ints | None = None,
-        there: Ints | None = None,
+        places: tuple[Ints, Ints] = (ANYWHERE, ANYWHERE),
+        edges: Ints | None = None,
     ) -> None:
-        """Write the nearest of some points (b, r) into ``rows`` and ``squared`` (b, k).
+        """Write the nearest of some points (b, r) into ``rows`` and ``squared`` (b, S * k).
 
-        ``here`` (b, 4) and ``there`` (m, 4) are tables of :class:`Places`.
+        Free places are -1 and infinite, as they must be before.
+
+        Parameters
+        ----------
+        places : arrays of shapes (b, 4) and (m, 4)
+            Tables of :class:`Places`, of the points and of the candidates.
+        edges : array of shape (S + 1,), optional
+            Where each segment of the candidates begins, of which the k nearest are sought; default
+            one of all.
         """
         norms = np.einsum("ij,ij->i", centred, centred)
         far = ~(norms < self.bounded)
         if far.any():  # they would overflow, and are compared with every candidate
             centred = np.where(far[:, None], 0.0, centred)
-        product = centred.astype(self.rough.dtype, copy=False) @ self.rough.T
-        least = no_chunks(product)
-        least_of_chunks(product, self.squared, 1.0 - self.rounding[0], least, 0, len(self.exact))
-        _select(
-            product,
-            least,
-            exact,
-            norms,
-            self.exact.reshape(-1),
-            self._place,
-            self.squared,
-            *self.rounding,
-            self.bounded,
-            self.rows,
-            here,
-            there,
-            rows,
-            squared,
-        )
+        rough = centred.astype(self.rough.dtype, copy=False)
+        edges = np.array([0, len(self.rough)]) if edges is None else edges
+        for begin in range(0, len(self.rough), CANDIDATES):
+            product = rough @ self.rough[begin : begin + CANDIDATES].T
+            self.select(product, begin, exact, norms, edges, places, rows, squared)
+
+    def select(
+        self,
+        product: NDArray[Any],
+        begin: int,
+        exact: Floats,
+        norms: Floats,
+        edges: Ints,
+        places: tuple[Ints, Ints],
+        rows: Ints,
+        squared: Floats,
+    ) -> None:
+        """The same from products (b, c) with the candidates from ``begin`` on."""
+        candidates = (self.exact.reshape(-1), self.place, self.squared, self.rows)
+        bounds = (*self.rounding, self.bounded)
+        _select(product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared)
 
 
-class OverlappingWindows:
-    """Windows as places in the steps that they share.
+class OverlappingWindows(Candidates):
+    """Windows as candidates, whose products come from the steps that they share.
 
     Parameters
     ----------
     steps : array of shape (T, d)
-    place : array of shape (n,)
-        Of the first step of each window, ascending.
+    start : array of shape (n,)
+        The first step of each window, ascending.
     width : int
     rows : array of shape (n,)
         Row numbers.
     """
 
-    def __init__(self, steps: Floats, place: Ints, width: int, rows: Ints) -> None:
-        self.exact, self.place, self.width, self.rows = steps, place, width, rows
-        centred = steps - steps.mean(axis=0)
-        self.steps = centred.astype(np.float32)
-        energy = np.einsum("ij,ij->i", centred, centred)
-        self.squared: Floats = sum((energy[place + t] for t in range(width)), np.zeros(len(place)))
+    def __init__(self, steps: Floats, start: Ints, width: int, rows: Ints) -> None:
+        super().__init__(steps, steps - steps.mean(axis=0), rows, np.float32)
+        self.start, self.width, self.place = start, width, steps.shape[1] * start
+        self.squared = sum((self.squared[start + t] for t in range(width)), np.zeros(len(start)))
         # Of a product of two steps, of the sum over w of them, and a few more roundings.
         n, limits = steps.shape[1] + width + 16, np.finfo(np.float32)
         self.rounding = n * float(limits.eps), n * float(limits.tiny)
+        self.bounded = np.inf
 
-    def compare(self, some: slice, rows: Ints, squared: Floats, table: Ints) -> None:
-        """Write the nearest of some windows into ``rows`` and ``squared`` (b, k).
-
-        ``table`` (n, 4) is that of :class:`Places`.
-        """
-        n, w, d, at = len(self.place), self.width, self.steps.shape[1], self.place[some]
-        here = self.steps[at[0] : at[-1] + w]
+    def compare_own(self, some: slice, table: Ints, rows: Ints, squared: Floats) -> None:
+        """The nearest of some of the windows; ``table`` (n, 4) is that of :class:`Places`."""
+        n, w, at = len(self.start), self.width, self.start[some]
+        here = self.rough[at[0] : at[-1] + w]
         product = np.empty((len(at), n), np.float32)
-        least = no_chunks(product)
         for begin in range(0, n, TILE):
-            end = min(begin + TILE, n)
-            there = self.place[begin:end]
-            of_steps = here @ self.steps[there[0] : there[-1] + w].T
+            there = self.start[begin : begin + TILE]
+            of_steps = here @ self.rough[there[0] : there[-1] + w].T
             _sum_steps(of_steps, at - at[0], there - there[0], w, product, begin)
-            least_of_chunks(product, self.squared, 1.0 - self.rounding[0], least, begin, end)
-        _select(
-            product,
-            least,
-            self.exact[at[:, None] + np.arange(w)].reshape(len(at), w * d),
-            self.squared[some],
-            self.exact.reshape(-1),
-            d * self.place,
-            self.squared,
-            *self.rounding,
-            np.inf,
-            self.rows,
-            table[some],
-            table,
-            rows,
-            squared,
-        )
-
-
-def no_chunks(product: NDArray[Any]) -> Floats:
-    """Room for what :func:`least_of_chunks` finds, (n, chunks)."""
-    return np.empty((len(product), -(-product.shape[1] // CHUNK)))
+        exact = self.exact[at[:, None] + np.arange(w)].reshape(len(at), -1)
+        places, edges = (table[some], table), np.array([0, n])
+        self.select(product, 0, exact, self.squared[some], edges, places, rows, squared)
 
 
 @jit()
@@ -342,97 +324,87 @@ def _sum_steps(of_steps, here, there, width, product, column):  # type: ignore[n
 
 # All are finite: points that are too large for the product's precision never get here.
 @jit(fastmath={"nnan", "nsz"})
-def least_of_chunks(product, squared, less, least, begin, end):  # type: ignore[no-untyped-def]
-    """The least ``less * squared - 2 product`` of each chunk of the candidates from begin to end.
-
-    ``least`` (n, chunks) takes them; begin is that of a chunk.
-    """
-    n_whole = (end - begin) // CHUNK * CHUNK
-    for q in range(len(product)):
-        for first in range(begin, begin + n_whole, CHUNK):
-            row, norms = product[q, first : first + CHUNK], squared[first : first + CHUNK]
-            low = np.inf
-            for i in range(CHUNK):  # of a length that is known, which makes it vector code
-                low = min(low, less * norms[i] - 2.0 * row[i])
-            least[q, first // CHUNK] = low
-        if begin + n_whole < end:
-            low = np.inf
-            for i in range(begin + n_whole, end):
-                low = min(low, less * squared[i] - 2.0 * product[q, i])
-            least[q, end // CHUNK] = low
+def _least(product, squared, less):  # type: ignore[no-untyped-def]
+    """The least ``less * squared - 2 product`` of a chunk."""
+    low = np.inf
+    if len(product) == CHUNK:
+        for i in range(CHUNK):  # of a length that is known, which makes it vector code
+            low = min(low, less * squared[i] - 2.0 * product[i])
+        return low
+    for i in range(len(product)):
+        low = min(low, less * squared[i] - 2.0 * product[i])
+    return low
 
 
 @jit()
 def _select(  # type: ignore[no-untyped-def]
-    product,
-    least,
-    x,
-    x_squared,
-    others,
-    place,
-    squared,
-    relative,
-    absolute,
-    bounded,
-    numbers,
-    here,
-    there,
-    rows,
-    distances,
-):
+    product, begin, x, x_squared, others, place, squared, numbers, relative, absolute, bounded,
+    edges, here, there, rows, distances,
+):  # fmt: skip
     """Of the candidates that the bounds leave, the nearest by their differences.
 
-    ``others`` are the values of all candidates, of which each begins at its ``place`` (m,): points
-    one after the other, or windows that share their steps.
+    ``others`` are the values of all candidates, of which each begins at its ``place``: points one
+    after the other, or windows that share their steps. What was found before is a bound, too.
     """
     n, m = product.shape
-    k, size = distances.shape[1], x.shape[1]
-    upper = np.empty(k)
+    k, size = rows.shape[1] // (len(edges) - 1), x.shape[1]
+    squared, place, numbers = squared[begin:], place[begin:], numbers[begin:]
+    anywhere = len(there) == 0
+    upper, least = np.empty(k), np.empty(m // CHUNK + 1)
     more, less = 1.0 + relative, 1.0 - relative
     for q in range(n):
         high, low = more * x_squared[q] + absolute, less * x_squared[q] - absolute
-        # The k-th smallest upper bound: nothing whose lower bound is above it can be a neighbour.
-        upper[:] = np.inf
-        for chunk in range(least.shape[1] if x_squared[q] < bounded else 0):
-            if least[q, chunk] + low > upper[k - 1]:
-                continue
-            for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, m)):
-                bound = more * squared[i] - 2.0 * product[q, i] + high
-                if bound < upper[k - 1]:
-                    if here is not None and _too_near(here[q], there[i]):
-                        continue
-                    at = k - 1
-                    while at > 0 and upper[at - 1] > bound:
-                        upper[at] = upper[at - 1]
-                        at -= 1
-                    upper[at] = bound
-        cut = upper[k - 1]
-        found = 0
-        for chunk in range(least.shape[1]):
-            if least[q, chunk] + low > cut:
-                continue
-            for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, m)):
-                if less * squared[i] - 2.0 * product[q, i] + low > cut:
+        for s in range(len(edges) - 1):
+            first, last = max(edges[s] - begin, 0), min(edges[s + 1] - begin, m)
+            free, full = s * k, (s + 1) * k
+            # The k-th smallest upper bound: nothing whose lower bound is above it is a neighbour.
+            upper[:] = distances[q, free:full]
+            for a in range(first, last if x_squared[q] < bounded else first, CHUNK):
+                b, chunk = min(a + CHUNK, last), (a - first) // CHUNK
+                least[chunk] = _least(product[q, a:b], squared[a:b], less)
+                if least[chunk] + low > upper[k - 1]:
                     continue
-                if here is not None and _too_near(here[q], there[i]):
+                for i in range(a, b):
+                    bound = more * squared[i] - 2.0 * product[q, i] + high
+                    if bound < upper[k - 1]:
+                        if not anywhere and _too_near(here[q], there[begin + i]):
+                            continue
+                        at = k - 1
+                        while at > 0 and upper[at - 1] > bound:
+                            upper[at] = upper[at - 1]
+                            at -= 1
+                        upper[at] = bound
+            is_bounded, cut = x_squared[q] < bounded, upper[k - 1]
+            for a in range(first, last, CHUNK):
+                if is_bounded and least[(a - first) // CHUNK] + low > cut:
                     continue
-                distance = squared_distance(x[q], others[place[i] : place[i] + size])
-                at = found
-                if found == k:
-                    at = k - 1
-                    last = distances[q, at]
-                    if not (distance < last or (distance == last and numbers[i] < rows[q, at])):
+                for i in range(a, min(a + CHUNK, last)):
+                    if is_bounded and less * squared[i] - 2.0 * product[q, i] + low > cut:
                         continue
-                while at > 0 and (
-                    distances[q, at - 1] > distance
-                    or (distances[q, at - 1] == distance and rows[q, at - 1] > numbers[i])
-                ):
-                    distances[q, at] = distances[q, at - 1]
-                    rows[q, at] = rows[q, at - 1]
-                    at -= 1
-                distances[q, at] = distance
-                rows[q, at] = numbers[i]
-                found = min(found + 1, k)
+                    if not anywhere and _too_near(here[q], there[begin + i]):
+                        continue
+                    distance = squared_distance(x[q], others[place[i] : place[i] + size])
+                    insert(distance, numbers[i], distances[q], rows[q], free, full)
+
+
+@jit()
+def insert(distance, number, distances, rows, free, full):  # type: ignore[no-untyped-def]
+    """Put a neighbour into the places from ``free`` to ``full``, which are in order.
+
+    Of equally near ones the lower number comes first.
+    """
+    if not distance <= distances[full - 1]:  # a NaN is not, either
+        return
+    at = full
+    while at > free and not (
+        distance > distances[at - 1]
+        or (distance == distances[at - 1] and 0 <= rows[at - 1] < number)
+    ):
+        at -= 1
+    for later in range(full - 1, at, -1):
+        distances[later], rows[later] = distances[later - 1], rows[later - 1]
+    if at < full:
+        distances[at], rows[at] = distance, number
 
 
 @jit()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
-from ..metric.nearest import squared_distance
+from ..metric.nearest import insert, squared_distance
 from ..metric.torch_device import open_device, products
 
 AT_ONCE = 2**26  # pairs: products of a quarter of a gigabyte
@@ -134,18 +134,7 @@ def _kth_of_each(q: Any, values: Any, k: int, n: int) -> Any:
 
 @jit()
 def _compare(x, points, rows, q, i, segment, k, squared, at):  # type: ignore[no-untyped-def]
-    """Insert pairs into the k places of their point and segment; of equals the lower row first."""
+    """Insert pairs into the k places of their point and segment."""
     for pair in range(len(q)):
-        distance, row = squared_distance(x[q[pair]], points[i[pair]]), rows[i[pair]]
-        begin = segment[pair] * k
-        place = begin + k
-        while place > begin:
-            last = squared[q[pair], place - 1]
-            if distance > last or (distance == last and 0 <= at[q[pair], place - 1] < row):
-                break
-            place -= 1
-        for other in range(begin + k - 1, place, -1):
-            squared[q[pair], other] = squared[q[pair], other - 1]
-            at[q[pair], other] = at[q[pair], other - 1]
-        if place < begin + k:
-            squared[q[pair], place], at[q[pair], place] = distance, row
+        distance, free = squared_distance(x[q[pair]], points[i[pair]]), segment[pair] * k
+        insert(distance, rows[i[pair]], squared[q[pair]], at[q[pair]], free, free + k)

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit
 from ..base.errors import InputError
 from ..base.fixed_order import power_above
-from ..metric.nearest import BLOCK, FAR, Candidates, squared_distance
+from ..metric.nearest import ANYWHERE, FAR, Candidates
 from .clusters import TimeClusters
 from .device_search import DeviceSearch
 
-# Queries and references per product of ClassDistances: 16 MB, all the memory that grows with both.
+# Queries per product with 16,384 references: 16 MB, all the memory that grows with both.
 QUERIES = 256
-REFERENCES = 16384
 # From so many references on, clusters of neighbours in time may pass over most of them.
 MANY_REFERENCES = 20_000
 # Up to this share of all coordinates, reading them one after the other is quicker than a product
@@ -113,17 +111,64 @@ class NearestNeighbors:
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
             )
-        squared = np.full((len(points), n_neighbors), np.inf)
-        rows = np.full((len(points), n_neighbors), -1, np.int64)
-        for begin in range(0, len(points), BLOCK if device is None else ON_DEVICE):
-            some = slice(begin, begin + (BLOCK if device is None else ON_DEVICE))
+        return self.nearest_of_each(points, n_neighbors, np.array([0, len(self)]), device=device)
+
+    def nearest_of_each(
+        self,
+        points: Floats,
+        k: int,
+        edges: Ints,
+        *,
+        exclude: Ints | None = None,
+        device: str | None = None,
+        clusters: TimeClusters | None = None,
+    ) -> tuple[Floats, Ints]:
+        """The same of each of S segments of ``self.points``, both (m, S * k).
+
+        Free places are infinite and -1, those of a point with a NaN are NaN and -1.
+
+        Parameters
+        ----------
+        points : array of shape (m, r)
+        k : int
+        edges : array of shape (S + 1,)
+            Where each segment begins.
+        exclude : array of shape (m, 2), optional
+            For each point the rows ``[first, last)`` that are held out.
+        device : str, optional
+            Of PyTorch; not where rows are held out.
+        clusters : TimeClusters, optional
+            A search for the nearest one of each segment.
+        """
+        squared = np.full((len(points), (len(edges) - 1) * k), np.inf)
+        rows = np.full(squared.shape, -1, np.int64)
+        here, there = (ANYWHERE,) * 2 if exclude is None else self._places(exclude)
+        at_once = QUERIES if device is None else ON_DEVICE
+        for begin in range(0, len(points), at_once):
+            some = slice(begin, begin + at_once)
             x = np.ascontiguousarray((points[some] - self.mean) / self.scale)
-            if device is not None and np.abs(x).max(initial=0.0) < FAR:
-                search = self.on_device(device, np.array([0, len(self)]))
-                search.query(x, n_neighbors, squared[some], rows[some])
-                continue
-            self.candidates.compare(x, x, rows[some], squared[some])
+            is_near = bool(np.abs(x).max(initial=0.0) < FAR)  # a NaN is not
+            if is_near and device is not None and exclude is None:
+                self.on_device(device, edges).query(x, k, squared[some], rows[some])
+            elif is_near and clusters is not None:
+                clusters.query(x, squared[some], rows[some])
+            else:
+                between = (here[some], there)
+                self.candidates.compare(x, x, rows[some], squared[some], between, edges)
+                if not is_near:
+                    squared[some][np.isnan(x).any(axis=1)] = np.nan
         return squared, rows
+
+    def _places(self, exclude: Ints) -> tuple[Ints, Ints]:
+        """Tables of :class:`~mlat.metric.nearest.Places` that hold out rows.
+
+        A row r is in ``[first, last)`` where ``|2r - (first + last - 1)| < last - first``.
+        """
+        first, last = exclude.T
+        here, there = np.zeros((len(exclude), 4), np.int64), np.zeros((len(self), 4), np.int64)
+        here[:, 0], here[:, 1], here[:, 3] = -1, first + last - 1, last - first
+        there[:, 0], there[:, 1] = self.rows, 2 * self.rows
+        return here, there
 
     def on_device(self, device: str, edges: Ints) -> DeviceSearch:
         """The references on a device of PyTorch, in segments; kept until another is wanted."""
@@ -225,33 +270,17 @@ class ClassDistances:
             raise InputError(
                 f"windows must have shape (m, {self.nearest.points.shape[1]}), not {Z.shape}"
             )
-        device = device if exclude is None else None
-        clustered = (
-            exclude is None
-            and device is None
-            and self.clusters is not None
-            and self.share_left <= (MOST_LEFT if len(Z) <= FEW_POINTS else MOST_LEFT_OF_MANY)
-        )
-        if exclude is None:
-            exclude = np.zeros((len(Z), 2), np.int64)
-        elif exclude.shape != (len(Z), 2):
+        if exclude is not None and exclude.shape != (len(Z), 2):
             raise InputError(f"exclude must have shape ({len(Z)}, 2), not {exclude.shape}")
-        best = np.full((len(Z), self.n_classes), np.inf)
-        where = np.full(best.shape, -1, np.int64)
-        at_once = QUERIES if device is None else ON_DEVICE
-        for begin in range(0, len(Z), at_once):
-            block = slice(begin, begin + at_once)
-            if device is not None and self._query_device(
-                Z[block], device, best[block], where[block]
-            ):
-                continue
-            if clustered and self._query_clusters(Z[block], best[block], where[block]):
-                continue
-            held_out = np.ascontiguousarray(exclude[block])
-            self._query_block(Z[block], held_out, best[block], where[block])
-        distances: Floats = self.nearest.scale * np.sqrt(best)
-        distances[np.isnan(Z).any(axis=1)] = np.nan
-        return distances, where
+        most = MOST_LEFT if len(Z) <= FEW_POINTS else MOST_LEFT_OF_MANY
+        clusters = None
+        if exclude is None and device is None and self.clusters is not None:
+            clusters = self.clusters if self.share_left <= most else None
+        best, where = self.nearest.nearest_of_each(
+            Z, 1, self._edges, exclude=exclude, device=device, clusters=clusters
+        )
+        where[np.isinf(best)] = -1
+        return self.nearest.scale * np.sqrt(best), where
 
     @cached_property
     def clusters(self) -> TimeClusters | None:
@@ -277,98 +306,7 @@ class ClassDistances:
         reach = np.where(np.isfinite(distances), distances / self.nearest.scale, -np.inf)
         return self.clusters.share_left(x, reach)
 
-    def _query_clusters(self, Z: Floats, best: Floats, where: Ints) -> bool:
-        """As :meth:`_query_block`; False, and nothing written, where a point is too far out."""
-        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
-        if not np.abs(x).max(initial=0.0) < FAR:  # a NaN is not below it, either
-            return False
-        assert self.clusters is not None
-        self.clusters.query(x, best, where)
-        return True
-
-    def _query_device(self, Z: Floats, device: str, best: Floats, where: Ints) -> bool:
-        """As :meth:`_query_clusters`, on a device of PyTorch."""
-        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
-        if not np.abs(x).max(initial=0.0) < FAR:
-            return False
-        self.nearest.on_device(device, self._edges).query(x, 1, best, where)
-        return True
-
-    def _query_block(self, Z: Floats, exclude: Ints, best: Floats, where: Ints) -> None:
-        """Squared distances of some points, in units of the scale, and their rows."""
-        references = self.nearest.candidates
-        x = np.ascontiguousarray((Z - self.nearest.mean) / self.nearest.scale)
-        # Far points are compared with every reference (a NaN is not below FAR, either).
-        bounded = np.abs(x).max(axis=1, initial=0.0) < FAR
-        rounded = np.where(bounded[:, None], x, 0.0)
-        squared = np.einsum("ij,ij->i", rounded, rounded)
-        single = rounded.astype(np.float32)
-        for begin in range(0, len(self), REFERENCES):
-            part = slice(begin, begin + REFERENCES)
-            product = single @ references.rough[part].T
-            edges = self._edges
-            if len(self) > REFERENCES:
-                edges = np.clip(edges - begin, 0, product.shape[1])
-            _nearest_of_classes(
-                product,
-                x,
-                bounded,
-                squared,
-                references.exact[part],
-                references.squared[part],
-                references.rows[part],
-                edges,
-                exclude,
-                *references.rounding,
-                best,
-                where,
-            )
-
 
 def _by_state(codes: Ints) -> Ints:
     """Rows state by state, so that the inner loops run over contiguous memory."""
     return np.argsort(codes, kind="stable").astype(np.int64)
-
-
-@jit()
-def _nearest_of_classes(  # type: ignore[no-untyped-def]
-    product, x, bounded, x_squared, references, squared, rows, edges, exclude, rel, tiny, best, at
-):
-    """The nearest of each class: one place each, so that the bound is a vectorised minimum."""
-    for q in range(len(x)):
-        for c in range(len(edges) - 1):
-            begin, end = edges[c], edges[c + 1]
-            # Within a state rows ascend, so those held out are contiguous.
-            first, last = end, end
-            if exclude[q, 0] < exclude[q, 1]:
-                first = begin + np.searchsorted(rows[begin:end], exclude[q, 0])
-                last = begin + np.searchsorted(rows[begin:end], exclude[q, 1])
-            for low, high in ((begin, first), (last, end)):
-                if low >= high:
-                    continue
-                if not bounded[q]:
-                    for i in range(low, high):
-                        distance = squared_distance(x[q], references[i])
-                        if distance < best[q, c]:
-                            best[q, c], at[q, c] = distance, rows[i]
-                    continue
-                cut = _least_upper(product[q], squared, low, high, 1.0 + rel)
-                cut += (1.0 + rel) * x_squared[q] + tiny
-                # The exact best so far is a bound as well: it is of other references.
-                cut = min(cut, best[q, c])
-                slack = (1.0 - rel) * x_squared[q] - tiny - cut
-                for i in range(low, high):
-                    if (1.0 - rel) * squared[i] - 2.0 * product[q, i] + slack > 0.0:
-                        continue
-                    distance = squared_distance(x[q], references[i])
-                    if distance < best[q, c]:
-                        best[q, c], at[q, c] = distance, rows[i]
-
-
-@jit(fastmath=True)
-def _least_upper(product, squared, low, high, factor):  # type: ignore[no-untyped-def]
-    """The smallest upper bound, less what all have in common; finite, so it may be vectorised."""
-    least = factor * squared[low] - 2.0 * product[low]
-    for i in range(low + 1, high):
-        least = min(least, factor * squared[i] - 2.0 * product[i])
-    return least
