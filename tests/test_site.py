@@ -104,6 +104,7 @@ EXAMPLES = sorted((DOCS.parent / "examples" / "gallery").glob("*.py"))
 NEEDS = re.compile(r"^(?:import|from) (mne|pylsl|pyxdf|pyspark|aeon|river)\b", re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_runs(example, tmp_path):
     python = sys.executable

@@ -213,6 +213,7 @@ def test_process_with_standard_output_closed(folder, tmp_path, command, status):
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(2,), (0, 1, 2)])
 def test_process_with_standard_error_closed_keeps_its_status(folder, closed):
     where = (folder / "walk.mlat", folder / "none.csv")

@@ -163,6 +163,7 @@ def broken_stream():
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["euclidean", "votes", "one tap", None])
 @pytest.mark.parametrize(("bits", "every"), [(64, 1), (64, 3), (32, 1)])
 def test_going_on_from_the_step_before_changes_nothing(name, bits, every, tmp_path):

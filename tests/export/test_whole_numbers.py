@@ -92,6 +92,7 @@ def assert_within_the_bound(clf, model, bounds, told, exact):
     assert differ.sum() <= 0.01 * len(differ) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [16, 8])
 def test_only_ties_within_the_bound_differ(clf, bits, tmp_path):
     (tmp_path / "exact").mkdir()

@@ -99,6 +99,7 @@ def test_it_is_the_slow_and_obvious_split(stream, arguments, protocol):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(recorded(), options)
 def test_nothing_given_is_within_a_window_of_the_test_stream(stream, arguments):

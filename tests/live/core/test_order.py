@@ -77,7 +77,9 @@ def test_a_replay_of_a_recording_with_gaps_is_as_predict(sizes, places, gap, pac
     assert live.warnings == []
 
 
-@pytest.mark.parametrize("step", [0.001, 0.0049, 0.02, 0.3, 10.0])
+@pytest.mark.parametrize(
+    "step", [0.001, 0.02, 10.0, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.0049, 0.3))]
+)
 @given(sizes, gaps_at)
 def test_a_stream_at_another_rate_than_the_models_is_said_once(step, sizes, places):
     clf = timed()
