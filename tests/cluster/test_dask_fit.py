@@ -21,7 +21,7 @@ from mlat import LMNN, MLAT, InputError, Stream, sliding_windows
 from mlat.base import progress
 from mlat.base.errors import ServiceError, WorkerError
 from mlat.cluster.dask import tasks as team_module
-from mlat.cluster.dask.problem import DaskProblem, cells_of, evaluate, halves, plan_parts
+from mlat.cluster.dask.problem import DaskProblem, cells_of, halves, loss_of_part, plan_parts
 from mlat.cluster.dask.sources import source_of_windows
 from mlat.cluster.dask.tasks import Team
 from mlat.synthetic import rotating_states
@@ -334,9 +334,9 @@ def test_a_part_keeps_its_losses_between_evaluations(client):
         client, source_of_windows(small_windows(run_length=60)), 2, n_targets=3, gap="run",
         push_weight=0.1, shrinkage=0.0,
     )  # fmt: skip
-    problem.team.ask(evaluate, "linear", 0.1 * np.eye(15))
+    problem.team.ask(loss_of_part, "linear", 0.1 * np.eye(15))
     first = problem.team.ask(known_losses)
-    problem.team.ask(evaluate, "linear", 0.1 * np.eye(15))
+    problem.team.ask(loss_of_part, "linear", 0.1 * np.eye(15))
     assert problem.team.ask(known_losses) == first
     problem.release()
 

@@ -3,6 +3,7 @@ import pytest
 
 from mlat.metric import solve_admm, solve_filter, toeplitz
 from mlat.metric.filter import shrinkage_of_blocks
+from mlat.metric.problem import relative_weight
 from problems import central_differences, loss_of, random_problem
 
 
@@ -18,7 +19,7 @@ def test_filter_shrinkage_by_finite_differences():
     np.testing.assert_allclose(gradient, numeric, atol=1e-4)
     M0 = problem.scale * np.eye(12)
     apart = np.linalg.norm(toeplitz.to_matrix(blocks) - M0) ** 2
-    assert fun(blocks)[0] == pytest.approx(problem.relative_weight(3.0) / 2 * apart)
+    assert fun(blocks)[0] == pytest.approx(relative_weight(problem, 3.0) / 2 * apart)
 
 
 def test_more_taps_close_the_gap_between_filter_and_admm():

@@ -15,7 +15,7 @@ from ..base.checks import Floats
 from . import toeplitz
 from .lbfgs import Memory, minimize
 from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty
-from .problem import Listener, MarginProblem, Record, Solution
+from .problem import Listener, MarginProblem, Record, Solution, relative_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def solve_admm(
     ----------
     problem : MarginProblem
     rho : float
-        The penalty ρ, relative to the loss (``MarginProblem.relative_weight``).
+        The penalty ρ, relative to the loss (``relative_weight``).
     max_iter : int
         The paper's K.
     inner_iter : int
@@ -61,7 +61,7 @@ def solve_admm(
     """
     w = problem.width
     objective = MahalanobisObjective(problem)
-    weight = problem.relative_weight(rho)
+    weight = relative_weight(problem, rho)
     L = scaled_identity(problem) if init is None else init
     M = L.T @ L
     Z, U = toeplitz.project(M, w), np.zeros_like(M)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from ..base.checks import Floats
 from . import toeplitz
 from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record, Solution
+from .problem import Listener, MarginProblem, Record, Solution, relative_weight
 
 MORE_TAPS = 10  # so many taps beyond the width are worth their time
 
@@ -104,7 +104,7 @@ def initial_taps(
 
 def shrinkage_of_blocks(problem: MarginProblem, blocks: Floats) -> tuple[float, Floats]:
     """``λ/2 ‖M - M0‖²`` and its gradient, from the blocks alone."""
-    weight = problem.relative_weight(problem.shrinkage)
+    weight = relative_weight(problem, problem.shrinkage)
     apart = blocks.copy()
     apart[0] -= problem.scale * np.eye(problem.n_channels)
     count = toeplitz.occurrences(problem.width)[:, None, None]

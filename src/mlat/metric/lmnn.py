@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.checks import Floats
 from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record, Solution
+from .problem import Listener, MarginProblem, Record, Solution, relative_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def shrinkage_penalty(problem: MarginProblem) -> list[tuple[float, Floats]]:
     if not problem.shrinkage:
         return []
     size = problem.width * problem.n_channels
-    return [(problem.relative_weight(problem.shrinkage), problem.scale * np.eye(size))]
+    return [(relative_weight(problem, problem.shrinkage), problem.scale * np.eye(size))]
 
 
 def scaled_identity(problem: MarginProblem) -> Floats:

@@ -9,11 +9,10 @@ product needs them so. Windows that overlap need it not: their filter loss is su
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -52,14 +51,15 @@ class Solution:
     message: str
 
 
-class MarginProblem(ABC):
+class MarginProblem(Protocol):
     """A large-margin problem as the solvers see it, wherever its windows are.
 
     Attributes
     ----------
+    width, n_channels : int
     shrinkage : float
         Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
-        ``relative_weight``.
+        :func:`relative_weight`.
     scale : float
         The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
     initial_loss : float
@@ -68,40 +68,30 @@ class MarginProblem(ABC):
         ``Σ x xᵀ`` over the steps x of all windows, centred.
     """
 
-    shrinkage: float
-
     @property
-    @abstractmethod
     def width(self) -> int: ...
-
     @property
-    @abstractmethod
     def n_channels(self) -> int: ...
-
     @property
-    @abstractmethod
+    def shrinkage(self) -> float: ...
+    @property
     def scale(self) -> float: ...
-
     @property
-    @abstractmethod
     def initial_loss(self) -> float: ...
-
     @property
-    @abstractmethod
     def step_moments(self) -> Floats: ...
 
-    @abstractmethod
     def linear_loss(self) -> Loss:
         """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
 
-    @abstractmethod
     def filter_loss(self) -> Loss:
         """``E`` and its gradient as a function of the taps H (q, r, d)."""
 
-    def relative_weight(self, weight: float) -> float:
-        """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
-        size = self.width * self.n_channels
-        return weight * 2 * self.initial_loss / (self.scale**2 * size)
+
+def relative_weight(problem: MarginProblem, weight: float) -> float:
+    """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
+    size = problem.width * problem.n_channels
+    return weight * 2 * problem.initial_loss / (problem.scale**2 * size)
 
 
 def scale_for(total: float, count: int) -> float:
@@ -111,7 +101,7 @@ def scale_for(total: float, count: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem(MarginProblem):
+class Problem:
     """A large-margin problem over windows in memory.
 
     Parameters

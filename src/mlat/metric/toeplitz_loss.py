@@ -63,7 +63,7 @@ class ToeplitzLoss:
         part: LossPart | None = None,
     ) -> None:
         self.push_weight, self.targets = push_weight, targets
-        self.pieces = cut(runs, codes, width)
+        self.pieces = RunPieces.of(runs, codes, width)
         self.part = LossPart.whole(self.pieces.n_windows) if part is None else part
         self._tiles = self._tiles_of_pieces()
         self._pairs = self._group_targets()
@@ -160,28 +160,28 @@ class RunPieces:
     step0: Ints
     window0: Ints
 
+    @classmethod
+    def of(cls, runs: list[Floats], codes: NDArray[Any], width: int) -> RunPieces:
+        """Cut runs of steps (T, d), with a state each, into pieces."""
+        pieces, states = [], []
+        for steps, code in zip(runs, codes, strict=True):
+            n = len(steps) - width + 1
+            edges = np.linspace(0, n, -(-n // PIECE) + 1).astype(int)
+            for a, b in pairwise(edges):
+                pieces.append(steps[a : b + width - 1])
+                states.append(code)
+        n_steps = np.array([len(p) for p in pieces])
+        step0 = np.concatenate([[0], np.cumsum(n_steps)])
+        starts = np.concatenate([np.arange(a, b - width + 1) for a, b in pairwise(step0)])
+        window0 = np.concatenate([[0], np.cumsum(n_steps - width + 1)])
+        return cls(width, np.array(states), np.concatenate(pieces), starts, step0, window0)
+
     @property
     def n_windows(self) -> int:
         return int(self.window0[-1])
 
     def windows(self, P: int) -> slice:
         return slice(int(self.window0[P]), int(self.window0[P + 1]))
-
-
-def cut(runs: list[Floats], codes: NDArray[Any], width: int) -> RunPieces:
-    """Cut runs of steps (T, d), with a state each, into pieces."""
-    pieces, states = [], []
-    for steps, code in zip(runs, codes, strict=True):
-        n = len(steps) - width + 1
-        edges = np.linspace(0, n, -(-n // PIECE) + 1).astype(int)
-        for a, b in pairwise(edges):
-            pieces.append(steps[a : b + width - 1])
-            states.append(code)
-    n_steps = np.array([len(p) for p in pieces])
-    step0 = np.concatenate([[0], np.cumsum(n_steps)])
-    starts = np.concatenate([np.arange(a, b - width + 1) for a, b in pairwise(step0)])
-    window0 = np.concatenate([[0], np.cumsum(n_steps - width + 1)])
-    return RunPieces(width, np.array(states), np.concatenate(pieces), starts, step0, window0)
 
 
 class Products:

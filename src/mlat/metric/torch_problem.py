@@ -26,7 +26,7 @@ import numpy as np
 from ..base.checks import Floats
 from ..base.errors import InputError
 from .loss import pairs_of_different_states
-from .problem import Loss, MarginProblem, Problem
+from .problem import Loss, Problem
 from .torch_device import Recorded, open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
@@ -39,7 +39,7 @@ VALUES = 2**26  # of differences of windows and their targets at a time: 0.3 GB 
 LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
 
 
-class TorchProblem(MarginProblem):
+class TorchProblem:
     """A problem in memory, its loss on a device of PyTorch.
 
     Parameters
@@ -56,7 +56,8 @@ class TorchProblem(MarginProblem):
 
         if problem.part is not None:
             raise InputError("a part of a problem cannot be on a device")
-        self.problem, self.shrinkage = problem, problem.shrinkage
+        self.problem, self.shrinkage, self.scale = problem, problem.shrinkage, problem.scale
+        self.width, self.n_channels = problem.width, problem.n_channels
         order = np.argsort(problem.codes, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -86,18 +87,6 @@ class TorchProblem(MarginProblem):
             self._same_state = self._tensor(states[:, None] == states, torch.bool)
             if len(self._targets) == 1:
                 self._kept = self._apart(*self._targets[0][::2])
-
-    @property
-    def width(self) -> int:
-        return self.problem.width
-
-    @property
-    def n_channels(self) -> int:
-        return self.problem.n_channels
-
-    @property
-    def scale(self) -> float:
-        return self.problem.scale
 
     @property
     def step_moments(self) -> Floats:

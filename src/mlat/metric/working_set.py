@@ -182,32 +182,18 @@ class Sampler:
         return Sample(drawn.rows, drawn.weight * (self.n / len(free)))
 
 
-class SampleProblem(MarginProblem):
+class SampleProblem:
     """What a solver sees of a working set: the loss E_S, and the scale of all windows."""
 
     def __init__(self, sampler: Sampler, loss: Loss, initial_loss: float) -> None:
-        self._sampler, self._loss, self._initial_loss = sampler, loss, initial_loss
-        self.shrinkage = sampler.problem.shrinkage
-
-    @property
-    def width(self) -> int:
-        return self._sampler.problem.width
-
-    @property
-    def n_channels(self) -> int:
-        return self._sampler.problem.n_channels
-
-    @property
-    def scale(self) -> float:
-        return self._sampler.scale
-
-    @property
-    def initial_loss(self) -> float:
-        return self._initial_loss
+        problem = self._problem = sampler.problem
+        self.width, self.n_channels = problem.width, problem.n_channels
+        self.shrinkage, self.scale = problem.shrinkage, sampler.scale
+        self._loss, self.initial_loss = loss, initial_loss
 
     @property
     def step_moments(self) -> Floats:
-        return self._sampler.problem.step_moments
+        return self._problem.step_moments
 
     def linear_loss(self) -> Loss:
         return self._loss

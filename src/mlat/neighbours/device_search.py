@@ -71,9 +71,9 @@ class DeviceSearch:
         """Pairs of points and references that may be near enough, segment by segment."""
         import torch
 
-        asked = torch.as_tensor(np.ascontiguousarray(x), device=self._device)
-        norms = (asked**2).sum(dim=1)
-        product = asked.float() @ self._single
+        queries = torch.as_tensor(np.ascontiguousarray(x), device=self._device)
+        norms = (queries**2).sum(dim=1)
+        product = queries.float() @ self._single
         relative, absolute = self._rounding
         pairs = []
         for segment, (a, b) in enumerate(zip(self._edges, self._edges[1:], strict=False)):
@@ -89,7 +89,7 @@ class DeviceSearch:
                 q, i = (about - both <= cut[:, None]).nonzero(as_tuple=True)
             else:
                 q, i = torch.ones_like(about, dtype=torch.bool).nonzero(as_tuple=True)
-            pairs.append(self._narrowed(asked, norms, q, i + a, k, segment))
+            pairs.append(self._narrowed(queries, norms, q, i + a, k, segment))
         if not pairs:
             none = np.zeros(0, np.int64)
             return none, none, none
@@ -97,22 +97,22 @@ class DeviceSearch:
         return q, i, segments
 
     def _narrowed(
-        self, asked: Any, norms: Any, q: Any, i: Any, k: int, segment: int
+        self, queries: Any, norms: Any, q: Any, i: Any, k: int, segment: int
     ) -> tuple[Any, Any, Any]:
         """Of the pairs of one segment those that double precision leaves."""
         import torch
 
-        if len(q) > k * len(asked):
+        if len(q) > k * len(queries):
             distance = torch.empty(len(q), device=self._device, dtype=torch.float64)
             for begin in range(0, len(q), IN_DOUBLE):
                 some = slice(begin, begin + IN_DOUBLE)
-                apart = asked[q[some]] - self._exact[i[some]]
+                apart = queries[q[some]] - self._exact[i[some]]
                 distance[some] = (apart * apart).sum(dim=1)
             upper = distance * (1 + self._in_double)
             if k == 1:
                 cut = torch.full_like(norms, torch.inf).scatter_reduce_(0, q, upper, "amin")
             else:
-                cut = _kth_of_each(q, upper, k, len(asked))
+                cut = _kth_of_each(q, upper, k, len(queries))
             left = distance * (1 - self._in_double) <= cut[q]
             q, i = q[left], i[left]
         return q, i, torch.full_like(q, segment)

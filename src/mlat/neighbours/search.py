@@ -28,7 +28,7 @@ MANY_REFERENCES = 20_000
 # with all of them: for a few points, and for many, which share what a product reads.
 MOST_LEFT, MOST_LEFT_OF_MANY = 1 / 3, 1 / 20
 FEW_POINTS = 8
-ASKED = 64  # references that say how many are left
+PROBES = 64  # references that say how many are left
 NEARBY = 500  # rows before and after such a one that are held out, being near-copies of it
 ON_DEVICE = 4096  # queries given to a device at a time
 
@@ -293,13 +293,13 @@ class ClassDistances:
     def share_left(self) -> float:
         """The share of all coordinates that a search by clusters reads; 1 where there are none.
 
-        Some of the references are asked for, each without those near it in time. They are the same
+        Some of the references are sought, each without those near it in time. They are the same
         ones each time, so that the share is, too.
         """
         if self.clusters is None:
             return 1.0
         rng = np.random.default_rng(0)
-        at = np.sort(rng.choice(len(self), min(ASKED, len(self)), replace=False))
+        at = np.sort(rng.choice(len(self), min(PROBES, len(self)), replace=False))
         x, rows = self.nearest.points[at], self.nearest.rows[at]
         exclude = np.stack([rows - NEARBY, rows + NEARBY + 1], axis=1)
         distances = self.query(x * self.nearest.scale + self.nearest.mean, exclude=exclude)

@@ -18,7 +18,7 @@ import numpy as np
 from ...base.checks import Floats, Ints
 from ...metric.loss import LossPart
 from ...metric.nearest import Nearest, Places, nearest
-from ...metric.problem import Loss, MarginProblem, Problem, moments, scale_for
+from ...metric.problem import Loss, Problem, moments, scale_for
 from ...metric.targets import Gap, check_enough, check_found, places_of
 from ...stream.windows import Windows
 from .pieces import WindowPiece, join_pieces
@@ -179,7 +179,7 @@ def build_part(piece: WindowPiece, halo: WindowPiece, sheet: Sheet) -> Problem:
     return Problem(windows, targets, sheet.push_weight, part=part)
 
 
-def evaluate(problem: Problem, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
+def loss_of_part(problem: Problem, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
     """The part's loss and gradient."""
     loss = problem.linear_loss() if kind == "linear" else problem.filter_loss()
     return loss(parameters)
@@ -191,7 +191,7 @@ def own_moments(problem: Problem) -> tuple[int, Floats, Floats]:
     return moments(problem.windows.take(problem.part.pulled))
 
 
-class DaskProblem(MarginProblem):
+class DaskProblem:
     """The loss and its gradient as sums over parts; :class:`mlat.metric.Problem` is the local one.
 
     Parameters
@@ -216,6 +216,7 @@ class DaskProblem(MarginProblem):
         shrinkage: float,
     ) -> None:
         self.client, self.source, self.index = client, source, source.index
+        self.width, self.n_channels = self.index.width, self.index.n_channels
         self.shrinkage, self.push_weight = shrinkage, push_weight
         self.cell = cells_of(self.index.codes, n_shards)
         self.plans = plan_parts(n_shards)
@@ -226,14 +227,6 @@ class DaskProblem(MarginProblem):
         )
         self.targets = self._find_targets(n_targets, gap)
         self.team = Team(client, n_shards, self._build, self._advice)
-
-    @property
-    def width(self) -> int:
-        return self.index.width
-
-    @property
-    def n_channels(self) -> int:
-        return self.index.n_channels
 
     @cached_property
     def scale(self) -> float:
@@ -258,7 +251,7 @@ class DaskProblem(MarginProblem):
 
     def _loss(self, kind: Kind) -> Loss:
         def loss(parameters: Floats) -> tuple[float, Floats]:
-            values, gradients = zip(*self.team.ask(evaluate, kind, parameters), strict=True)
+            values, gradients = zip(*self.team.ask(loss_of_part, kind, parameters), strict=True)
             return float(sum(values)), np.sum(gradients, axis=0)
 
         return loss

@@ -85,7 +85,7 @@ def stateful(task: Task) -> Callable[..., Iterator[Any]]:
     return push
 
 
-def whole(task: Task) -> Callable[..., Any]:
+def whole_streams(task: Task) -> Callable[..., Any]:
     """For ``applyInPandas``: all rows of a key at once, and none that waits is left waiting."""
 
     def push(key: tuple[Any, ...], frame: Any) -> Any:

@@ -16,7 +16,7 @@ from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import load, save
 from ...live.core.model import LiveModel
-from .push import Task, stateful, whole
+from .push import Task, stateful, whole_streams
 from .sessions import import_pyspark
 
 PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours", "agreement")
@@ -257,7 +257,7 @@ def spark_classify(
             stateful(task), schema, "state BINARY", "append", "NoTimeout"
         )
     else:
-        predicted = grouped.applyInPandas(whole(task), schema)
+        predicted = grouped.applyInPandas(whole_streams(task), schema)
     if kind == "micros":
         predicted = predicted.withColumn("time", f.timestamp_micros("time"))
     return predicted
