@@ -98,9 +98,9 @@ def test_untouched_channels_and_scale_false_keep_their_own(stream, scale, lift):
 @pytest.mark.parametrize("whiten", [False, True])
 def test_the_references_are_what_the_metric_was_learned_on(stream, stride, whiten):
     class Watching(mlat.LMNN):
-        def fit(self, X, y, **when):
-            self.seen_ = np.array(X)
-            return super().fit(X, y, **when)
+        def fit(self, windows, y, **more):
+            self.seen_ = windows.X.copy()
+            return super().fit(windows, y, **more)
 
     clf = StreamClassifier(
         width=8, metric=Watching(max_iter=1, n_targets=1), lift=ALL, whiten=whiten, stride=stride

@@ -205,7 +205,7 @@ def learn_metric(
     if tol is not None and isinstance(metric, MarginMetric):
         metric.set_params(tol=max(tol, metric.tol))
     if isinstance(metric, MarginMetric):
-        return metric.fit(windows, device=device)
+        return metric.fit(windows, windows.y, device=device)
     return fit_windows(metric, windows.X, windows.y, start=windows.start, run=windows.run)
 
 
