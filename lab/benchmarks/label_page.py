@@ -203,14 +203,14 @@ def take_live_pictures(browser, out: Path) -> None:
     """A model of the same stream while it runs: a stretch is marked, taught and saved."""
     clf, stream = classifier(12), body_stream(12, run_length=400, random_state=3)
     session = clf.live(teachable=MOST_STEPS)
-    lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
+    examples = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
     hub = Hub(rate=100.0)
 
     def push(begin: int, end: int) -> None:
         steps = Steps(stream.values[begin:end], time=np.arange(begin, end) / 100)
         hub.publish(steps, session.push(steps), session, 0.004)
 
-    with Served(clf, hub, save=lambda: "morning-2.mlat", **lessons) as live:
+    with Served(clf, hub, save=lambda: "morning-2.mlat", **examples) as live:
         page = browser.new_page(viewport={"width": 1120, "height": 760})
         page.goto(live.url)
         push(0, 1200)
@@ -221,15 +221,15 @@ def take_live_pictures(browser, out: Path) -> None:
         page.mouse.down()
         page.mouse.move(left + 0.56 * room, y, steps=4)
         page.mouse.up()
-        page.locator("#lesson-other").fill("hopping")
+        page.locator("#example-other").fill("hopping")
         page.wait_for_timeout(500)
         page.screenshot(path=out / "label-5.png")
         page.keyboard.press("Enter")
-        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
+        wait(page, "document.querySelector('#example-said').textContent.startsWith('Taught')")
         push(1200, 1300)
-        wait(page, "!document.querySelector('#lesson-undo').disabled")
-        page.locator("#lesson-save").click()
-        wait(page, "document.querySelector('#lesson-said').textContent.startsWith('Saved')")
+        wait(page, "!document.querySelector('#example-undo').disabled")
+        page.locator("#example-save").click()
+        wait(page, "document.querySelector('#example-said').textContent.startsWith('Saved')")
         page.wait_for_timeout(500)
         page.screenshot(path=out / "label-6.png")
         page.close()

@@ -138,8 +138,8 @@ def picture(path: str, scheme: str, width: int, n_steps: int = 1290) -> None:
     values[560:575, 4] = np.nan
     clf = classifier()
     session = clf.live(teachable=MOST_STEPS)
-    lessons = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
-    with Served(clf, save=lambda: "walk-2.mlat", **lessons) as served, chromium() as browser:
+    examples = {"teach": session.teach, "teach_span": session.teach_span, "undo": session.undo}
+    with Served(clf, save=lambda: "walk-2.mlat", **examples) as served, chromium() as browser:
         page = browser.new_page(
             viewport={"width": width, "height": 800 if width > 600 else 844},
             color_scheme=scheme,

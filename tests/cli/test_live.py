@@ -271,8 +271,8 @@ def test_a_page_to_watch_and_to_teach(folder, tmp_path):
         health = json.loads(_get(url + "healthz"))
         assert health["ok"]
         assert health["steps"] == 20
-        lesson = {"state": "dance", "n": 2}
-        assert json.loads(_get(_post(url + "teach", lesson))) == lesson
+        example = {"state": "dance", "n": 2}
+        assert json.loads(_get(_post(url + "teach", example))) == example
         assert read_journal(tmp_path).inputs[-1][1:] == ("teach", {"state": "dance", "n": 2})
         span = {"state": "spin", "begin": 5, "end": 20}
         assert json.loads(_get(_post(url + "teach", span)))["state"] == "spin"
@@ -363,7 +363,7 @@ def test_compiling_is_said_before_the_source_is_opened(folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_lesson_and_a_missing_value_compile_nothing_either(folder, tmp_path):
+def test_a_example_and_a_missing_value_compile_nothing_either(folder, tmp_path):
     code = (
         "import sys, numpy as np, mlat\n"
         "from mlat.base.compiled import say_compiling\n"

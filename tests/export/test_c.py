@@ -111,12 +111,12 @@ def teachable(request, tmp_path_factory):
     seed=st.integers(0, 10**6),
     missing=st.lists(st.integers(0, 79), max_size=6),
     gaps=st.lists(st.integers(1, 79), max_size=2),
-    lessons=st.lists(st.tuples(st.integers(10, 79), st.integers(0, 5)), max_size=5),
+    examples=st.lists(st.tuples(st.integers(10, 79), st.integers(0, 5)), max_size=5),
     still=st.integers(0, 79),
     wild=st.integers(0, 79),
 )
 @settings(max_examples=25, deadline=None)
-def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons, still, wild):
+def test_it_is_a_live_session(teachable, seed, missing, gaps, examples, still, wild):
     compiled, policies = teachable
     rng = np.random.default_rng(seed)
     values = FRESH.values[:80] + rng.normal(size=(80, 3)) * 0.1
@@ -141,7 +141,7 @@ def test_it_is_a_live_session(teachable, seed, missing, gaps, lessons, still, wi
         rows.append([PUSH, *row])
         wanted += live.push(row[None], seq=[seq])
         seq += 1
-        for at, state in lessons:
+        for at, state in examples:
             n_told = len(live.classes)
             most = n_told if policies.get("new_states") else 3
             if at == t and wanted[-1].probabilities and state <= min(most, 5):
@@ -191,13 +191,13 @@ def test_sums_cost_ram_and_save_products():
     assert going_on.flash == anew.flash
 
 
-def test_lessons_of_states_that_cannot_be_are_refused(tmp_path):
+def test_examples_of_states_that_cannot_be_are_refused(tmp_path):
     compiled = Compiled(COMMITTEE, tmp_path, spare=2, new_states=1)
     steps = [[PUSH, *row] for row in FRESH.values[:20]]
     compiled.run([*steps, [TEACH + 4, 0, 0, 0]])
-    for lessons in ([TEACH + 5], [TEACH + 4, TEACH + 5]):
+    for examples in ([TEACH + 5], [TEACH + 4, TEACH + 5]):
         with pytest.raises(subprocess.CalledProcessError):
-            compiled.run([*steps, *([lesson, 0, 0, 0] for lesson in lessons)])
+            compiled.run([*steps, *([example, 0, 0, 0] for example in examples)])
     with pytest.raises(InputError, match="at least as many spare references"):
         write_c(PlainModel.of(COMMITTEE), new_states=1)
 

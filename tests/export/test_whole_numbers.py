@@ -161,16 +161,16 @@ def test_it_is_taught_as_a_live_session(tmp_path):
     values[100:104] *= 12
     live = clf.live(search="exact", far=1.2, dead="auto", missing="hold", hold=2, max_taught=3)
     names = [*clf.classes_.tolist(), "new"]
-    lessons = {20: 2, 45: 4, 50: 4, 110: 0, 130: 4}
+    examples = {20: 2, 45: 4, 50: 4, 110: 0, 130: 4}
     rows, wanted = [], []
     for t, row in enumerate(values):
         if t == 90:
             rows.append([RESET, 0, 0, 0])
         rows.append([PUSH, *row])
         wanted += live.push(row[None], seq=[t + (t >= 90)])
-        if t in lessons:
-            live.teach(names[lessons[t]])
-            rows.append([TEACH + lessons[t], 0, 0, 0])
+        if t in examples:
+            live.teach(names[examples[t]])
+            rows.append([TEACH + examples[t], 0, 0, 0])
     states, why, _, proba = compiled.run(rows, names)
     assert why == [p.why.split(" ")[0] for p in wanted]
     assert {"filling", "missing", "gap", "far", "dead"} <= set(why)

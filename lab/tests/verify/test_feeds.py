@@ -1,4 +1,4 @@
-"""Lessons that were answered are in the journal, each once and in order."""
+"""Examples that were answered are in the journal, each once and in order."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ import random
 import pytest
 
 from mlat.live.journal.description import BrokenError, JournalContents
-from mlat_lab.verify.feeds import Lessons, free_port
+from mlat_lab.verify.feeds import Teacher, free_port
 
 SENT = [("a", 1, True), ("b", 2, False), ("a", 3, True), ("b", 4, True)]
 
 
-def kept(*lessons: tuple[str, int]) -> JournalContents:
-    inputs = [(i, "teach", {"state": state, "n": n}) for i, (state, n) in enumerate(lessons)]
+def kept(*examples: tuple[str, int]) -> JournalContents:
+    inputs = [(i, "teach", {"state": state, "n": n}) for i, (state, n) in enumerate(examples)]
     return JournalContents(inputs=inputs)
 
 
 @pytest.fixture
-def lessons() -> Lessons:
-    made = Lessons(["a", "b"], free_port(), random.Random(0))
+def teacher() -> Teacher:
+    made = Teacher(["a", "b"], free_port(), random.Random(0))
     made.sent = SENT
     return made
 
 
-def test_one_that_was_not_answered_may_be_there_or_not(lessons):
+def test_one_that_was_not_answered_may_be_there_or_not(teacher):
     whole = [(state, n) for state, n, _ in SENT]
-    assert lessons.check(kept(*whole)).startswith("4 lessons, among them all 3 that were answered")
-    assert lessons.check(kept(*whole[:1], *whole[2:])).startswith("3 lessons")
+    assert teacher.check(kept(*whole)).startswith("4 examples, among them all 3 that were answered")
+    assert teacher.check(kept(*whole[:1], *whole[2:])).startswith("3 examples")
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        ([("a", 1), ("b", 4)], "3 windows of 'a' was answered and is lost"),
-        ([("a", 1), ("a", 3)], "4 windows of 'b' was answered and is lost"),
-        ([("a", 3), ("a", 1), ("b", 4)], "1 windows of 'a' was answered and is lost"),
+        ([("a", 1), ("b", 4)], "3 windows of 'a' were answered and are lost"),
+        ([("a", 1), ("a", 3)], "4 windows of 'b' were answered and are lost"),
+        ([("a", 3), ("a", 1), ("b", 4)], "1 windows of 'a' were answered and are lost"),
         ([("a", 1), ("a", 3), ("b", 4), ("b", 4)], "is there twice"),
-        ([("a", 1), ("b", 2), ("b", 2), ("a", 3), ("b", 4)], "is lost"),
+        ([("a", 1), ("b", 2), ("b", 2), ("a", 3), ("b", 4)], "are lost"),
     ],
 )
-def test_a_lost_or_doubled_one_is_found(lessons, found, why):
+def test_a_lost_or_doubled_one_is_found(teacher, found, why):
     with pytest.raises(BrokenError, match=why):
-        lessons.check(kept(*found))
+        teacher.check(kept(*found))

@@ -91,7 +91,7 @@ def test_killed_while_it_is_taught_and_its_broker_restarts(folder, tmp_path):
         "--mqtt", "--teach", "--journal", tmp_path, "--seed", 2,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
-    assert re.search(r"verify: 10 kills .* \d+ restarts of the broker, \d+ lessons", found.stdout)
+    assert re.search(r"verify: 10 kills .* \d+ restarts of the broker, \d+ examples", found.stdout)
     assert f"{N_STEPS} of {N_STEPS} steps of the recording" in found.stdout
     assert "that were answered, each once" in found.stdout
 

@@ -20,10 +20,10 @@ from river import base
 from ..base.checks import Floats, Ints, check_whole
 from ..base.errors import InputError
 from ..features.features import EXTREME
-from ..live.core.model import kept_lessons
 from ..live.core.session import LiveSession
 from ..live.core.state import LiveState
 from ..live.core.steps import Prediction
+from ..live.core.teaching import kept_windows
 from ..metric.estimators import MLAT
 
 FORGET = "balanced"
@@ -185,7 +185,7 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         old = live.state.taught.codes
         live.teach(code, ago=self._n_steps - end)
         self._codes[y], self._ahead = code, None
-        kept = kept_lessons(np.append(old, code), self.max_references, FORGET)
+        kept = kept_windows(np.append(old, code), self.max_references, FORGET)
         self._ends = np.append(self._ends, end)[kept]
         self._n_learned += 1
         if self._is_time_to_learn():
@@ -276,7 +276,9 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
             live.push(np.stack(before))
         if old is not None:
             taught = old.state.taught
-            live.state = live.model.knowing(live.state, taught.names, taught.codes, windows)
+            live.state = live.model.teaching.knowing(
+                live.state, taught.names, taught.codes, windows
+            )
             live.state.belief = old.state.belief
         self._ahead = None
         return live.push(last)[-1]

@@ -13,8 +13,8 @@ from pathlib import Path
 from ..base.compiled import say_compiling
 from ..base.disk import next_free
 from ..classifier.classifier import StreamClassifier
-from ..live.core.lessons import Lessons
 from ..live.core.session import LiveSession
+from ..live.core.teaching import Examples
 from ..live.journal.journal import Identity, Journal
 from ..live.journal.writer import JournalWriter
 from ..live.run.output import Lines, Notices, log_lines
@@ -63,7 +63,7 @@ class Program:
         self._address, self._token, self._model = address, token, model
         self._lines, self._notices = Lines(form), Notices()
         self._saving = asyncio.Lock()
-        self._saved: tuple[Lessons, Path] | None = None
+        self._saved: tuple[Examples, Path] | None = None
         self._status = 0
 
     def run(self) -> int:
@@ -140,16 +140,16 @@ class Program:
     async def _save(self, runner: Runner) -> str:
         """Write what was taught into a new model file beside the model; returns its name.
 
-        One file for the same lessons, however often it is asked for.
+        One file for the same examples, however often it is asked for.
         """
         async with self._saving:  # two pages may ask at once
-            lessons = self._session.state.lessons
-            if self._saved is not None and self._saved[0] is lessons and self._saved[1].exists():
+            examples = self._session.state.examples
+            if self._saved is not None and self._saved[0] is examples and self._saved[1].exists():
                 return self._saved[1].name
             taught = await runner.taught_model()
             path = next_free(self._model)
             await asyncio.to_thread(taught.save, path)
-            self._saved = lessons, path
+            self._saved = examples, path
         self._notices.say(f"saved what was taught in {path}")
         return path.name
 

@@ -27,7 +27,7 @@ def is_journal(path: Path) -> bool:
 def read_journal(folder: Path) -> Recording:
     """Read the steps that a session accepted, in their order; the journal is not changed.
 
-    A session may go on with the journal meanwhile: what it has on disk by now is read. Lessons are
+    A session may go on with the journal meanwhile: what it has on disk by now is read. Examples are
     not labels, for they are about windows of the past.
 
     Raises

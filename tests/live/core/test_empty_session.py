@@ -11,33 +11,33 @@ from hypothesis import strategies as st
 import mlat
 from mlat.base.errors import InputError
 from mlat.live import LiveSession
-from mlat.live.core.model import kept_lessons
+from mlat.live.core.teaching import kept_windows
 from mlat.synthetic import rotating_states
 
 stream = rotating_states(random_state=3)
 WIDTH = 4
 
 
-def nearest_by_hand(values, lessons, width, k):
+def nearest_by_hand(values, examples, width, k):
     """The states of the k windows nearest to the last one, nearest first."""
     last = values[-width:]
-    distances = [np.sqrt(((values[end - width : end] - last) ** 2).sum()) for end, _ in lessons]
+    distances = [np.sqrt(((values[end - width : end] - last) ** 2).sum()) for end, _ in examples]
     order = np.argsort(distances, kind="stable")[:k]
-    return [lessons[i][1] for i in order], [distances[i] for i in order]
+    return [examples[i][1] for i in order], [distances[i] for i in order]
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_it_knows_what_it_was_taught_and_nothing_else(k):
     live = LiveSession.empty(stream.channels, WIDTH, n_neighbors=k, far=None, dead="off")
-    lessons = []
+    examples = []
     for t in range(80):
         [p] = live.push(stream.values[t])
         if t < WIDTH - 1:
             assert (p.state, p.why) == ("", "filling")
-        elif not lessons:
+        elif not examples:
             assert (p.state, p.why, p.probabilities) == ("", "untaught", ())
         else:
-            states, distances = nearest_by_hand(stream.values[: t + 1], lessons, WIDTH, k)
+            states, distances = nearest_by_hand(stream.values[: t + 1], examples, WIDTH, k)
             assert p.distance == pytest.approx(distances[0])
             if k == 1:
                 assert p.state == states[0]
@@ -47,8 +47,8 @@ def test_it_knows_what_it_was_taught_and_nothing_else(k):
             assert sum(p.probabilities) == pytest.approx(1)
         if t > 20 and t % 3 == 0:
             live.teach(stream.states[t])
-            lessons.append((t + 1, stream.states[t]))
-    assert set(live.classes) == {state for _, state in lessons}
+            examples.append((t + 1, stream.states[t]))
+    assert set(live.classes) == {state for _, state in examples}
 
 
 def test_scaling_and_a_learned_metric_are_used():
@@ -109,7 +109,7 @@ def test_the_balanced_rule_keeps_the_newest_of_each_state(codes, most):
     numbers = np.zeros(0, np.int64)
     for number, code in enumerate(codes):
         kept, numbers = np.append(kept, code), np.append(numbers, number)
-        rows = kept_lessons(kept, most, "balanced")
+        rows = kept_windows(kept, most, "balanced")
         kept, numbers = kept[rows], numbers[rows]
     assert len(kept) <= most
     assert set(kept) == set(codes)

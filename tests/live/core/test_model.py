@@ -60,7 +60,7 @@ def test_the_step_function_is_pure():
     holed = STREAM.values[20:40].copy()
     holed[5, 1] = np.nan
     after, told = model.push(state, Steps(holed))
-    taught = model.teach(state, "new")
+    taught = model.teaching.teach(state, "new")
     assert state.to_bytes() == before
     assert after.to_bytes() != before != taught.to_bytes()
     # And again from the same state, to the same end.

@@ -206,14 +206,14 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def undo(self):
-        if self.live.lessons:
+        if self.live.examples:
             self._happens(("undo",))
             self.taught.append((len(self.told), None, ()))
         else:
-            with pytest.raises(InputError, match="no lesson"):
+            with pytest.raises(InputError, match="no example"):
                 self.live.undo()
 
-    @precondition(lambda self: self.live.lessons)
+    @precondition(lambda self: self.live.examples)
     @rule(begin=st.integers(0, 30))
     def save(self, begin):
         """A model with what was taught decides as the session, from a new beginning on."""
@@ -221,7 +221,7 @@ class SessionMachine(RuleBasedStateMachine):
         options = self.options | {"filtered": False, "search": "exact", **PLAIN}
         session, model = self.clf.live(**options), self.live.taught_model()
         state = session.state.copy()
-        state.lessons, state.taught = self.live.state.lessons, self.live.state.taught
+        state.examples, state.taught = self.live.state.examples, self.live.state.taught
         state.belief = self.live.state.belief
         session.state = state
         ours, theirs = session.push(values), model.live(**options).push(values)
@@ -268,13 +268,13 @@ class SessionMachine(RuleBasedStateMachine):
         self._check_taught(stream, 1e-4 if incremental else 1e-12)
 
     def _check_taught(self, stream, loose):
-        """After a lesson: as a brute force over the references and what was taught by then."""
+        """After an example: as a brute force over the references and what was taught by then."""
         brute, names = BruteForce(self.clf), self.clf.classes_.tolist()
         windows = brute.windows(stream) if len(stream) else []
-        lessons, given, known, taught = [*self.taught], [], names, []
+        examples, given, known, taught = [*self.taught], [], names, []
         for p in self.told:
-            while lessons and lessons[0][0] == p.step:
-                _, state, ends = lessons.pop(0)
+            while examples and examples[0][0] == p.step:
+                _, state, ends = examples.pop(0)
                 if state is None:  # as if it had never been given
                     given.pop()
                 else:

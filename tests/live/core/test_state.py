@@ -257,7 +257,7 @@ def test_a_snapshot_of_version_1_still_opens():
     assert live.waiting == 1
     assert live.classes == ["a", "b", "c", "new"]
     assert live.counters["taught"] == 2
-    assert live.lessons == []  # too long ago to be undone
+    assert live.examples == []  # too long ago to be undone
     with pytest.raises(InputError, match="2 windows were taught with an older mlat"):
         live.taught_model()
     # What the version that wrote it said next.

@@ -25,8 +25,8 @@ from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.records import (
     BATCH,
     Batch,
+    Example,
     Flushed,
-    Lesson,
     encode_batch,
 )
 from mlat.live.sources import Arrival
@@ -428,12 +428,12 @@ def test_the_first_version_still_opens(tmp_path):
     with Journal(tmp_path, WALK) as journal:
         assert journal.cut == 0
         (found,) = journal.batches()
-    arrived, lesson, flushed = found.inputs
+    arrived, example, flushed = found.inputs
     assert arrived.position == "row 1"
     np.testing.assert_array_equal(arrived.steps.values, [[np.nan, 1.0]])
     assert arrived.steps.seq.tolist() == [7]
     assert arrived.steps.time.tolist() == [0.25]
-    assert (lesson, flushed) == (Lesson("sit", 2), Flushed())
+    assert (example, flushed) == (Example("sit", 2), Flushed())
     assert found.predictions[0] == prediction(0)
     assert (found.predictions[1].state, found.predictions[1].why) == ("", "far")
     assert math.isnan(found.predictions[1].proba)

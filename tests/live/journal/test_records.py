@@ -13,8 +13,8 @@ from mlat.base.errors import InputError
 from mlat.live import Prediction, Steps
 from mlat.live.journal.records import (
     Batch,
-    Lesson,
-    SpanLesson,
+    Example,
+    SpanExample,
     Undone,
     decode_batch,
     decode_predictions,
@@ -78,10 +78,10 @@ def test_steps_come_back(n_steps, n_channels, has_seq, has_time, position, rando
         else None,
         np.array([random.random() for _ in range(n_steps)]) if has_time else None,
     )
-    lessons = [Lesson("sit", 4), SpanLesson("sit", 0, 2**40), Undone(), SpanLesson(3, 7, 8)]
-    found = decode_batch(encode_batch(Batch([*lessons, Arrival(steps, position)])))
+    examples = [Example("sit", 4), SpanExample("sit", 0, 2**40), Undone(), SpanExample(3, 7, 8)]
+    found = decode_batch(encode_batch(Batch([*examples, Arrival(steps, position)])))
     *taught, arrived = found.inputs
-    assert taught == lessons
+    assert taught == examples
     assert arrived.position == position
     np.testing.assert_array_equal(arrived.steps.values, values)
     for ours, theirs in ((arrived.steps.seq, steps.seq), (arrived.steps.time, steps.time)):

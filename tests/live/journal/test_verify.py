@@ -11,7 +11,7 @@ import pytest
 from live_runs import CLF, VALUES, batches, run, write_journal
 from mlat.live import LiveSession, Steps
 from mlat.live.journal.description import BrokenError
-from mlat.live.journal.records import Batch, Lesson
+from mlat.live.journal.records import Batch, Example
 from mlat.live.journal.snapshots import Snapshot, Snapshots
 from mlat.live.journal.verify import check_journal, main
 from mlat.live.sources import Arrival
@@ -86,7 +86,7 @@ def test_taught_states_are_compared_with_a_session(tmp_path):
     session = LiveSession(CLF)
     kept = [Batch([Arrival(Steps(VALUES[:30]), "29")], session.push(VALUES[:30]))]
     session.teach("dance", n=2)
-    kept.append(Batch([Lesson("dance", 2)]))
+    kept.append(Batch([Example("dance", 2)]))
     kept.append(Batch([Arrival(Steps(VALUES[30:40]), "39")], session.push(VALUES[30:40])))
     write_journal(tmp_path, kept)
     assert "not compared with predict: states were taught" in check_journal(tmp_path, CLF)

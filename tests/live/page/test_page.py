@@ -38,7 +38,7 @@ def played():
 def still():
     """A server whose stream stands still until a test publishes."""
     taught = []
-    with Served(classifier(), teach=lambda *lesson: taught.append(lesson)) as served:
+    with Served(classifier(), teach=lambda *example: taught.append(example)) as served:
         served.taught = taught
         yield served
 
@@ -250,10 +250,10 @@ def test_teaching(visit, still):
     page = visit(still)
     still.publish(STREAM.values[:60])
     shows(page, 60)
-    page.locator("#lesson-n").fill("3")
+    page.locator("#example-n").fill("3")
     page.get_by_role("button", name="running").click()
     page.get_by_text("Taught: the last 3 windows are running.").wait_for()
-    page.locator("#lesson-other").fill("hopping")
+    page.locator("#example-other").fill("hopping")
     page.keyboard.press("Enter")
     page.get_by_text("are hopping").wait_for()
     assert still.taught == [("running", 3), ("hopping", 3)]
@@ -563,13 +563,13 @@ def session():
         saved.append(live.taught_model())
         return "body-2.mlat"
 
-    lesson = {"teach": live.teach, "teach_span": live.teach_span, "undo": live.undo, "save": save}
+    example = {"teach": live.teach, "teach_span": live.teach_span, "undo": live.undo, "save": save}
 
     def push(values, first):
         steps = Steps(values, time=(first + np.arange(len(values))) / 100)
         served.hub.publish(steps, live.push(steps), live, 0.0)
 
-    with Served(classifier(), Hub(rate=100.0), **lesson) as served:
+    with Served(classifier(), Hub(rate=100.0), **example) as served:
         served.live, served.saved, served.push = live, saved, push
         yield served
 
@@ -586,27 +586,27 @@ def test_a_marked_span_is_taught_undone_and_saved(visit, session):
     begin, end = page.evaluate("mlatLive.mark.steps")
     assert abs(begin - 300) <= 3
     assert abs(end - 450) <= 3
-    assert text(page, "lesson-mark") == f"The {end - begin} marked steps"
-    page.locator("#lesson-other").fill("hopping")
-    page.locator("#lesson button[type=submit]").click()
-    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
-    (state, n), spans = session.live.lessons[-1], session.live.state.lessons.spans
+    assert text(page, "example-mark") == f"The {end - begin} marked steps"
+    page.locator("#example-other").fill("hopping")
+    page.locator("#example button[type=submit]").click()
+    until(page, "document.querySelector('#example-said').textContent.startsWith('Taught')")
+    (state, n), spans = session.live.examples[-1], session.live.state.examples.spans
     assert state == "hopping"
-    assert text(page, "lesson-said") == f"Taught: {n} windows are hopping."
+    assert text(page, "example-said") == f"Taught: {n} windows are hopping."
     # Every window lies inside the span.
     ages = np.concatenate([span.age + span.start for span in spans])
     assert begin <= ages.min() <= ages.max() + 40 <= end
     assert page.evaluate("mlatLive.mark.steps") is None
     session.push(STREAM.values[700:720], 700)
     shows(page, 720)
-    until(page, "!document.querySelector('#lesson-undo').disabled")
-    assert text(page, "lesson-undo") == f"Undo ({n} × hopping)"
-    page.locator("#lesson-save").click()
-    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Saved')")
+    until(page, "!document.querySelector('#example-undo').disabled")
+    assert text(page, "example-undo") == f"Undo ({n} × hopping)"
+    page.locator("#example-save").click()
+    until(page, "document.querySelector('#example-said').textContent.startsWith('Saved')")
     assert "hopping" in session.saved[0].classes_
-    page.locator("#lesson-undo").click()
-    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Undone')")
-    assert session.live.lessons == []
+    page.locator("#example-undo").click()
+    until(page, "document.querySelector('#example-said').textContent.startsWith('Undone')")
+    assert session.live.examples == []
     assert len(before) == len(session.live.snapshot()) or "hopping" not in session.live.classes
 
 
@@ -617,12 +617,12 @@ def test_seconds_are_taught_also_of_a_picture_that_stands_still(visit, session):
     page.locator("#pause").click()
     session.push(STREAM.values[400:600], 400)
     shows(page, 600)
-    page.locator("#lesson-unit").select_option("seconds")
-    page.locator("#lesson-n").fill("1")
-    page.locator("#lesson-ago").fill("2")
-    page.locator("#lesson-states button").first.click()
-    until(page, "document.querySelector('#lesson-said').textContent.startsWith('Taught')")
-    span = session.live.state.lessons.spans[0]
+    page.locator("#example-unit").select_option("seconds")
+    page.locator("#example-n").fill("1")
+    page.locator("#example-ago").fill("2")
+    page.locator("#example-states button").first.click()
+    until(page, "document.querySelector('#example-said').textContent.startsWith('Taught')")
+    span = session.live.state.examples.spans[0]
     # From 3 to 2 seconds before step 400, of 100 a second.
     assert (span.age + span.start[0], span.age + span.start[-1] + 40) == (100, 200)
 

@@ -129,13 +129,13 @@ def test_teaching_calls_and_answers():
 def test_spans_undo_and_saving_are_called_and_answered():
     done = []
 
-    def teach_span(*lesson):
-        done.append(lesson)
-        return lesson[0], 7
+    def teach_span(*example):
+        done.append(example)
+        return example[0], 7
 
     async def undo():
         if len(done) > 1:
-            raise InputError("there is no lesson that could be undone")
+            raise InputError("there is no example that could be undone")
         done.append("undo")
         return "walking", 7
 
@@ -152,7 +152,7 @@ def test_spans_undo_and_saving_are_called_and_answered():
             assert done == [("walking", 3, 90), "undo"]
             answer = await client.post("/undo", json={})
             assert answer.status_code == 400
-            assert "no lesson" in answer.text
+            assert "no example" in answer.text
             assert (await client.post("/save", json={})).status_code == 503
             wrong = [{"begin": -1}, {"begin": 1.5}, {"end": True}, {"end": "9"}, {"n": 3}]
             for change in wrong:

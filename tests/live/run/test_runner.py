@@ -273,7 +273,7 @@ def test_what_was_taught_is_there_after_a_restart(tmp_path):
     for snapshot in tmp_path.glob("*.snapshot"):  # by replaying alone
         snapshot.unlink()
     runner, printed = run([first, second, third], tmp_path)
-    assert runner.session.lessons == [("dance", 3), ("spin", 15 - CLF.width_ + 1)]
+    assert runner.session.examples == [("dance", 3), ("spin", 15 - CLF.width_ + 1)]
     assert runner.session.counters["undone"] == 1
     straight = LiveSession(CLF)
     straight.push(first.steps)

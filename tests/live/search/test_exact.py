@@ -53,7 +53,7 @@ def test_a_new_state_is_predicted_at_once():
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
-    lessons=st.lists(
+    examples=st.lists(
         st.tuples(
             st.integers(14, 39), st.sampled_from(["a", "c", "new", "newer"]), st.integers(1, 3)
         ),
@@ -63,13 +63,13 @@ def test_a_new_state_is_predicted_at_once():
     sizes=sizes,
 )
 @settings(max_examples=20)
-def test_taught_windows_are_references_like_the_others(clf, search, seed, lessons, room, sizes):
+def test_taught_windows_are_references_like_the_others(clf, search, seed, examples, room, sizes):
     values = elsewhere(seed)
     live = clf.live(search=search, far=None, dead="off", max_taught=room)
     brute = BruteForce(clf)
     windows = brute.windows(Stream(values))
     names, taught, predictions, done = clf.classes_.tolist(), [], [], 0
-    for step, name, n in [*sorted(lessons), (40, None, 0)]:
+    for step, name, n in [*sorted(examples), (40, None, 0)]:
         for p in push_all(live, values[done:step], sizes):
             if windows[p.step] is None:
                 continue
@@ -88,7 +88,7 @@ def test_taught_windows_are_references_like_the_others(clf, search, seed, lesson
             taught += [(code, windows[step - n + i]) for i in range(n)]
             taught = taught[-room:]
     assert live.classes == names
-    assert live.counters["taught"] == sum(n for _, _, n in lessons)
+    assert live.counters["taught"] == sum(n for _, _, n in examples)
 
 
 def test_votes_count_taught_windows():

@@ -95,11 +95,11 @@ def test_any_chunking_gives_the_states_of_predict(
 @given(
     name=committees,
     seed=st.integers(0, 2**32 - 1),
-    lessons=st.lists(st.tuples(st.integers(15, 79), st.integers(0, 5), st.integers(1, 2))),
+    examples=st.lists(st.tuples(st.integers(15, 79), st.integers(0, 5), st.integers(1, 2))),
     missing=st.integers(0, 79),
     sizes=sizes,
 )
-def test_taught_windows_count_the_same_in_every_search(name, seed, lessons, missing, sizes):
+def test_taught_windows_count_the_same_in_every_search(name, seed, examples, missing, sizes):
     clf = committee(name)
     known = [*clf.classes_.tolist(), *(["new", "newer"] if clf.unknown_ == "" else [91, 92])]
     values = walk(seed)
@@ -108,7 +108,7 @@ def test_taught_windows_count_the_same_in_every_search(name, seed, lessons, miss
     for search in ("exact", "incremental"):
         live, done = clf.live(search=search, max_taught=5, **OPTIONS), 0
         predictions = []
-        for step, state, n in [*sorted(lessons), (80, 0, 0)]:
+        for step, state, n in [*sorted(examples), (80, 0, 0)]:
             predictions += push_all(live, values[done:step], sizes)
             done = step
             if n and (step <= missing or step - missing > 16):

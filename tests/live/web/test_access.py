@@ -62,7 +62,7 @@ def test_other_ports_of_this_machine_are_allowed(host):
 def test_pages_of_others_may_neither_watch_nor_teach(origin):
     async def test():
         taught = []
-        async with serving(teach=lambda *lesson: taught.append(lesson)) as (hub, server, client):
+        async with serving(teach=lambda *example: taught.append(example)) as (hub, server, client):
             with pytest.raises(InvalidStatus) as refused:
                 async with frames(server, additional_headers={"Origin": origin}):
                     pass
@@ -215,7 +215,7 @@ def test_a_token_of_any_letters_opens():
 
 
 def test_a_request_that_breaks_off_teaches_nothing():
-    """What came of it may be a lesson by itself."""
+    """What came of it may be a whole request by itself."""
     taught = []
 
     async def test():

@@ -26,7 +26,7 @@ from mlat.live.journal.description import BrokenError, read_journal
 from mlat.live.journal.verify import check_journal
 from mlat.live.sources.replay import read_recording
 
-from .feeds import Broadcast, Lessons, free_port
+from .feeds import Broadcast, Teacher, free_port
 from .fuzz import fuzz
 from .kills import Forked, Kills, Spawned, kill_until_end
 
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> list[str]:
     folder = args.journal or Path(tempfile.mkdtemp(prefix="mlat-verify-"))
     found: list[str] = []
     is_wanted = args.journal is not None
-    restarts = n_lessons = 0
+    restarts = n_examples = 0
     try:
         while not kills.rounds or kills.done < kills.wanted:
             place = folder / f"round-{kills.rounds}"
@@ -95,7 +95,7 @@ def _run(args: argparse.Namespace) -> list[str]:
                     port = free_port()
                     arguments += ["--serve", f"127.0.0.1:{port}"]
                     states = classifier.classes_.tolist()
-                    teacher = stack.enter_context(Lessons(states, port, random.Random(args.seed)))
+                    teacher = stack.enter_context(Teacher(states, port, random.Random(args.seed)))
                 kill_until_end(
                     [*arguments, "--far", "off", "--dead", "off", *args.options],
                     place,
@@ -111,7 +111,7 @@ def _run(args: argparse.Namespace) -> list[str]:
                 restarts += broker.restarts
             if args.teach:
                 found.append(teacher.check(read_journal(place / "journal")))
-                n_lessons += len(teacher.sent)
+                n_examples += len(teacher.sent)
     except BrokenError:
         is_wanted = True  # to see what is wrong
         raise
@@ -122,7 +122,7 @@ def _run(args: argparse.Namespace) -> list[str]:
     return [
         f"{kills.done} kills in {kills.rounds} rounds ({moments}), "
         f"{f'{restarts} restarts of the broker, ' if args.mqtt else ''}"
-        f"{f'{n_lessons} lessons, ' if args.teach else ''}"
+        f"{f'{n_examples} examples, ' if args.teach else ''}"
         f"{time.monotonic() - began:.0f} s; the last round:",
         *found,
         f"{kills.n_printed} of {kills.rounds * len(recording)} predictions were printed, none of "

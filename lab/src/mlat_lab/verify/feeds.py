@@ -1,4 +1,4 @@
-"""What is done to a session while it is killed: a broker that restarts under it, and lessons."""
+"""What is done to a session while it is killed: a broker that restarts under it, and teaching."""
 
 from __future__ import annotations
 
@@ -140,12 +140,12 @@ def _disconnect(client: Any) -> None:
 UNDO = "(undo)"
 
 
-class Lessons:
-    """Teaches a session through its page, one lesson after the other, as long as it runs.
+class Teacher:
+    """Teaches a session through its page, one example after the other, as long as it runs.
 
-    Every fifth is undone; an undo is a lesson of ``UNDO``, of no windows.
+    Every fifth is undone; an undo is an example of ``UNDO``, of no windows.
 
-    It is a context manager. Lessons that follow each other differ, in their state or their number
+    It is a context manager. Examples that follow each other differ, in their state or their number
     of windows, so that it can be told which of them are in a journal.
 
     Attributes
@@ -160,7 +160,7 @@ class Lessons:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._teach, daemon=True)
 
-    def __enter__(self) -> Lessons:
+    def __enter__(self) -> Teacher:
         self._thread.start()
         return self
 
@@ -169,7 +169,7 @@ class Lessons:
         self._thread.join()
 
     def check(self, contents: JournalContents) -> str:
-        """Check that every lesson that was answered is in a journal, once and in order."""
+        """Check that every example that was answered is in a journal, once and in order."""
         kept = [
             (what.get("state", UNDO), what.get("n", 0))
             for _, kind, what in contents.inputs
@@ -180,11 +180,11 @@ class Lessons:
             if at < len(kept) and kept[at] == (state, n):
                 at += 1
             elif answered:
-                raise BrokenError(f"a lesson of {n} windows of {state!r} was answered and is lost")
+                raise BrokenError(f"{n} windows of {state!r} were answered and are lost")
         if at < len(kept):
-            raise BrokenError(f"a lesson of {kept[at]} is there twice, or was never sent")
+            raise BrokenError(f"an example of {kept[at]} is there twice, or was never sent")
         n_answered = sum(answered for _, _, answered in self.sent)
-        return f"{len(kept)} lessons, among them all {n_answered} that were answered, each once"
+        return f"{len(kept)} examples, among them all {n_answered} that were answered, each once"
 
     def _teach(self) -> None:
         number = 0

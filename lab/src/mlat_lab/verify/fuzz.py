@@ -45,8 +45,8 @@ from mlat.live.journal.records import (
     HEAD,
     SNAPSHOT,
     Batch,
+    Example,
     Flushed,
-    Lesson,
     encode_batch,
 )
 from mlat.live.sources.source import Arrival
@@ -395,7 +395,7 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
     inputs: list[Any] = [
         Arrival(early, "12"),
         Flushed(),
-        Lesson("new"),
+        Example("new"),
         Arrival(Steps(VALUES[12:14], late, late / 100), "14"),
     ]
     predictions = [one for given in inputs for one in recovery.replay(session, given)]

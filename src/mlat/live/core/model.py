@@ -16,26 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ...base.checks import Bools, Floats, Ints, is_whole
+from ...base.checks import Bools, Floats, Ints
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.more_references import with_more_references
 from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
 from ...features.features import FeatureSteps
 from ...neighbours.references import References
-from ..search.exact import Decision, ExactSearch, TaughtReferences, check_state
+from ..search.exact import Decision, ExactSearch
 from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
-from .lessons import (
-    Lessons,
-    Past,
-    TaughtSpan,
-    cut_spans,
-    first_row_needed,
-    lead_begin,
-    spread,
-    windows_over,
-)
 from .missing import FilledSteps, Held, fill_missing, pieces
 from .options import LiveOptions
 from .order import (
@@ -48,6 +37,7 @@ from .order import (
 )
 from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes, search_of
 from .steps import Counters, Prediction, Steps, as_steps
+from .teaching import Examples, Past, Teaching, windows_over
 
 UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
 PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
@@ -73,6 +63,8 @@ class LiveModel:
         The distance beyond which a window is far from every reference.
     dead_after : array of shape (d,)
         Constant steps after which a channel is dead.
+    teaching : Teaching
+        Makes references of windows of a session, and takes them back.
 
     Examples
     --------
@@ -104,6 +96,9 @@ class LiveModel:
         self._state_filter = lru_cache(maxsize=4)(
             partial(extended_filter, clf.confidence_.state_filter)
         )
+        self.teaching = Teaching(
+            clf, self.options, self._classifier.features, self._classifier.exact, self._state_filter
+        )
 
     @property
     def n_channels(self) -> int:
@@ -118,9 +113,9 @@ class LiveModel:
             Still.start(self.n_channels),
             self._classifier.begin("filling"),
             Belief(self.clf.confidence_.state_filter.stationary),  # () where no state is known
-            self.taught_references((), Lessons()),
-            Lessons(),
-            Past.of(np.empty((0, self.n_channels + 1)), self.n_past),
+            self.teaching.references((), Examples()),
+            Examples(),
+            Past.of(np.empty((0, self.n_channels + 1)), self.teaching.n_past),
             incremental=self._classifier.start_incremental(),
         )
 
@@ -139,158 +134,6 @@ class LiveModel:
         """Release the steps that wait for an earlier one."""
         state = state.copy()
         return state, self.advance_waiting(state)
-
-    @property
-    def n_past(self) -> int:
-        """How many of the last steps are remembered, to be taught."""
-        return self._classifier.n_past
-
-    def teach(self, state: LiveState, name: str | int, n: int = 1, *, ago: int = 0) -> LiveState:
-        """The state in which the last ``n`` windows are references of the named state, too.
-
-        The windows are those of one segment that ended up to ``ago`` steps ago. Of all taught
-        windows ``max_taught`` are kept, by the rule ``forget``.
-
-        Raises
-        ------
-        InputError
-        """
-        name = check_state(name, self.clf.unknown_)
-        rows = state.past.rows()
-        ends = self._classifier.last_ends(rows, n, ago)
-        if n > self.options.max_taught:
-            raise InputError(
-                f"{n} windows are to be taught, but only {self.options.max_taught} are kept; "
-                "give more room with max_taught"
-            )
-        return self._taught(state, name, rows, ends)
-
-    def teach_span(self, state: LiveState, name: str | int, begin: int, end: int) -> LiveState:
-        """The state in which the windows inside some steps are references of the named state.
-
-        The steps are ``begin`` to ``end - 1``, as predictions number them. A span that holds no
-        window gives the last one that ends in it. Of more windows than a quarter of ``max_taught``
-        so many are taken, evenly.
-
-        Raises
-        ------
-        InputError
-        """
-        name = check_state(name, self.clf.unknown_)
-        rows = state.past.rows()
-        ends = self._classifier.ends_in_span(rows, state.counters["accepted"], begin, end)
-        return self._taught(state, name, rows, spread(ends, max(1, self.options.max_taught // 4)))
-
-    def undo(self, state: LiveState) -> LiveState:
-        """The state without the last lesson: what was forgotten for it is known again.
-
-        Windows are compared as if it had never been given. Only the state filter goes on from what
-        it believes now, without states that were new in that lesson.
-
-        Raises
-        ------
-        InputError
-            If no lesson is left that can be undone.
-        """
-        lessons = state.lessons
-        if not lessons.can_be_undone:
-            before = f"; the {lessons.last} before are too long ago" if lessons.last else ""
-            raise InputError(f"there is no lesson that could be undone{before}")
-        state = state.copy()
-        state.lessons = lessons.without_last()
-        names = state.taught.names[: len(state.lessons.named)]
-        n_before = len(lessons.forgotten) - len(state.lessons.forgotten)
-        state.taught = self.taught_references(names, state.lessons)
-        n_states = len(self._known) + len(names)
-        shares, lost = np.split(state.belief.proba, [n_states])
-        if lost.any():
-            total = shares.sum()  # of 0 where it believed in nothing else
-            shares = shares / total if total > 0 else self._state_filter(len(names)).stationary
-        state.belief = Belief(shares, state.belief.fresh)
-        state.counters["undone"] += n_before
-        return state
-
-    def knowing(
-        self, state: LiveState, names: tuple[str | int, ...], codes: Ints, windows: Floats
-    ) -> LiveState:
-        """The state of a session that was taught windows (m, w, d) of channels, and nothing else.
-
-        For one whose features do not look back. It cannot be undone. ``names`` are the new states.
-        """
-        one = np.zeros(1, np.int64)
-        spans = [
-            TaughtSpan(1, code, 0, np.ascontiguousarray(window), one)
-            for code, window in zip(codes.tolist(), windows, strict=True)
-        ]
-        state = state.copy()
-        state.lessons = Lessons(
-            tuple(spans), np.zeros(len(spans), np.int64), (1,) * len(names), last=1, final=1
-        )
-        state.taught = self.taught_references(names, state.lessons)
-        return state
-
-    def lessons(self, state: LiveState) -> list[tuple[str | int, int]]:
-        """The state and the number of windows of each lesson that can be undone."""
-        classes, lessons = self.classes(state), state.lessons
-        taught: dict[int, tuple[str | int, int]] = {}
-        for span in lessons.spans:
-            if span.lesson > lessons.final:
-                n = taught.get(span.lesson, ("", 0))[1]
-                taught[span.lesson] = classes[span.code], n + len(span.start)
-        return list(taught.values())
-
-    def taught_model(self, state: LiveState) -> StreamClassifier:
-        """A classifier that has the taught windows among its references.
-
-        Raises
-        ------
-        InputError
-            If nothing was taught, or the steps of a taught window were not kept.
-        """
-        spans = state.lessons.kept().spans
-        if not spans:
-            raise InputError("nothing was taught, so there is nothing to add to the model")
-        lost = sum(span.features is not None for span in spans)
-        if lost:
-            raise InputError(
-                f"{lost} windows were taught with an older mlat, which did not keep their steps, "
-                "so they cannot be part of a model file; undo or forget them, and teach them anew"
-            )
-        names = self.classes(state)
-        return with_more_references(
-            self.clf,
-            [
-                (piece.steps, piece.start, names[piece.code])
-                for span in spans
-                for piece in self._classifier.pieces(span)
-            ],
-            self._state_filter(len(state.taught.names)),
-            names,
-        )
-
-    def _taught(self, state: LiveState, name: str | int, rows: Floats, ends: Ints) -> LiveState:
-        most, old, known = self.options.max_taught, state.taught, self.classes(state)
-        names = old.names if name in known else (*old.names, name)
-        if len(names) > most:
-            raise InputError(
-                f"{len(old.names)} new states are taught already, as many as windows are kept; "
-                "give more room with max_taught"
-            )
-        code = known.index(name) if name in known else len(known)
-        spans = self._classifier.cut(rows, ends, state.lessons.last + 1, code)
-        windows = np.concatenate([self._classifier.windows_of(span) for span in spans])
-        codes = np.append(old.codes, np.full(len(ends), code))
-        keep = partial(kept_lessons, most=most, forget=self.options.forget)
-        state = state.copy()
-        state.lessons = state.lessons.with_lesson(spans, len(names) - len(old.names), keep, most)
-        state.taught = self._classifier.exact.teach_more(old, names, codes, windows, keep(codes))
-        # A new state has no probability yet, unless it is the only one.
-        shares = np.append(state.belief.proba, np.zeros(len(names) - len(old.names)))
-        if not known:
-            shares[:] = 1.0
-        state.belief = Belief(shares, state.belief.fresh)
-        state.counters["taught"] += len(ends)
-        return state
 
     def state_from_bytes(self, data: bytes) -> LiveState:
         """The state that :meth:`LiveState.to_bytes` wrote, of this model and these options.
@@ -345,12 +188,6 @@ class LiveModel:
         """As :meth:`flush`, in place."""
         return self._accept(state, release(state.order, self.options, self.n_channels))
 
-    def taught_references(self, names: tuple[str | int, ...], lessons: Lessons) -> TaughtReferences:
-        """The windows of lessons that are kept, prepared to be compared."""
-        kept = lessons.kept()
-        windows = [self._classifier.no_windows(), *map(self._classifier.windows_of, kept.spans)]
-        return self._classifier.exact.teach(names, kept.codes, np.concatenate(windows))
-
     def restored_search(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
         """The running sums of each expert, from the arrays of a snapshot."""
         return self._classifier.restored(arrays)
@@ -396,6 +233,7 @@ class StepClassifier:
     Attributes
     ----------
     search : "exact" or "incremental"
+    features : FeatureSteps
     exact : ExactSearch
     limit : float
         The distance beyond which a window is far from every reference.
@@ -406,13 +244,8 @@ class StepClassifier:
     ) -> None:
         self._clf, self._options = clf, options
         self._width = clf.width_
-        self._features = FeatureSteps(clf.features_, len(clf.channels_))
+        self.features = FeatureSteps(clf.features_, len(clf.channels_))
         self._n_features = clf.features_.n_features
-        # Of a lift that remembers nothing, no steps before a window are needed.
-        self._ring = self._features.lift.size if self._features.lift.remembers else 0
-        self.n_past = 0
-        if options.max_taught:
-            self.n_past = options.teachable + clf.width_ - 1 + max(0, 2 * self._ring - 1)
         self._unknown = clf.unknown_
         self.exact = ExactSearch(clf)
         self.limit: float = _limit(clf, options.far)
@@ -431,10 +264,6 @@ class StepClassifier:
             why,
         )
 
-    def no_windows(self) -> Floats:
-        """An empty array of windows, of shape (0, w, d')."""
-        return np.empty((0, self._width, self._n_features))
-
     def start_incremental(self) -> States | None:
         return None if self._incremental is None else self._incremental.start()
 
@@ -442,79 +271,6 @@ class StepClassifier:
         """The running sums of each expert, from the arrays of a snapshot."""
         assert self._incremental is not None
         return self._incremental.restored(arrays)
-
-    def last_ends(self, rows: Floats, n: int, ago: int) -> Ints:
-        """The rows (of a past) at which the last ``n`` windows up to ``ago`` steps ago end."""
-        if not is_whole(n) or n < 1:
-            raise InputError(f"n must be a whole number of windows, at least 1, not {n!r}")
-        if not is_whole(ago) or ago < 0:
-            raise InputError(f"ago must be a whole number of steps, at least 0, not {ago!r}")
-        last, most = len(rows) - ago - 1, self._options.teachable
-        there = 0
-        if last >= 0 and ago < most:
-            there = min(int(rows[last, -1]) + 2 - self._width, most - ago, last + 1)
-            ends = np.arange(last - max(there, 0) + 1, last + 1)
-            there = int((self._first_needed(rows, ends) >= 0).sum())
-        if n > there:
-            then = f" {ago} steps ago" if ago else ""
-            raise InputError(
-                f"{n} windows are to be taught, but there are {there}{then}: they reach back to "
-                f"where the stream began or broke, and no further than the last {most} (teachable)"
-            )
-        return np.arange(last - n + 1, last + 1)
-
-    def ends_in_span(self, rows: Floats, n_steps: int, begin: int, end: int) -> Ints:
-        """The rows at which windows inside the steps ``begin`` to ``end - 1`` end."""
-        if not is_whole(begin) or not is_whole(end) or not 0 <= begin < end:
-            raise InputError(
-                f"a span has a first step and an end after it, as whole numbers, not {begin!r} "
-                f"and {end!r}"
-            )
-        most = self._options.teachable
-        if end > n_steps or begin < n_steps - most:
-            raise InputError(
-                f"steps {begin} to {end - 1} are to be taught, but steps "
-                f"{max(0, n_steps - most)} to {n_steps - 1} can be (teachable)"
-            )
-        before = n_steps - len(rows)  # the number of the first row's step
-        ends = np.arange(max(begin - before, 0), end - before)
-        ends = ends[rows[ends, -1] >= self._width - 1]
-        ends = ends[self._first_needed(rows, ends) >= 0]
-        if not len(ends):
-            raise InputError(
-                f"no window of {self._width} steps without a break ends in the steps {begin} to "
-                f"{end - 1}; choose later ones"
-            )
-        inside = ends[ends + before - self._width + 1 >= begin]
-        return inside if len(inside) else ends[-1:]
-
-    def _first_needed(self, rows: Floats, ends: Ints) -> Ints:
-        return first_row_needed(rows, ends, self._width, self._ring)
-
-    def cut(self, rows: Floats, ends: Ints, lesson: int, code: int) -> list[TaughtSpan]:
-        """The windows that end at some rows, as spans of one lesson."""
-        return cut_spans(rows, ends, self._width, self._ring, lesson, code)
-
-    def windows_of(self, span: TaughtSpan) -> Floats:
-        """The features of the windows of a span, (k, w, d')."""
-        if span.features is not None:
-            return span.features[None]
-        begun = self._clf.features_.lift.start(len(self._clf.channels_))
-        _, features = self._features.push(begun, span.steps)
-        return windows_over(features, self._width)[span.start]
-
-    def pieces(self, span: TaughtSpan) -> list[TaughtSpan]:
-        """A span cut where windows do not follow each other step by step.
-
-        The incremental search needs that of the references of a run.
-        """
-        parts = np.split(span.start, np.flatnonzero(np.diff(span.start) != 1) + 1)
-        found = []
-        for start in parts:
-            first = lead_begin(span.age + int(start[0]), self._ring) - span.age
-            steps = span.steps[first : int(start[-1]) + self._width]
-            found.append(replace(span, age=span.age + first, steps=steps, start=start - first))
-        return found
 
     def predict(
         self,
@@ -590,7 +346,7 @@ class StepClassifier:
         windows of the others: None where there are none, or no state is ``known``.
         """
         segment, w = state.segment, self._width
-        lift, seen = self._features.push(segment.lift, values)
+        lift, seen = self.features.push(segment.lift, values)
         n_filling = min(max(0, w - 1 - segment.length), len(values))
         joined = np.concatenate([segment.features, seen])
         results = None
@@ -674,23 +430,6 @@ class StepClassifier:
                 agreement,
             ) in enumerate(rows)
         ]
-
-
-def kept_lessons(codes: Ints, most: int, forget: str) -> Ints | slice:
-    """Which of the taught windows are kept, by their states ``codes`` (n,), oldest first.
-
-    At most ``most``: the newest of all, or the newest of each state up to its equal share.
-    """
-    if forget == "oldest" or len(codes) <= 1:
-        return slice(-most, None)
-    counts = np.bincount(codes)
-    share = max(1, most // int((counts > 0).sum()))
-    # From the newest: how many of the same state come after each.
-    newer = np.empty(len(codes), np.int64)
-    for code in np.flatnonzero(counts):
-        of_state = np.flatnonzero(codes == code)
-        newer[of_state] = np.arange(len(of_state))[::-1]
-    return np.flatnonzero(newer < share)
 
 
 def _last(rows: Floats, n: int) -> Floats:

@@ -50,7 +50,7 @@ class LiveOptions:
         Which of them are dropped for newer ones: the oldest of all, or those of every state beyond
         its equal share of ``max_taught``, the oldest first.
     teachable : int, default=16
-        How many steps back lessons may reach. Snapshots and journals open with more, too.
+        How many steps back examples may reach. Snapshots and journals open with more, too.
     anchor : int, default=64
         For the incremental search: steps after which its running sums start again.
     """

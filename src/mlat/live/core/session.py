@@ -146,7 +146,7 @@ class LiveSession:
     def warm_up(self) -> None:
         """Load or compile what a step needs, on a state that is thrown away.
 
-        Lessons and a missing value are among them: each runs loops of its own, and no step is to
+        Examples and a missing value are among them: each runs loops of its own, and no step is to
         wait for a compiler while a stream arrives.
         """
         clf, options = self.model.clf, self.model.options
@@ -160,8 +160,8 @@ class LiveSession:
         known = [*clf.classes_.tolist(), "any" if clf.unknown_ == "" else 0][0]
         for part in [*steps.pieces(w)][:2] + [*steps.pieces(1)][2 * w :]:
             self.model.advance(state, part)
-            if options.max_taught and state.segment.length >= w:  # one lesson, and several
-                state = self.model.teach(state, known)
+            if options.max_taught and state.segment.length >= w:  # one example, and several
+                state = self.model.teaching.teach(state, known)
 
     def flush(self) -> list[Prediction]:
         """Release the steps that wait for an earlier one, as at the end of a stream."""
@@ -174,7 +174,7 @@ class LiveSession:
 
         With ``ago``, those that ended so many steps ago: for labels that come late.
         """
-        self.state = self.model.teach(self.state, state, n, ago=ago)
+        self.state = self.model.teaching.teach(self.state, state, n, ago=ago)
 
     def teach_span(self, state: str | int, begin: int, end: int) -> tuple[str | int, int]:
         """Make references of the windows inside the steps ``begin`` to ``end - 1``.
@@ -193,33 +193,33 @@ class LiveSession:
         ('low', 4)
         >>> live.teach_span("high", 5, 10)
         ('high', 4)
-        >>> live.lessons
+        >>> live.examples
         [('low', 4), ('high', 4)]
         >>> live.undo()
         ('high', 4)
         """
-        self.state = self.model.teach_span(self.state, state, begin, end)
-        return self.lessons[-1]
+        self.state = self.model.teaching.teach_span(self.state, state, begin, end)
+        return self.examples[-1]
 
     def undo(self) -> tuple[str | int, int]:
-        """Take back the last lesson; returns its state, and how many windows it had.
+        """Take back the last example; returns its state, and how many windows it had.
 
-        What was forgotten for it is known again. At most 64 lessons can be undone, and none before
+        What was forgotten for it is known again. At most 64 examples can be undone, and none before
         more windows were forgotten than ``max_taught``.
 
         Raises
         ------
         InputError
-            If no lesson is left that can be undone.
+            If no example is left that can be undone.
         """
-        undone = self.lessons[-1:]
-        self.state = self.model.undo(self.state)
+        undone = self.examples[-1:]
+        self.state = self.model.teaching.undo(self.state)
         return undone[0]
 
     @property
-    def lessons(self) -> list[tuple[str | int, int]]:
-        """The lessons that can be undone, oldest first: their state and number of windows."""
-        return self.model.lessons(self.state)
+    def examples(self) -> list[tuple[str | int, int]]:
+        """The examples that can be undone, oldest first: their state and number of windows."""
+        return self.model.teaching.examples(self.state)
 
     def taught_model(self) -> StreamClassifier:
         """A classifier that has the taught windows among its references; it can be saved.
@@ -233,7 +233,7 @@ class LiveSession:
         InputError
             If nothing was taught, or the model would have fewer than two states.
         """
-        return self.model.taught_model(self.state)
+        return self.model.teaching.taught_model(self.state)
 
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""

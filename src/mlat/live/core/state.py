@@ -44,11 +44,11 @@ from ...neighbours.references import References, compact
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
 from .dead_channels import Still
-from .lessons import Lessons, Past, TaughtSpan
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
+from .teaching import Examples, Past, TaughtSpan
 
 if TYPE_CHECKING:
     from .model import LiveModel
@@ -144,7 +144,7 @@ class LiveState(ShortRepr):
         Of the state filter.
     taught : TaughtReferences
         The windows that are compared.
-    lessons : Lessons
+    examples : Examples
         What they come from.
     past : Past
     times : list of float
@@ -163,7 +163,7 @@ class LiveState(ShortRepr):
     segment: Segment
     belief: Belief
     taught: TaughtReferences
-    lessons: Lessons
+    examples: Examples
     past: Past
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
@@ -181,7 +181,7 @@ class LiveState(ShortRepr):
             Segment(segment.lift, segment.features, segment.raw, segment.length, segment.why),
             self.belief,
             self.taught,
-            self.lessons,
+            self.examples,
             self.past,
             [*self.times],
             self.counters.copy(),
@@ -205,8 +205,8 @@ class LiveState(ShortRepr):
             "refused": self.held.refused,
             "fresh": self.belief.fresh,
             "names": list(self.taught.names),
-            "named": list(self.lessons.named),
-            "lessons": [self.lessons.last, self.lessons.final],
+            "named": list(self.examples.named),
+            "lessons": [self.examples.last, self.examples.final],
             "first": order.first,
             "reached": order.reached,
             "last_seq": order.last_seq,
@@ -355,7 +355,7 @@ def _arrays(state: LiveState) -> Arrays:
         "features": segment.features,
         "raw": segment.raw,
         "belief": state.belief.proba,
-        **_lesson_arrays(state),
+        **_example_arrays(state),
         "past": state.past.rows(),
         "times": np.array(state.times, dtype=np.float64),
     }
@@ -366,16 +366,17 @@ def _arrays(state: LiveState) -> Arrays:
     return arrays
 
 
-def _lesson_arrays(state: LiveState) -> Arrays:
-    """Lessons as arrays: a row for each span and for each window, and all their steps."""
-    spans, (_, w, n_features) = state.lessons.spans, state.taught.windows.shape
+def _example_arrays(state: LiveState) -> Arrays:
+    """Examples as arrays: a row for each span and for each window, and all their steps."""
+    spans, (_, w, n_features) = state.examples.spans, state.taught.windows.shape
     old = [span.features for span in spans if span.features is not None]
     return {
         "spans": np.array(
-            [(s.lesson, s.code, s.age, len(s.steps), len(s.start)) for s in spans], np.int64
+            [(s.example, s.code, s.age, len(s.steps), len(s.start)) for s in spans], np.int64
         ).reshape(-1, 5),
         "windows": np.stack(
-            [np.concatenate([_NOTHING, *[s.start for s in spans]]), state.lessons.forgotten], axis=1
+            [np.concatenate([_NOTHING, *[s.start for s in spans]]), state.examples.forgotten],
+            axis=1,
         ),
         "steps": np.concatenate([np.empty((0, len(state.still.last))), *[s.steps for s in spans]]),
         "taught": np.array(old, dtype=np.float64).reshape(-1, w, n_features),
@@ -387,7 +388,7 @@ def _upgraded(
 ) -> tuple[dict[str, Any], Arrays]:
     """A snapshot of a version that kept no steps to be taught, and features alone of taught ones.
 
-    Each of those was taught in a lesson that cannot be undone any more.
+    Each of those is of an example that cannot be undone any more.
     """
     expected = {"taught": 3, "taught_codes": 1, "raw": 2, "features": 2}
     if any(name not in arrays or arrays[name].ndim != n for name, n in expected.items()):
@@ -526,7 +527,7 @@ def _rebuild(
         header["last_time"],
         *header["behind"],
     )
-    lessons = _rebuild_lessons(arrays, header, model)
+    examples = _rebuild_examples(arrays, header, model)
     incremental = None
     if blank.incremental is not None:
         prefixes = [_prefix(number) for number in range(len(blank.incremental))]
@@ -549,8 +550,8 @@ def _rebuild(
             header["why"],
         ),
         Belief(arrays["belief"], header["fresh"]),
-        model.taught_references(names, lessons),
-        lessons,
+        model.teaching.references(names, examples),
+        examples,
         Past.of(arrays["past"], blank.past.most),
         arrays["times"].tolist(),
         Counters({name: header["counters"].get(name, 0) for name in COUNTED}),
@@ -559,50 +560,50 @@ def _rebuild(
     )
 
 
-def _rebuild_lessons(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> Lessons:
+def _rebuild_examples(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> Examples:
     spans, windows, steps = arrays["spans"], arrays["windows"], arrays["steps"]
-    problem = _inconsistent_lessons(arrays, header, model)
+    problem = _inconsistent_examples(arrays, header, model)
     if problem:
         raise InputError(f"{DAMAGED}: {problem}")
     old = iter(arrays["taught"])
     found, step, window = [], 0, 0
-    for lesson, code, age, n_steps, n_windows in spans.tolist():
+    for example, code, age, n_steps, n_windows in spans.tolist():
         own = steps[step : step + n_steps]
         start = windows[window : window + n_windows, 0].copy()
         features = None if n_steps else next(old)
-        found.append(TaughtSpan(lesson, code, age, own, start, features))
+        found.append(TaughtSpan(example, code, age, own, start, features))
         step, window = step + n_steps, window + n_windows
     last, final = header["lessons"]
-    return Lessons(tuple(found), windows[:, 1].copy(), tuple(header["named"]), last, final)
+    return Examples(tuple(found), windows[:, 1].copy(), tuple(header["named"]), last, final)
 
 
-def _inconsistent_lessons(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> str:
-    """What does not fit together in lessons of right shapes; empty if nothing."""
+def _inconsistent_examples(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> str:
+    """What does not fit together in examples of right shapes; empty if nothing."""
     spans, windows, past = arrays["spans"], arrays["windows"], arrays["past"]
     last, final = header["lessons"]
-    lesson, code, _, n_steps, n_windows = spans.T
+    example, code, _, n_steps, n_windows = spans.T
     start, forgotten = windows.T
     named, names, width = header["named"], header["names"], model.clf.width_
     n_known = len(model.clf.classes_) + len(names)
     # First what bounds the numbers: sums of others could overflow, and look right.
     if (spans < 0).any() or (spans > 1 << 40).any() or (windows < 0).any():
-        return "a lesson has a number out of range"
+        return "an example has a number out of range"
     if (n_windows < 1).any() or n_windows.sum() != len(windows) or (code >= n_known).any():
         return "a taught window is of no state"
     if n_steps.sum() != len(arrays["steps"]) or (n_steps == 0).sum() != len(arrays["taught"]):
-        return "lessons are of other steps"
+        return "examples are of other steps"
     lengths = np.repeat(np.where(n_steps == 0, width, n_steps), n_windows)
     ages = past[:, -1]
     problems = {
         "a taught window has no steps": (start > lengths - width).any()
         or (n_windows[n_steps == 0] != 1).any(),
-        "lessons are out of order": final > last
+        "examples are out of order": final > last
         or any(a > b for a, b in pairwise([0, *named, last]))
-        or any(a > b for a, b in pairwise([*lesson.tolist(), last]))
-        or (lesson < 1).any()
+        or any(a > b for a, b in pairwise([*example.tolist(), last]))
+        or (example < 1).any()
         or (forgotten > last).any(),
         "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
-        "a state was named in no lesson": len(named) != len(names) or 0 in named,
+        "a state is of no example": len(named) != len(names) or 0 in named,
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
         or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()

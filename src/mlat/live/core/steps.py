@@ -101,7 +101,7 @@ COUNTED = {  # name of each counter: what it counts
     "far": "accepted steps whose window is far from every reference",
     "unknown": "accepted steps whose state is unknown, for any reason",
     "taught": "windows that were taught",
-    "undone": "windows of lessons that were undone",
+    "undone": "windows of examples that were undone",
     "wrong_unit": "1 if time does not seem to be in seconds",
 }
 

@@ -23,7 +23,7 @@ from ..sources.source import Arrival
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Example:
     """The last ``n`` windows become references of a state."""
 
     state: str | int
@@ -36,7 +36,7 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanLesson:
+class SpanExample:
     """The windows inside the steps ``begin`` to ``end - 1`` become references of a state."""
 
     state: str | int
@@ -46,11 +46,11 @@ class SpanLesson:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The last lesson is taken back."""
+    """The last example is taken back."""
 
 
-Taught = Lesson | SpanLesson | Undone
-Input = Arrival | Lesson | SpanLesson | Undone | Flushed
+Taught = Example | SpanExample | Undone
+Input = Arrival | Example | SpanExample | Undone | Flushed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,13 +99,13 @@ def decode_json(text: bytes, kind: Kind, where: str) -> Any:
 
 # Batches: entries one after the other, each a kind, a length and a body.
 
-_STEPS, _LESSON, _FLUSHED, _PREDICTIONS, _AGREEMENT, _SPAN_LESSON, _UNDONE = range(1, 8)
+_STEPS, _EXAMPLE, _FLUSHED, _PREDICTIONS, _AGREEMENT, _SPAN_EXAMPLE, _UNDONE = range(1, 8)
 _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
 _STATE = either(TEXT, whole())
-_LESSON_FIELDS = record({"state": _STATE, "n": SIZE})
+_EXAMPLE_FIELDS = record({"state": _STATE, "n": SIZE})
 _SPAN_FIELDS = record({"state": _STATE, "begin": COUNT, "end": SIZE})
 _TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 
@@ -137,10 +137,10 @@ def decode_batch(payload: bytes) -> Batch:
         body = entries.bytes(length)
         if kind == _STEPS:
             inputs.append(_decode_arrival(body))
-        elif kind == _LESSON:
-            inputs.append(Lesson(**decode_json(body, _LESSON_FIELDS, "what was taught")))
-        elif kind == _SPAN_LESSON:
-            inputs.append(SpanLesson(**decode_json(body, _SPAN_FIELDS, "what was taught")))
+        elif kind == _EXAMPLE:
+            inputs.append(Example(**decode_json(body, _EXAMPLE_FIELDS, "what was taught")))
+        elif kind == _SPAN_EXAMPLE:
+            inputs.append(SpanExample(**decode_json(body, _SPAN_FIELDS, "what was taught")))
         elif kind == _UNDONE:
             inputs.append(Undone())
         elif kind == _FLUSHED:
@@ -165,11 +165,11 @@ def decode_batch(payload: bytes) -> Batch:
 def _encode_input(one: Input) -> tuple[int, bytes]:
     if isinstance(one, Arrival):
         return _STEPS, _encode_arrival(one)
-    if isinstance(one, Lesson):
-        return _LESSON, json.dumps({"state": one.state, "n": one.n}).encode()
-    if isinstance(one, SpanLesson):
+    if isinstance(one, Example):
+        return _EXAMPLE, json.dumps({"state": one.state, "n": one.n}).encode()
+    if isinstance(one, SpanExample):
         fields = {"state": one.state, "begin": one.begin, "end": one.end}
-        return _SPAN_LESSON, json.dumps(fields).encode()
+        return _SPAN_EXAMPLE, json.dumps(fields).encode()
     if isinstance(one, Undone):
         return _UNDONE, b""
     return _FLUSHED, b""

@@ -13,7 +13,7 @@ from ..core.session import LiveSession
 from ..core.steps import Prediction
 from ..sources.source import Arrival
 from .journal import Journal
-from .records import Flushed, Input, Lesson, Taught, Undone, encode_predictions
+from .records import Example, Flushed, Input, Taught, Undone, encode_predictions
 from .snapshots import Snapshots
 
 # Distances may differ between machines in their last digits; states may not.
@@ -88,19 +88,19 @@ def replay(session: LiveSession, one: Input) -> list[Prediction]:
         return session.push(one.steps)
     if isinstance(one, Flushed):
         return session.flush()
-    give_lesson(session, one)
+    give_example(session, one)
     return []
 
 
-def give_lesson(session: LiveSession, one: Taught) -> tuple[str | int, int]:
-    """Teach, or undo the last lesson; returns the state and number of windows it is about."""
+def give_example(session: LiveSession, one: Taught) -> tuple[str | int, int]:
+    """Teach, or undo the last example; returns the state and number of windows it is about."""
     if isinstance(one, Undone):
         return session.undo()
-    if isinstance(one, Lesson):
+    if isinstance(one, Example):
         session.teach(one.state, n=one.n)
     else:
         session.teach_span(one.state, one.begin, one.end)
-    return session.lessons[-1]
+    return session.examples[-1]
 
 
 def _agree(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:

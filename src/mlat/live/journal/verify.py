@@ -182,7 +182,7 @@ def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
 
 
 def _options(contents: JournalContents) -> dict[str, Any]:
-    """Those of the head; lessons may reach back further in a session that an older mlat began."""
+    """Those of the head; examples may reach back further in a session that an older mlat began."""
     options: dict[str, Any] = contents.head["options"]
     return options | {"teachable": max(options["teachable"], MOST_STEPS)}
 

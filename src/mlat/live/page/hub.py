@@ -237,10 +237,10 @@ class Hub:
             classes = getattr(self.session, "classes", None)
             if classes is not None:  # taught states come after those of the model
                 status["classes"] = [json_state(state) for state in classes]
-            lessons = getattr(self.session, "lessons", None)
-            if lessons:  # those that can be undone; the last one is shown
-                state, n = lessons[-1]
-                status["lesson"] = {"state": json_state(state), "n": n, "of": len(lessons)}
+            examples = getattr(self.session, "examples", None)
+            if examples:  # those that can be undone; the last one is shown
+                state, n = examples[-1]
+                status["example"] = {"state": json_state(state), "n": n, "of": len(examples)}
         return status
 
     def health(self) -> dict[str, Any]:

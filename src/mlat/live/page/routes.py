@@ -1,4 +1,4 @@
-"""What the server answers: the page's files, frames, references, lessons, health and metrics."""
+"""What the server answers: the page's files, frames, references, examples, health and metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .model_view import describe, reference
 
 # Labels the last n windows with a state; an InputError that it raises is shown on the page.
 Teach = Callable[[Any, int], Awaitable[Any] | Any]
-# As above, of the windows inside some steps; and what takes the last lesson back. Both return the
+# As above, of the windows inside some steps; and what takes the last example back. Both return the
 # state and how many windows it was about.
 TeachSpan = Callable[[Any, int, int], Awaitable[tuple[Any, int]] | tuple[Any, int]]
 Undo = Callable[[], Awaitable[tuple[Any, int]] | tuple[Any, int]]
@@ -112,7 +112,7 @@ class Routes:
 
     async def teach(self, request: Request) -> Response:
         async def given(body: Any) -> dict[str, Any]:
-            state, about = self._lesson(body)
+            state, about = self._example(body)
             if "n" in about:
                 assert self._teaching.teach is not None
                 n = about["n"]
@@ -166,7 +166,7 @@ class Routes:
             return self._refuse(400, "bad request", "the body is not JSON")
         return JSONResponse(answer)
 
-    def _lesson(self, body: Any) -> tuple[Any, dict[str, int]]:
+    def _example(self, body: Any) -> tuple[Any, dict[str, int]]:
         """The state of a request to teach, and the number of windows or the steps of a span."""
         fields = set(body) if isinstance(body, dict) else set()
         if fields == {"state", "begin", "end"}:

@@ -49,7 +49,7 @@ async def serve(
     teach_span : callable, optional
         Called with a state, a first step and the step after the last, for spans on the page.
     undo : callable, optional
-        Takes the last lesson back. This and the one before return a state and a number of windows.
+        Takes the last example back. This and the one before return a state and a number of windows.
     save : callable, optional
         Writes what was taught into a new model file, and returns the file's name.
     max_clients : int, default=32

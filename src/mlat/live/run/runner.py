@@ -21,15 +21,15 @@ from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
 from ..journal.records import (
     Batch,
+    Example,
     Flushed,
     Input,
-    Lesson,
-    SpanLesson,
+    SpanExample,
     Taught,
     Undone,
     last_position,
 )
-from ..journal.recovery import Recovered, give_lesson
+from ..journal.recovery import Recovered, give_example
 from ..journal.writer import JournalWriter
 from ..sources.source import Arrival, Notice, Refusal, Source
 from .output import Lines, Notices
@@ -143,28 +143,28 @@ class Runner:
 
         Here and below what is returned is the state, and how many windows were taught or undone.
         """
-        return await self._give(Lesson(state, n))
+        return await self._give(Example(state, n))
 
     async def teach_span(self, state: str | int, begin: int, end: int) -> tuple[str | int, int]:
         """Make references of the windows inside the steps ``begin`` to ``end - 1``."""
-        return await self._give(SpanLesson(state, begin, end))
+        return await self._give(SpanExample(state, begin, end))
 
     async def undo(self) -> tuple[str | int, int]:
-        """Take the last lesson back."""
+        """Take the last example back."""
         return await self._give(Undone())
 
-    async def _give(self, lesson: Taught) -> tuple[str | int, int]:
+    async def _give(self, example: Taught) -> tuple[str | int, int]:
         if self._ended:
             raise _ended()
         done: asyncio.Future[tuple[str | int, int]] = asyncio.get_running_loop().create_future()
-        self._inbox.put_now(_Waiting(_Teaching(lesson, done), time.monotonic()))
+        self._inbox.put_now(_Waiting(_Teaching(example, done), time.monotonic()))
         return await done
 
     async def taught_model(self) -> StreamClassifier:
         """A classifier that has what was taught so far among its references."""
         # A copy: steps go on to change the state, while a thread makes the classifier.
         state = self.session.state.copy()
-        return await asyncio.to_thread(self.session.model.taught_model, state)
+        return await asyncio.to_thread(self.session.model.teaching.taught_model, state)
 
     async def _read(self) -> None:
         try:
@@ -192,11 +192,11 @@ class Runner:
                     results += self._classify(arrivals)
                     arrivals = []
                     try:
-                        given = give_lesson(self.session, teaching.lesson)
+                        given = give_example(self.session, teaching.example)
                     except InputError as error:
                         teaching.fail(error)
                     else:
-                        results.append((teaching.lesson, []))
+                        results.append((teaching.example, []))
                         teachings.append((teaching, given))
                 case _End() as last:
                     end = last
@@ -288,11 +288,11 @@ class SessionView:
     counters: dict[str, int]
     classes: list[str | int]
     taught: Any
-    lessons: list[tuple[str | int, int]]
+    examples: list[tuple[str | int, int]]
 
     @classmethod
     def of(cls, session: LiveSession) -> SessionView:
-        return cls(session.counters, session.classes, session.state.taught, session.lessons)
+        return cls(session.counters, session.classes, session.state.taught, session.examples)
 
     @property
     def state(self) -> SessionView:
@@ -369,7 +369,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Teaching:
-    lesson: Taught
+    example: Taught
     done: asyncio.Future[tuple[str | int, int]]
 
     def settle(self, given: tuple[str | int, int]) -> None:

@@ -10,7 +10,7 @@ import { drawAgreement, drawConfidence, drawRibbon } from "./ribbon.js";
 import { References, drawSimilar } from "./similar.js";
 import { Span } from "./span.js";
 import { Mark } from "./mark.js";
-import { allowTeaching, offerTeaching, setUpTeaching, showLessons } from "./teach.js";
+import { allowTeaching, offerTeaching, setUpTeaching, showExamples } from "./teach.js";
 import { setUpTheme } from "./theme.js";
 import { count, figure, percent } from "./words.js";
 
@@ -183,7 +183,7 @@ function draw() {
     showPresent(latest, page.classes, model, codes, inks);
   }
   showCounts(now, buffer.rate(), page.dropped);
-  showLessons(page.classes, now.lesson);
+  showExamples(page.classes, now.example);
   paintTimes.painted(Boolean(paused));
 }
 

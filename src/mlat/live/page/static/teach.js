@@ -10,40 +10,40 @@ const on = { shown: null, mark: null, offered: {} };
  */
 export function setUpTeaching(shown, mark) {
   Object.assign(on, { shown, mark });
-  $("lesson-unmark").addEventListener("click", () => mark.clear());
-  $("lesson-unit").addEventListener("change", showUnit);
-  $("lesson-undo").addEventListener("click", undo);
-  $("lesson-save").addEventListener("click", save);
-  $("lesson").addEventListener("submit", (event) => {
+  $("example-unmark").addEventListener("click", () => mark.clear());
+  $("example-unit").addEventListener("change", showUnit);
+  $("example-undo").addEventListener("click", undo);
+  $("example-save").addEventListener("click", save);
+  $("example").addEventListener("submit", (event) => {
     event.preventDefault();
-    const state = $("lesson-other").value.trim();
+    const state = $("example-other").value.trim();
     if (state) teach(state);
-    else $("lesson-other").focus();
+    else $("example-other").focus();
   });
 }
 
 export function offerTeaching(model) {
   on.offered = model;
   $("teaching").hidden = !model.teach;
-  $("lesson-unit").disabled = !model.teach_span;
-  $("lesson-hint").hidden = !model.teach_span;
-  $("lesson-undo").hidden = !model.undo;
-  $("lesson-save").hidden = !model.save;
+  $("example-unit").disabled = !model.teach_span;
+  $("example-hint").hidden = !model.teach_span;
+  $("example-undo").hidden = !model.undo;
+  $("example-save").hidden = !model.save;
   on.mark.allowed = Boolean(model.teach_span);
   document.body.classList.toggle("can-mark", on.mark.allowed);
   showUnit();
 }
 
 function showUnit() {
-  const inSeconds = $("lesson-unit").value === "seconds";
-  $("lesson-until").hidden = !inSeconds;
-  $("lesson-n").step = inSeconds ? "any" : "1";
-  $("lesson-n").min = inSeconds ? "0" : "1";
+  const inSeconds = $("example-unit").value === "seconds";
+  $("example-until").hidden = !inSeconds;
+  $("example-n").step = inSeconds ? "any" : "1";
+  $("example-n").min = inSeconds ? "0" : "1";
 }
 
 /** A button for every state; what is marked, and what can be undone. */
-export function showLessons(classes, lesson) {
-  const place = $("lesson-states");
+export function showExamples(classes, example) {
+  const place = $("example-states");
   const names = classes.map(String);
   if ([...place.children].map((button) => button.value).join("\n") !== names.join("\n")) {
     place.replaceChildren(
@@ -57,12 +57,12 @@ export function showLessons(classes, lesson) {
     );
   }
   const steps = on.mark.known();
-  $("lesson-marked").hidden = !steps;
-  $("lesson-last").hidden = Boolean(steps);
-  for (const name of ["lesson-n", "lesson-ago"]) $(name).disabled = Boolean(steps) || !allowed();
-  write("lesson-mark", steps ? `The ${count(steps[1] - steps[0])} marked steps` : "");
-  $("lesson-undo").disabled = !lesson;
-  write("lesson-undo", lesson ? `Undo (${count(lesson.n)} × ${lesson.state})` : "Undo");
+  $("example-marked").hidden = !steps;
+  $("example-last").hidden = Boolean(steps);
+  for (const name of ["example-n", "example-ago"]) $(name).disabled = Boolean(steps) || !allowed();
+  write("example-mark", steps ? `The ${count(steps[1] - steps[0])} marked steps` : "");
+  $("example-undo").disabled = !example;
+  write("example-undo", example ? `Undo (${count(example.n)} × ${example.state})` : "Undo");
 }
 
 function write(id, text) {
@@ -75,10 +75,10 @@ function allowed() {
 
 /** Without spans, teaching labels what arrives now, which a paused page does not show. */
 export function allowTeaching() {
-  for (const element of $("lesson").elements) element.disabled = !allowed();
-  $("lesson-unit").disabled = !on.offered.teach_span;
+  for (const element of $("example").elements) element.disabled = !allowed();
+  $("example-unit").disabled = !on.offered.teach_span;
   if (!allowed()) say("Paused: go on to teach what arrives now.");
-  else if ($("lesson-said").textContent.startsWith("Paused")) say("");
+  else if ($("example-said").textContent.startsWith("Paused")) say("");
 }
 
 /** What is to be taught, as the server takes it: the last n windows, or the steps of a span. */
@@ -86,9 +86,9 @@ function chosen() {
   const steps = on.mark.known();
   if (steps) return { begin: steps[0], end: steps[1] };
   const { end, width, paused, secondsAgo } = on.shown();
-  const n = $("lesson-n").valueAsNumber;
-  if ($("lesson-unit").value === "seconds") {
-    const ago = $("lesson-ago").valueAsNumber;
+  const n = $("example-n").valueAsNumber;
+  if ($("example-unit").value === "seconds") {
+    const ago = $("example-ago").valueAsNumber;
     return { begin: secondsAgo(ago + n), end: Math.max(1, secondsAgo(ago)) };
   }
   // Of a picture that stands still, they are those up to its end.
@@ -96,18 +96,18 @@ function chosen() {
 }
 
 async function teach(state) {
-  if (!$("lesson").reportValidity()) return;
+  if (!$("example").reportValidity()) return;
   const what = chosen();
-  const lesson = await send("/teach", { state, ...what }, "Not taught");
-  if (!lesson) return;
+  const example = await send("/teach", { state, ...what }, "Not taught");
+  if (!example) return;
   const which = what.n ? "the last " : "";
-  say(`Taught: ${which}${count(lesson.n)} ${lesson.n === 1 ? "window is" : "windows are"} ${lesson.state}.`);
+  say(`Taught: ${which}${count(example.n)} ${example.n === 1 ? "window is" : "windows are"} ${example.state}.`);
   on.mark.clear();
 }
 
 async function undo() {
-  const lesson = await send("/undo", {}, "Not undone");
-  if (lesson) say(`Undone: ${count(lesson.n)} ${lesson.n === 1 ? "window" : "windows"} of ${lesson.state}.`);
+  const example = await send("/undo", {}, "Not undone");
+  if (example) say(`Undone: ${count(example.n)} ${example.n === 1 ? "window" : "windows"} of ${example.state}.`);
 }
 
 async function save() {
@@ -134,5 +134,5 @@ async function send(path, body, not) {
 }
 
 function say(text) {
-  $("lesson-said").textContent = text;
+  $("example-said").textContent = text;
 }

@@ -1,4 +1,4 @@
-"""Lessons reach back, are undone without a trace, and become part of a model."""
+"""Examples reach back, are undone without a trace, and become part of a model."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from live_oracles import push_all
 from mlat import InputError, Stream
 from mlat.classifier.state_filter import extended_filter
 from mlat.live import LiveSession
-from mlat.live.core.lessons import UNDOABLE
+from mlat.live.core.teaching import UNDOABLE
 
 LONG = {**EXACT, "teachable": 300}
 
@@ -108,16 +108,16 @@ def test_a_session_that_began_with_nothing_becomes_a_model(tmp_path):
 
 @given(st.lists(st.tuples(st.sampled_from("abnm"), st.integers(1, 4)), min_size=1, max_size=9))
 @settings(max_examples=25)
-def test_undone_without_a_trace(lessons):
-    """What was forgotten for a lesson is there again when it is undone."""
+def test_undone_without_a_trace(examples):
+    """What was forgotten for an example is there again when it is undone."""
     live = two_channels("lifted").live(**EXACT, max_taught=5, forget="balanced")
     live.push(ENERGY.values[:30])
     taught, beliefs = [], []
-    for state, n in lessons:
+    for state, n in examples:
         taught.append(live.state.taught)
         beliefs.append(live.state.belief.proba)
         live.teach(state, n)
-    while live.lessons:
+    while live.examples:
         again = two_channels("lifted").live(**EXACT, max_taught=5, forget="balanced")
         again.restore(live.snapshot())
         assert again.undo() == live.undo()
@@ -128,22 +128,22 @@ def test_undone_without_a_trace(lessons):
         for ours, theirs in zip(then.columns, kept.columns, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         np.testing.assert_array_equal(live.state.belief.proba, beliefs.pop())
-    with pytest.raises(InputError, match="no lesson that could be undone"):
+    with pytest.raises(InputError, match="no example that could be undone"):
         live.undo()
 
 
-def test_so_many_lessons_can_be_undone_and_memory_is_bounded():
+def test_so_many_examples_can_be_undone_and_memory_is_bounded():
     live = fitted("euclidean").live(**EXACT, max_taught=3)
     live.push(STREAM.values[:30])
     for number in range(UNDOABLE + 20):
         live.teach("new", 1 + number % 3)
-    assert 1 <= len(live.lessons) <= UNDOABLE
-    assert len(live.state.lessons.forgotten) <= 6
+    assert 1 <= len(live.examples) <= UNDOABLE
+    assert len(live.state.examples.forgotten) <= 6
     size = len(live.snapshot())
     for number in range(UNDOABLE):
         live.teach("new", 1 + number % 3)
     assert len(live.snapshot()) <= size + 400
-    while live.lessons:
+    while live.examples:
         live.undo()
     with pytest.raises(InputError, match="are too long ago"):
         live.undo()
