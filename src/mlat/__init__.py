@@ -4,14 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .adapters.panel import PanelClassifier, series_windows
     from .base.errors import InputError
     from .classifier import StreamClassifier
     from .classifier.model_file import load
-    from .classifier.panel import PanelClassifier
     from .features import Lift
     from .metric import LMNN, MLAT, toeplitz
     from .stream import Runs, Stream, Windows, sliding_windows
-    from .stream.panel import series_windows
     from .stream.read import read_stream
     from .stream.write import write_states, write_stream
 
@@ -42,14 +41,14 @@ _MODULE_OF = {
     "MLAT": "metric",
     "InputError": "base.errors",
     "Lift": "features",
-    "PanelClassifier": "classifier.panel",
+    "PanelClassifier": "adapters.panel",
     "Runs": "stream",
     "Stream": "stream",
     "StreamClassifier": "classifier",
     "Windows": "stream",
     "load": "classifier.model_file",
     "read_stream": "stream.read",
-    "series_windows": "stream.panel",
+    "series_windows": "adapters.panel",
     "sliding_windows": "stream",
     "toeplitz": "metric",
     "write_states": "stream.write",

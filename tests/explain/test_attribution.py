@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 import mlat
 from mlat.explain.attribution import split
 from mlat.metric import toeplitz
-from mlat.metric.matrix import metric_array, unmixed
+from mlat.metric.embedding import metric_array, unmixed
 from mlat.synthetic import rotating_states
 
 finite = st.floats(-100, 100, allow_subnormal=False)

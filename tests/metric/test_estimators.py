@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mlat
 from mlat import InputError
 from mlat.metric import toeplitz
-from mlat.metric.matrix import metric_array
+from mlat.metric.embedding import metric_array
 from mlat.synthetic import rotating_states
 from problems import alignment, planted_problem
 

@@ -10,7 +10,7 @@ from aeon.transformations.collection import BaseCollectionTransformer
 from numpy.typing import NDArray
 
 from ..base.checks import Floats
-from ..classifier.panel import PanelClassifier
+from .panel import PanelClassifier
 
 
 class MLATClassifier(BaseClassifier):  # type: ignore[misc]

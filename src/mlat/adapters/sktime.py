@@ -10,7 +10,7 @@ from sktime.classification.base import BaseClassifier
 from sktime.transformations.base import BaseTransformer
 
 from ..base.checks import Floats
-from ..classifier.panel import PanelClassifier
+from .panel import PanelClassifier
 
 
 class MLATClassifier(BaseClassifier):  # type: ignore[misc]

@@ -30,7 +30,7 @@ from ..base.checks import (
 )
 from ..base.errors import InputError
 from ..features.features import Features
-from ..metric.matrix import metric_array, unmixed
+from ..metric.embedding import metric_array, unmixed
 from ..neighbours.references import References, check_channels
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.order import is_rough, switches_at_random

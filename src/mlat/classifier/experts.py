@@ -20,8 +20,8 @@ from ..base.checks import Ints
 from ..base.errors import InputError
 from ..features.features import View, lift_runs
 from ..features.lifts import Lift
+from ..metric.embedding import fit_windows
 from ..metric.estimators import MLAT, MarginMetric
-from ..metric.matrix import fit_windows
 from ..neighbours.references import References, steps_inside
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows

@@ -46,9 +46,9 @@ from ..base.errors import DiskError, InputError
 from ..features.features import Features, Scaling, View
 from ..features.lifts import MAPS, Lift
 from ..metric import toeplitz
+from ..metric.embedding import linear_map
 from ..metric.estimators import LMNN, MLAT
 from ..metric.mahalanobis import Mahalanobis
-from ..metric.matrix import linear_map
 from ..neighbours.references import References, compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned

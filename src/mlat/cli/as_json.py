@@ -16,7 +16,7 @@ import typer
 from ..classifier.classifier import StreamClassifier
 from ..explain import Expert, experts_of, learned
 from ..explain.confusions import LEVEL, Confusions
-from ..metric.matrix import unmix_blocks
+from ..metric.embedding import unmix_blocks
 from ..stream.stream import Stream
 
 AsJson = Annotated[

@@ -18,9 +18,9 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
+from ..metric.embedding import unmix_blocks
 from ..metric.estimators import MLAT
 from ..metric.mahalanobis import Mahalanobis
-from ..metric.matrix import unmix_blocks
 from .as_json import AsJson, model_of, print_json
 from .columns import ModelFile
 from .output import make_folder

@@ -9,7 +9,7 @@ import numpy as np
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..metric.matrix import metric_array, unmixed
+from ..metric.embedding import metric_array, unmixed
 from ..neighbours.references import References
 
 

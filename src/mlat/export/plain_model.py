@@ -21,7 +21,7 @@ from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..features.lifts import PreparedLift
 from ..live.core.dead_channels import dead_after
-from ..metric.matrix import metric_array, unmixed
+from ..metric.embedding import metric_array, unmixed
 from ..metric.toeplitz import distance
 from ..neighbours.references import References
 

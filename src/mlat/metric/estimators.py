@@ -29,7 +29,6 @@ from threadpoolctl import threadpool_limits
 from ..base import progress
 from ..base.checks import SMALLEST, Floats, Ints, Limits, annotations_of, check_parameter
 from ..base.errors import InputError
-from ..base.fixed_order import Convolution, Linear
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.order import switches_at_random
 from ..stream.overlap import SeenWindows, warn_of_neighbours
@@ -46,6 +45,7 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
+from .embedding import Convolution, Linear
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution

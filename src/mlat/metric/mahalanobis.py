@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats
 from ..base.errors import InputError
-from ..base.fixed_order import Linear
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
+from .embedding import Linear
 
 
 class Mahalanobis(

@@ -17,9 +17,9 @@ import numpy as np
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..features.features import Features, View
+from ..metric.embedding import transform_windows
 from ..metric.estimators import Embedding, MarginMetric
 from ..metric.mahalanobis import Mahalanobis
-from ..metric.matrix import transform_windows
 from ..stream.stream import Stream
 from ..stream.windows import Windows, counts_inside, flatten, sliding_windows
 from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mlat.base.checks import Floats, Ints, check_whole
 from mlat.base.errors import InputError
-from mlat.metric.matrix import fit_windows, transform_windows
+from mlat.metric.embedding import fit_windows, transform_windows
 from mlat.metric.targets import when_of
 from mlat.neighbours.search import NearestNeighbors
 from mlat.neighbours.votes import vote

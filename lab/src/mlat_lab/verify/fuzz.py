@@ -50,8 +50,8 @@ from mlat.live.journal.records import (
     encode_batch,
 )
 from mlat.live.sources.source import Arrival
+from mlat.metric.embedding import unmix_blocks
 from mlat.metric.estimators import LMNN, MLAT
-from mlat.metric.matrix import unmix_blocks
 from mlat.stream.stream import Stream
 from mlat.synthetic import rotating_states
 

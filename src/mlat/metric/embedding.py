@@ -1,4 +1,8 @@
-"""Any transformer over windows, and the matrix M of a fitted one, also before whitening."""
+"""Windows under a metric: the maps into the space where it is the Euclidean distance.
+
+The maps of our own metrics, any transformer over windows, and the matrix M of a fitted one, also
+before whitening.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,63 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import fft as _fft
 
 from ..base.checks import Floats
+from ..base.compiled import jit
 from ..base.errors import InputError
+from ..base.fixed_order import Product, padded
 from ..stream.windows import flatten
 
 MAX_BASIS = 4000  # values per window up to which a map is evaluated on all unit windows
+# Above this ratio of width * taps to the length of the result, the Fourier transform is faster
+# than sums (measured with 27 channels: 21 µs by sums against 55 at 7, 113 against 45 at 17).
+LONG = 15
+
+
+class Linear:
+    """``L x`` for a fixed L of shape (r, w*d) and windows x, (n, w, d): shape (n, r)."""
+
+    def __init__(self, L: Floats) -> None:
+        self._product = Product(L.T)
+
+    def __call__(self, X: Floats) -> Floats:
+        return self._product(X.reshape(len(X), X.shape[1] * X.shape[2]))
+
+
+class Convolution:
+    """:func:`mlat.metric.toeplitz.convolve` for fixed taps (q, r, d) and windows of a fixed width.
+
+    Short windows are convolved by plain sums, long ones by the fast Fourier transform. Each window
+    is transformed on its own, so that its rounding does not depend on the others. ``by_sums`` says
+    which of the two is used.
+    """
+
+    def __init__(self, taps: Floats, width: int) -> None:
+        self.width, (self.n_taps, self.n_filters, _) = width, taps.shape
+        self.length = width + self.n_taps - 1
+        self._size = _fft.next_fast_len(self.length, real=True)
+        self.by_sums = width * self.n_taps <= LONG * self._size
+        if self.by_sums:
+            self._taps = padded(taps.transpose(0, 2, 1))
+        else:
+            spectrum = _fft.rfft(taps, self._size, axis=0).transpose(0, 2, 1)
+            self._real, self._imaginary = padded(spectrum.real), padded(spectrum.imag)
+
+    def __call__(self, X: Floats) -> Floats:
+        windows = np.ascontiguousarray(X, dtype=np.float64)
+        if self.by_sums:
+            Z = np.zeros((len(windows), self.length, self._taps.shape[2]))
+            _convolve(windows, self._taps, Z)
+            return Z[:, :, : self.n_filters].reshape(len(windows), self.length * self.n_filters)
+        Z = np.empty((len(windows), self.length, self.n_filters))
+        for window, filtered in zip(windows, Z, strict=True):
+            spectrum = _fft.rfft(window, self._size, axis=0)
+            product = np.zeros((2, *self._real.shape[::2]))
+            _by_frequency(spectrum, self._real, self._imaginary, product)
+            both = (product[0] + 1j * product[1])[:, : self.n_filters]
+            filtered[:] = _fft.irfft(both, self._size, axis=0)[: self.length]
+        return Z.reshape(len(Z), self.length * self.n_filters)
 
 
 def metric_array(metric: Any, width: int, n_features: int) -> Floats | None:
@@ -127,3 +182,30 @@ def unmixed(metric: Floats | None, mixing: Floats | None, width: int) -> Floats 
 def unmix_blocks(blocks: Floats, mixing: Floats | None) -> Floats:
     """As :func:`unmixed`, for blocks (w, d, d)."""
     return blocks if mixing is None else mixing @ blocks @ mixing.T
+
+
+# As in `base.fixed_order`: no fastmath, every product and every sum in one fixed order.
+
+
+@jit()
+def _convolve(X, taps, Z):  # type: ignore[no-untyped-def]
+    n, w, d = X.shape
+    q, _, r = taps.shape
+    for i in range(n):
+        for p in range(q):
+            for f in range(d):
+                for t in range(w):
+                    x = X[i, t, f]
+                    for j in range(r):
+                        Z[i, p + t, j] += x * taps[p, f, j]
+
+
+@jit()
+def _by_frequency(spectrum, real, imaginary, product):  # type: ignore[no-untyped-def]
+    n, d, r = real.shape
+    for m in range(n):
+        for f in range(d):
+            a, b = spectrum[m, f].real, spectrum[m, f].imag
+            for j in range(r):
+                product[0, m, j] += a * real[m, f, j] - b * imaginary[m, f, j]
+                product[1, m, j] += a * imaginary[m, f, j] + b * real[m, f, j]

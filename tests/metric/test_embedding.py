@@ -1,0 +1,101 @@
+"""Windows under a metric: its maps, and its matrix, before and after mixing."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mlat
+from mlat.metric import toeplitz
+from mlat.metric.embedding import Convolution, Linear, metric_array, unmix_blocks, unmixed
+from mlat.metric.toeplitz import to_matrix
+from mlat.stream import sliding_windows
+from mlat.synthetic import rotating_states
+
+WIDTH, CHANNELS = 4, 3
+WINDOWS = sliding_windows(rotating_states(n_channels=CHANNELS, run_length=40), WIDTH)
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.integers(1, 20)
+METRICS = [mlat.MLAT(max_iter=3), mlat.MLAT(solver="admm", max_iter=3), mlat.LMNN(max_iter=3)]
+
+
+def matrix_of(array):
+    """The matrix (w*d, w*d) that an array of ``metric_array`` stands for."""
+    if array is None:
+        return np.eye(WIDTH * CHANNELS)
+    return to_matrix(array) if array.ndim == 3 else array
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=["filter", "admm", "lmnn"])
+def test_distances_are_those_of_the_transformer(metric):
+    fitted = metric.fit(WINDOWS.X, WINDOWS.y, start=WINDOWS.start, run=WINDOWS.run)
+    M = matrix_of(metric_array(fitted, WIDTH, CHANNELS))
+    X = np.asarray(WINDOWS.X[:20])
+    Z = fitted.transform(X)
+    delta = (X[0] - X[1:]).reshape(19, -1)
+    np.testing.assert_allclose(
+        np.einsum("ni,ij,nj->n", delta, M, delta), ((Z[0] - Z[1:]) ** 2).sum(axis=1), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["identity", "blocks", "matrix"])
+def test_mixing_before_the_metric_is_a_metric_of_its_own(kind):
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(CHANNELS, CHANNELS))
+    blocks = rng.normal(size=(WIDTH, CHANNELS, CHANNELS))
+    blocks[0] = blocks[0] @ blocks[0].T
+    array = {"identity": None, "blocks": blocks, "matrix": to_matrix(blocks)}[kind]
+    delta = rng.normal(size=(WIDTH, CHANNELS))
+    mixed = (delta @ W).ravel()
+    before = matrix_of(unmixed(array, W, WIDTH))
+    assert delta.ravel() @ before @ delta.ravel() == pytest.approx(mixed @ matrix_of(array) @ mixed)
+    assert unmixed(array, None, WIDTH) is array
+    assert unmix_blocks(blocks, None) is blocks
+
+
+@given(seeds, sizes, sizes, st.integers(1, 4), st.integers(1, 4))
+def test_a_convolution_is_that_of_the_taps(seed, width, n_taps, r, d):
+    rng = np.random.default_rng(seed)
+    taps, X = rng.normal(size=(n_taps, r, d)), rng.normal(size=(3, width, d))
+    found = Convolution(taps, width)(X)
+    np.testing.assert_allclose(found, toeplitz.convolve(taps, X).reshape(3, -1), atol=1e-12)
+
+
+@pytest.mark.parametrize(("width", "n_taps"), [(10, 20), (40, 50), (100, 100)])
+def test_a_window_is_the_same_among_others_and_alone(width, n_taps):
+    # The first by plain sums, the others by the Fourier transform.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(33, width, 5))
+    convolution = Convolution(rng.normal(size=(n_taps, 5, 5)), width)
+    linear = Linear(rng.normal(size=(70, width * 5)))
+    for embed in (convolution, linear):
+        together = embed(X)
+        for some in (slice(0, 1), slice(32, 33), slice(3, 10)):
+            np.testing.assert_array_equal(embed(X[some]), together[some])
+        assert embed(X[:0]).shape == (0, together.shape[1])
+
+
+def test_long_taps_go_by_the_fourier_transform():
+    rng = np.random.default_rng(0)
+    taps, X = rng.normal(size=(60, 2, 3)), rng.normal(size=(4, 50, 3))
+    convolution = Convolution(taps, 50)
+    assert not convolution.by_sums
+    expected = toeplitz.convolve(taps, X).reshape(4, -1)
+    np.testing.assert_allclose(convolution(X), expected, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    "metric", [mlat.MLAT(max_iter=1), mlat.MLAT(solver="admm", max_iter=1), mlat.LMNN(max_iter=1)]
+)
+def test_metrics_embed_a_window_the_same_alone_and_among_others(metric):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5, 3)), np.repeat([0, 1], 30)
+    together = metric.fit(X, y).transform(X)
+    alone = np.concatenate([metric.transform(X[i : i + 1]) for i in range(60)])
+    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_allclose(together @ together.T, _gram(metric, X), rtol=1e-9, atol=1e-9)
+
+
+def _gram(metric, X):
+    flat = X.reshape(len(X), -1)
+    return flat @ metric.metric_ @ flat.T
