@@ -1,4 +1,4 @@
-"""Panels: sets of separate series of equal length, each with one class, as aeon and sktime have them.
+"""Panels: sets of separate series of equal length with a class each, as aeon and sktime have them.
 
 A series of a panel is one window, and a run of its own: no two of them overlap.
 """
