@@ -9,6 +9,7 @@ from mlat.base.errors import InputError
 from mlat.live.core.session import LiveSession
 from mlat_lab.verify import fuzz as fuzzing
 from mlat_lab.verify.__main__ import main
+from mlat_lab.verify.recordings import make_recordings
 
 
 def test_nothing_but_refusals_and_what_can_be_used():
@@ -73,3 +74,11 @@ def test_a_header_that_lies_loses_steps_no_more():
 def test_the_command(capsys):
     assert main(["fuzz", "--cases", "60", "--seed", "3"]) == 0
     assert "verify: 60 cases" in capsys.readouterr().out
+
+
+def test_damaged_recordings_are_refused_or_read(tmp_path):
+    subjects = make_recordings(tmp_path)
+    for subject in subjects:
+        subject.use(subject.content)
+    report = fuzzing.fuzz(300, seed=5, subjects=subjects)
+    assert report.failures == []

@@ -1,12 +1,12 @@
 """Files of arrays: ``.npy`` and ``.npz`` of numpy, ``.mat`` of MATLAB and Octave.
 
 Nothing of these files is run: arrays of Python objects, which numpy stores as pickles, are refused.
+What their readers raise becomes an `InputError` where files are opened (``file_format.reading``).
 """
 
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import DiskError, InputError, require_package
-
-_PICKLED = "it holds Python objects, which are not read; save arrays of numbers and texts"
+from ..base.errors import InputError, require_package
+from .file_format import refuse_growth
+from .mat_structure import check_structure
 
 
 class ColumnsTable:
@@ -56,14 +56,8 @@ class ColumnsTable:
 
 
 def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:
-    """The array of an ``.npy`` file; one with named fields as a table.
-
-    Raises
-    ------
-    InputError
-        If it is no such file, or holds Python objects.
-    """
-    array = _load(path)
+    """The array of an ``.npy`` file; one with named fields as a table."""
+    array = np.load(path, allow_pickle=False)
     if array.dtype.names:
         if array.ndim != 1:
             raise InputError(f"{path} holds records of shape {array.shape}; give one per step")
@@ -79,30 +73,11 @@ def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:
 
 
 def read_npz(path: Path) -> ColumnsTable:
-    """The arrays of an ``.npz`` file: (T,) is a column, (T, d) are d columns ``name0``, ….
-
-    Raises
-    ------
-    InputError
-        As :func:`read_npy`.
-    """
-    with _load(path) as stored:
-        try:
-            arrays = {name: stored[name] for name in stored.files}
-        except ValueError:
-            raise InputError(f"{path}: {_PICKLED}") from None
-    return _table(path, arrays)
-
-
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise DiskError(f"{path} cannot be read: {error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        is_pickle = "pickle" in str(error)
-        why = _PICKLED if is_pickle else f"it is no file of numpy ({error})"
-        raise InputError(f"{path} cannot be read: {why}") from None
+    """The arrays of an ``.npz`` file: (T,) is a column, (T, d) are d columns ``name0``, …."""
+    with zipfile.ZipFile(path) as stored:
+        refuse_growth(path, sum(member.file_size for member in stored.infolist()))
+    with np.load(path, allow_pickle=False) as stored:
+        return _table(path, {name: stored[name] for name in stored.files})
 
 
 def read_mat(path: Path) -> ColumnsTable:
@@ -112,22 +87,16 @@ def read_mat(path: Path) -> ColumnsTable:
 
     Raises
     ------
-    InputError
-        If it is no such file.
     MissingPackageError
         If it is of version 7.3, and h5py is not installed.
     """
     from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
 
+    check_structure(path)
     try:
         stored = loadmat(path, chars_as_strings=True)
     except NotImplementedError:  # what SciPy says of version 7.3
         return _table(path, _of_hdf5(path))
-    except OSError as error:
-        raise DiskError(f"{path} cannot be read: {error}") from None
-    except (MatReadError, ValueError, TypeError, zlib.error, EOFError) as error:
-        raise InputError(f"{path} cannot be read as a MATLAB file ({error})") from None
     arrays = {name: value for name, value in stored.items() if not name.startswith("__")}
     return _table(path, {n: _vector(a) for n, a in arrays.items() if isinstance(a, np.ndarray)})
 
@@ -135,11 +104,10 @@ def read_mat(path: Path) -> ColumnsTable:
 def _of_hdf5(path: Path) -> dict[str, NDArray[Any]]:
     """The variables of a MATLAB file of version 7.3; structures and the like are empty arrays."""
     h5py = require_package("h5py", "mat73", f"{path} is a MATLAB file of version 7.3; reading it")
-    try:
-        with h5py.File(path, "r") as file:
-            return {n: _of_dataset(file, file[n]) for n in file if not n.startswith("#")}
-    except OSError as error:
-        raise InputError(f"{path} cannot be read as a MATLAB file ({error})") from None
+    with h5py.File(path, "r") as file:
+        found = {n: file[n] for n in file if not n.startswith("#")}
+        refuse_growth(path, sum(getattr(one, "nbytes", 0) for one in found.values()))
+        return {n: _of_dataset(file, one) for n, one in found.items()}
 
 
 def _of_dataset(file: Any, found: Any) -> NDArray[Any]:

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import DiskError, InputError, require_package
+from ..base.errors import InputError, require_package
 from .array_files import ColumnsTable
+from .file_format import reading
+from .mat_structure import check_structure
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")
 ANNOTATION = "annotation"
@@ -54,28 +56,20 @@ def read_raw(path: Path) -> RawTable | ColumnsTable:
 
     Raises
     ------
-    InputError
-        If MNE cannot read it.
     MissingPackageError
         If MNE is not installed.
     """
     mne = require_package("mne", "mne", f"reading {path.suffix} files", title="MNE")
     is_epochs = re.search(r"[-_]epo\.fif(\.gz)?$", path.name, re.IGNORECASE)
-    try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            table: RawTable | ColumnsTable
-            if is_epochs:
-                table = _table_of_epochs(mne.read_epochs(path, verbose="warning"), str(path))
-            else:
-                table = RawTable(mne.io.read_raw(path, verbose="warning"), str(path))
-    except OSError as error:
-        raise DiskError(f"{path} cannot be read: {error}") from None
-    except InputError:
-        raise
-    except Exception as error:  # each reader of MNE has its own
-        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
-        raise InputError(f"{path} cannot be read by MNE: {reason}") from None
+    if path.suffix.lower() == ".set":  # which is MATLAB's
+        check_structure(path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        table: RawTable | ColumnsTable
+        if is_epochs:
+            table = _table_of_epochs(mne.read_epochs(path, verbose="warning"), str(path))
+        else:
+            table = RawTable(mne.io.read_raw(path, verbose="warning"), str(path))
     # As of a file that is shorter than it says; what it is called does not matter.
     words = dict.fromkeys(str(one.message).splitlines()[0] for one in said)
     table.notes += tuple(f"MNE: {word}" for word in words if "naming conventions" not in word)
@@ -141,7 +135,8 @@ class RawTable:
         columns: dict[Any, Any] = {"time": np.asarray(self._raw.times)}
         columns[ANNOTATION] = self._descriptions
         names = [name for name in (*channels, *roles) if name not in columns]
-        values = self._raw.get_data(picks=names) if names else np.empty((0, len(self._bad)))
+        with reading(self._name):
+            values = self._raw.get_data(picks=names) if names else np.empty((0, len(self._bad)))
         for name, row in zip(names, values, strict=True):
             columns[name] = np.where(self._bad, np.nan, row)
         return {name: columns[name] for name in (*channels, *roles)}

@@ -45,7 +45,7 @@ from .conversion import (
     one_per_step,
     stack_columns,
 )
-from .file_format import PARQUET, TEXTS, FileFormat, file_format
+from .file_format import PARQUET, TEXTS, FileFormat, file_format, reading, refuse_growth
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import read_raw, table_of
 from .several import read_each
@@ -573,7 +573,8 @@ def open_table(
         If it is not there, or of no known kind.
     """
     if isinstance(source, str | os.PathLike):
-        return _open_file(Path(source), text or Text(), channels)
+        with reading(Path(source)):
+            return _open_file(Path(source), text or Text(), channels)
     if isinstance(source, pa.Table):
         return ArrowTable(source, "the table")
     if hasattr(source, "collect") and not hasattr(source, "__array__"):
@@ -594,6 +595,10 @@ def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
     if not path.exists():
         raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
     suffix = path.suffix.lower()
+    if suffix == ".gz" and path.stat().st_size > 4:
+        with path.open("rb") as file:
+            file.seek(-4, os.SEEK_END)  # where gzip keeps the length of what it packed
+            refuse_growth(path, int.from_bytes(file.read(), "little"))
     if (form := text.form(path)) is not None and not path.is_dir():
         return TextTable(path, form, text.decimal)
     if suffix == ".npy":
@@ -614,28 +619,21 @@ def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
 
 def _open_arrow(path: Path) -> Any:
     """A Parquet file, the table of an Arrow file, or a folder of Parquet files."""
-    kind = "Arrow" if path.suffix.lower() in IPC else "Parquet"
-    try:
-        if path.is_dir():
-            from pyarrow.dataset import dataset
+    if path.is_dir():
+        from pyarrow.dataset import dataset
 
-            return dataset(path, format="parquet", partitioning="hive")
-        if kind == "Parquet":
-            # In buffers: a part of a file (a row group) may hold all of its steps.
-            return pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
-        from pyarrow.feather import read_table
+        return dataset(path, format="parquet", partitioning="hive")
+    if path.suffix.lower() in PARQUET:
+        # In buffers: a part of a file (a row group) may hold all of its steps.
+        return pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+    from pyarrow.feather import read_table
 
-        with path.open("rb") as file:
-            magic = file.read(4)
-        if magic in (b"ARRO", b"FEA1"):  # else it has no footer: the format for sending
-            return read_table(path, memory_map=False)
-        with pa.OSFile(str(path)) as steps, pa.ipc.open_stream(steps) as reader:
-            return reader.read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path} cannot be read as {kind} ({str(error).splitlines()[0]}); "
-            "if it is text, name it .csv or .tsv"
-        ) from None
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic in (b"ARRO", b"FEA1"):  # else it has no footer: the format for sending
+        return read_table(path, memory_map=False)
+    with pa.OSFile(str(path)) as steps, pa.ipc.open_stream(steps) as reader:
+        return reader.read_all()
 
 
 class ArrowTable:
@@ -652,12 +650,14 @@ class ArrowTable:
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         wanted = self._wanted(channels, roles)
-        if isinstance(self._table, pyarrow.parquet.ParquetFile):
-            table = self._table.read(columns=wanted)
-        elif isinstance(self._table, pa.Table):
-            table = self._table.select(wanted)
-        else:
-            table = self._table.to_table(columns=wanted)
+        with reading(self._name):
+            if isinstance(self._table, pyarrow.parquet.ParquetFile):
+                table = self._table.read(columns=wanted)
+            elif isinstance(self._table, pa.Table):
+                table = self._table.select(wanted)
+            else:
+                table = self._table.to_table(columns=wanted)
+            table.validate(full=True)  # no reader looks whether texts are where it says, and UTF-8
         if not table.num_rows:
             raise InputError(f"{self._name} has columns but no steps")
         return {name: table.column(name) for name in wanted}
@@ -680,9 +680,11 @@ class ArrowTable:
                 columns=wanted, batch_size=BATCH, batch_readahead=1, fragment_readahead=1
             )
         empty = True
-        for table in in_pieces(batches, size):
-            empty = False
-            yield {name: table.column(name) for name in wanted}
+        with reading(self._name):
+            for table in in_pieces(batches, size):
+                table.validate(full=True)
+                empty = False
+                yield {name: table.column(name) for name in wanted}
         if empty:
             raise InputError(f"{self._name} has columns but no steps")
 

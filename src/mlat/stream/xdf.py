@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import DiskError, InputError, require_package
+from ..base.errors import InputError, require_package
 from .array_files import ColumnsTable
 from .mne_raw import TRIGGER
 
@@ -36,18 +36,12 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
     Raises
     ------
     InputError
-        If it cannot be read, or it is unclear which stream to take.
+        If it is unclear which stream to take.
     MissingPackageError
         If pyxdf is not installed.
     """
     pyxdf = require_package("pyxdf", "xdf", "reading .xdf files")
-    try:
-        streams, _ = pyxdf.load_xdf(str(path))
-    except FileNotFoundError as error:
-        raise DiskError(f"{path} cannot be read: {error}") from None
-    except Exception as error:  # pyxdf raises what its parsers raise
-        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
-        raise InputError(f"{path} cannot be read as XDF: {reason}") from None
+    streams, _ = pyxdf.load_xdf(str(path))
     held = [stream for stream in streams if len(stream["time_stamps"])]
     texts = [stream for stream in held if _is_markers(stream)]
     numbers = [stream for stream in held if not _is_markers(stream)]

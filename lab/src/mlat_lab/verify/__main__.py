@@ -1,9 +1,9 @@
 """``python -m mlat_lab.verify``: checks that no step is lost, doubled or out of order.
 
 ``run`` plays a recording to ``mlat live`` and kills it (SIGKILL) repeatedly until the recording
-ends, and checks the journal (:mod:`mlat.live.journal.verify`). ``fuzz`` damages and
-forges model files, snapshots and journals, and looks what comes of it. Exit status 1: something is
-wrong.
+ends, and checks the journal (:mod:`mlat.live.journal.verify`). ``fuzz`` damages and forges model
+files, snapshots and journals, or recordings of every format, and looks what comes of it. Exit
+status 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from mlat.live.journal.verify import check_journal
 from mlat.live.sources.replay import read_recording
 
 from .feeds import Broadcast, Teacher, free_port
-from .fuzz import fuzz
+from .fuzz import fuzz, make_subjects
 from .kills import Forked, Kills, Spawned, kill_until_end
+from .recordings import make_recordings
 
 WRONG, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -56,12 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fuzz(args: argparse.Namespace) -> list[str]:
-    report = fuzz(args.cases, args.seed, first=args.first, tell=print)
+    with tempfile.TemporaryDirectory(prefix="mlat-fuzz-") as folder:
+        subjects = make_recordings(Path(folder)) if args.recordings else make_subjects()
+        more = {"subjects": subjects, "first": args.first, "tell": print}
+        report = fuzz(args.cases, args.seed, **more)
     for failure in report.failures[:20]:
         print(f"verify: {failure}", file=sys.stderr)
     if report.failures:
         raise BrokenError(f"{len(report.failures)} of {report.cases} cases went wrong")
-    return [*report.lines(), "nothing but refusals, and models and sessions that can be used"]
+    return [*report.lines(), "nothing but refusals, and what can be used"]
 
 
 def _run(args: argparse.Namespace) -> list[str]:
@@ -166,6 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--verbose", action="store_true", help="print a line for each kill")
     run.epilog = "Options after -- are given to mlat live."
     fuzzing = commands.add_parser("fuzz", help="damage and forge files, and open them")
+    fuzzing.add_argument(
+        "--recordings", action="store_true", help="recordings of every format that mlat reads"
+    )
     fuzzing.add_argument("--cases", type=int, default=10_000)
     fuzzing.add_argument("--seed", type=int, default=0)
     fuzzing.add_argument("--first", type=int, default=0, help="the first case, to repeat one")

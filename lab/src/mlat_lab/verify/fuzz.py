@@ -117,12 +117,13 @@ def fuzz(
     cases: int,
     seed: int,
     *,
+    subjects: Sequence[Subject] | None = None,
     first: int = 0,
     tell: Callable[[str], None] = lambda line: None,
     every: int = 100_000,
 ) -> Report:
     """Try cases from number ``first`` on; ``tell`` is given a line after ``every`` of them."""
-    subjects = make_subjects()
+    subjects = subjects or make_subjects()
     report = Report()
     with _quietly():
         for case in range(first, first + cases):
