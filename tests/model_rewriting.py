@@ -8,26 +8,26 @@ import json
 import numpy as np
 from safetensors.numpy import save
 
-from mlat.base.checksummed.container import seal, unseal
+from mlat.base.checksummed.container import pack, unpack
 
 
 def read_header(model):
     """The JSON that a model file begins with."""
-    return unseal(model.read_bytes(), "no model").header
+    return unpack(model.read_bytes(), "no model").header
 
 
 def rewrite(model, target, change):
     """The model with its header or arrays changed, and the checksum made right again."""
-    header, arrays, _ = unseal(model.read_bytes(), "no model")
+    header, arrays, _ = unpack(model.read_bytes(), "no model")
     tensors = dict(arrays)
     change(header, tensors)
-    target.write_bytes(seal(header, tensors))
+    target.write_bytes(pack(header, tensors))
     return target
 
 
 def rewrite_as_version_2(model, target, change=lambda header, tensors: None):
     """The model as version 2 wrote it: fields on one level, a checksum of the arrays only."""
-    header, arrays, _ = unseal(model.read_bytes(), "no model")
+    header, arrays, _ = unpack(model.read_bytes(), "no model")
     tensors = {name.removeprefix("0."): np.ascontiguousarray(a) for name, a in arrays.items()}
     (expert,) = header.pop("experts")
     header.pop("committee")

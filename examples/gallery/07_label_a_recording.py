@@ -3,14 +3,14 @@ Label a recording, asked for what helps most
 ============================================
 
 Few labels are enough if they are the right ones. ``mlat label`` asks for the span whose label would
-help most; here the same question is asked in Python, and answered by the true states.
+help most; here the same query is made in Python, and answered by the true states.
 """
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import mlat
-from mlat.label import Asking
+from mlat.label import QueryStrategy
 from mlat.synthetic import rotating_states
 
 # %%
@@ -18,7 +18,7 @@ from mlat.synthetic import rotating_states
 
 recording = rotating_states(noise=0.3, random_state=0, run_length=150)
 test = rotating_states(noise=0.3, random_state=1)
-asking = Asking(recording, span=40)
+strategy = QueryStrategy(recording, span=40)
 
 # %%
 # Each answer is a span of 40 steps at most; where the state switches inside, it ends there.
@@ -26,12 +26,12 @@ asking = Asking(recording, span=40)
 states = np.full(len(recording), "", dtype=recording.states.dtype)
 seconds, accuracy, why = [], [], []
 for _ in range(10):
-    question = asking.next_span(recording.with_states(states))
-    span = slice(question.start, question.end)
-    first = recording.states[question.start]
+    query = strategy.next_span(recording.with_states(states))
+    span = slice(query.start, query.end)
+    first = recording.states[query.start]
     same = int(np.argmin(np.append(recording.states[span] == first, False)))
-    states[question.start : question.start + same] = first
-    why.append(question.why)
+    states[query.start : query.start + same] = first
+    why.append(query.why)
     if len(set(states) - {""}) > 1:
         clf = mlat.StreamClassifier(width=16, metric="mlat").fit(recording.with_states(states))
         seconds.append(int((states != "").sum()))

@@ -52,10 +52,10 @@ def drawn_by_the_model(beta, rng, n=4000, n_classes=4):
 
 def calibration_error(proba, codes, n_bins=10):
     """Expected calibration error of the most probable state."""
-    sure, right = proba.max(axis=1), proba.argmax(axis=1) == codes
-    place = np.minimum((sure * n_bins).astype(int), n_bins - 1)
+    confidence, right = proba.max(axis=1), proba.argmax(axis=1) == codes
+    place = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     return sum(
-        abs(sure[place == b].mean() - right[place == b].mean()) * (place == b).mean()
+        abs(confidence[place == b].mean() - right[place == b].mean()) * (place == b).mean()
         for b in np.unique(place)
     )
 
@@ -127,7 +127,7 @@ def test_the_log_loss_is_the_least(seed):
 
 
 def test_copies_of_few_windows_do_not_make_it_sure():
-    """All right: only the number of independent windows limits how sure it may be."""
+    """All right: only the number of independent windows limits its confidence."""
     nearest = np.tile([[1.0, 2.0], [2.0, 1.0]], (50, 1))
     codes = np.tile([0, 1], 50)
     alone = fit_calibration(nearest, codes)
@@ -321,21 +321,21 @@ def test_with_one_neighbour_the_most_probable_state_is_the_one_predicted():
 
 def test_they_come_true_as_often_as_they_say(learned):
     clf, streams = learned
-    sure, right = [], []
+    confidence, right = [], []
     for stream in streams:  # with their switches, as a live stream has them
         inside = clf.ends_window(stream)
         proba = clf.predict_proba(stream)[inside]
-        sure.append(proba.max(axis=1))
+        confidence.append(proba.max(axis=1))
         right.append(clf.classes_[proba.argmax(axis=1)] == stream.states[inside])
-    sure, right = np.concatenate(sure), np.concatenate(right)
-    assert sure.mean() == pytest.approx(right.mean(), abs=0.05)
-    bins = np.digitize(sure, [0.5, 0.7, 0.9])
+    confidence, right = np.concatenate(confidence), np.concatenate(right)
+    assert confidence.mean() == pytest.approx(right.mean(), abs=0.05)
+    bins = np.digitize(confidence, [0.5, 0.7, 0.9])
     off = 0.0
     for b in range(4):
         if (bins == b).sum():
-            off += (bins == b).mean() * abs(sure[bins == b].mean() - right[bins == b].mean())
+            off += (bins == b).mean() * abs(confidence[bins == b].mean() - right[bins == b].mean())
     assert off < 0.08  # the expected calibration error
-    # Surer is oftener right.
+    # The more confident, the oftener right.
     assert right[bins == 3].mean() > right[bins == 1].mean() + 0.1
     assert right[bins == 3].mean() > 0.95
 

@@ -399,7 +399,7 @@ def test_a_failed_save_leaves_the_old_model(model, tmp_path, monkeypatch):
     target = tmp_path / "m.mlat"
     target.write_bytes(b"the old one")
     clf = mlat.load(model)
-    monkeypatch.setattr("mlat.classifier.model_file.seal", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("mlat.classifier.model_file.pack", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clf.save(target)
     assert os.listdir(tmp_path) == ["m.mlat"]
@@ -469,7 +469,7 @@ def test_what_is_read_is_what_was_written(tmp_path, name):
     assert again.feature_names_ == clf.feature_names_
     assert (again.width_, again.n_neighbors_) == (clf.width_, clf.n_neighbors_)
     assert again.unknown_rate == clf.unknown_rate
-    # Who decides, with which weight and why, and how sure it is.
+    # Who decides, with which weight and why, and its confidence.
     assert repr(again.committee_) == repr(clf.committee_)
     assert again.metric == "auto" if "auto" in name else again.metric != "auto"
     assert again.confidence_.calibration == clf.confidence_.calibration
@@ -535,7 +535,7 @@ def member(**values):
 
 
 LIFT = r"a reach of|: lift|: identity names|an expert sees"
-SURE, TOGETHER = ": confidence", ": committee|the committee|the weights of"
+CONFIDENCE, TOGETHER = ": confidence", ": committee|the committee|the weights of"
 
 
 INFINITE = np.full((4, 4), np.inf)
@@ -567,16 +567,19 @@ INFINITE = np.full((4, 4), np.inf)
         (put("auto", 1), "auto is 1"),
         (put("unknown_rate", "often"), "unknown_rate is 'often'"),
         *[(put("unknown_rate", rate), "unknown_rate is") for rate in (-0.1, 1, 1.5, True, None)],
-        (leave_out("confidence"), SURE),
-        (put("confidence", 3), SURE),
+        (leave_out("confidence"), CONFIDENCE),
+        (put("confidence", 3), CONFIDENCE),
         *[
-            (put_inside("confidence", beta=beta), SURE)
+            (put_inside("confidence", beta=beta), CONFIDENCE)
             for beta in (-1, "1", None, float("nan"), 1e9)
         ],
-        *[(put_inside("confidence", typical=typical), SURE) for typical in (0, -1, None, True)],
-        *[(put_inside("confidence", tempering=power), SURE) for power in (-1, 2, "1", None)],
         *[
-            (put_inside("confidence", threshold=far), SURE)
+            (put_inside("confidence", typical=typical), CONFIDENCE)
+            for typical in (0, -1, None, True)
+        ],
+        *[(put_inside("confidence", tempering=power), CONFIDENCE) for power in (-1, 2, "1", None)],
+        *[
+            (put_inside("confidence", threshold=far), CONFIDENCE)
             for far in (-1, "far", float("nan"), [1])
         ],
         *[(put("committee", record), TOGETHER) for record in (3, "auto", [], {}, {"members": []})],

@@ -19,7 +19,7 @@ from compiled_c import (
 )
 from export_models import FRESH, SHAPES, TRAIN
 from mlat import InputError, Stream, StreamClassifier, load
-from mlat.base.checksummed.container import seal, unseal
+from mlat.base.checksummed.container import pack, unpack
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised
@@ -273,11 +273,11 @@ def test_strings_are_ascii_and_closed(text):
 def test_numbers_that_no_stream_leads_to_are_refused(tmp_path):
     file = tmp_path / "model.mlat"
     COMMITTEE.save(file)
-    found = unseal(file.read_bytes(), "no model")
+    found = unpack(file.read_bytes(), "no model")
     wild = {"0.taps": 1e200, "1.mixing": 1e200, "1.taps": 1e-20, "scale": 1e200}
     for name, factor in wild.items():
         forged = {**found.arrays, name: found.arrays[name] * factor}
-        file.write_bytes(seal(found.header, forged))
+        file.write_bytes(pack(found.header, forged))
         with np.errstate(all="ignore"), pytest.raises(InputError, match="of the model is"):
             PlainModel.of(load(file))
 

@@ -28,7 +28,7 @@ def test_states_that_differ_are_proposed_at_once():
     cells = Cells([STREAM], 25)
     found = proposals(cells, quick_opinion(cells, [SPANS]), 0)
     assert accuracy(found) > 0.9
-    assert all(0 < p.sure <= 1 for p in found)
+    assert all(0 < p.confidence <= 1 for p in found)
     assert [p.start for p in found[1:]] == [p.end for p in found[:-1]]
     assert (found[0].start, found[-1].end) == (0, len(STREAM))
 
@@ -74,8 +74,8 @@ def test_the_learned_opinion_counts_where_its_classifier_has_seen_the_nearest_sp
     both = merged(quick, learned, [True, False])
     # The second cell is nearest to a span that was not seen; no span has the state of the third.
     assert [both.states[c] for c in both.codes] == ["b", "b", "a"]
-    assert both.sure.tolist() == pytest.approx([0.9, 0.6, 0.6])
-    given = merged(quick, learned, None)  # of a model from elsewhere the surer one counts
+    assert both.confidence.tolist() == pytest.approx([0.9, 0.6, 0.6])
+    given = merged(quick, learned, None)  # of a model from elsewhere the more confident one counts
     assert [given.states[c] for c in given.codes] == ["b", "b", "c"]
     assert merged(quick, None, [True, True]) is quick
 
@@ -89,8 +89,8 @@ def test_short_runs_join_the_longer_neighbour():
 def test_predictions_of_steps_become_cells():
     cells = Cells([STREAM], 25)
     codes = np.repeat([0, 1, -1], RUN * 3)
-    sure = np.where(codes >= 0, 0.8, np.nan)
-    made = opinion_of_steps(cells, ["x", "y"], [codes], [sure])
+    confidence = np.where(codes >= 0, 0.8, np.nan)
+    made = opinion_of_steps(cells, ["x", "y"], [codes], [confidence])
     found = proposals(cells, made, 0)
     assert [(p.start, p.end, p.state) for p in found] == [(0, 900, "x"), (900, 1800, "y")]
-    assert found[0].sure == pytest.approx(0.8)
+    assert found[0].confidence == pytest.approx(0.8)

@@ -1,4 +1,4 @@
-"""``mlat-lab reproduce --table enrol`` and ``--table asking``, on imitations."""
+"""``mlat-lab reproduce --table enrol`` and ``--table active-learning``, on imitations."""
 
 import json
 
@@ -10,7 +10,7 @@ from imitations import recorded, table_below
 from mlat import Stream
 from mlat_lab.cli.commands import app
 from mlat_lab.datasets import STREAM_SETS
-from mlat_lab.experiments import asking, enrolment
+from mlat_lab.experiments import active_learning, enrolment
 from mlat_lab.experiments.people import People
 
 
@@ -77,26 +77,27 @@ def test_somebody_alone_cannot_be_left_out(imitated, tmp_path, monkeypatch):
     assert "nobody is left to learn from" in result.stderr
 
 
-def test_asking_quick(imitated, tmp_path, monkeypatch):
-    page, out = tmp_path / "asking.md", tmp_path / "out"
-    first = call("--table", "asking", "--quick", "--out", out, "--report", page)
+def test_active_learning_quick(imitated, tmp_path, monkeypatch):
+    page, out = tmp_path / "active.md", tmp_path / "out"
+    first = call("--table", "active-learning", "--quick", "--out", out, "--report", page)
     assert first.exit_code == 0, first.output
     ((_, people, _),) = imitated
     assert all(one.split(":")[1] in STREAM_SETS["phone_watch"].development for one in people)
     text = page.read_text(encoding="utf-8")
     assert "fewer labelled seconds" in text
     for picture in ("seconds.png", "spans.png"):
-        assert (tmp_path / "asking" / picture).read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "active" / picture).read_bytes().startswith(b"\x89PNG")
     summary = json.loads((out / "summary.json").read_text())
     found = summary["sets"]["phone_watch"]
-    assert set(found) == set(asking.STRATEGIES)
+    assert set(found) == set(active_learning.STRATEGIES)
     assert found["random"]["share of random"] == pytest.approx(1.0)
     rows = table_below(text, "## With the default classifier")
     assert [row[0] for row in rows] == ["phone, watch s01"]
-    assert "0 of them done" not in call("--table", "asking", "--quick", "--out", out).stderr
+    again = call("--table", "active-learning", "--quick", "--out", out)
+    assert "0 of them done" not in again.stderr
 
 
-@pytest.mark.parametrize("table", ["enrol", "asking"])
+@pytest.mark.parametrize("table", ["enrol", "active-learning"])
 def test_options_that_would_be_ignored_are_refused(table, tmp_path):
     for option in (["--runs", "2"], ["--protocol", "within"], ["--systems", "ED"]):
         result = call("--table", table, "--out", tmp_path, *option)

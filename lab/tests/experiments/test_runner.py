@@ -244,9 +244,9 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
 def test_the_steps_are_counted_by_how_sure_they_are(on_streams):
     for r in on_streams[TEN_STEPS]:
         if r["system"] == AUTO:
-            n, sure, right = np.array(r["reliability"]).T
+            n, confidence, right = np.array(r["reliability"]).T
             assert n.tolist() == [r["n_test"] * (i == 8) for i in range(10)]
-            assert sure[8] == pytest.approx(0.85 * n[8])
+            assert confidence[8] == pytest.approx(0.85 * n[8])
             assert right[8] == sum(r["right"].values())
 
 

@@ -386,8 +386,8 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     """The power β with which the probability of the nearest state is, on average, how often it is
     right.
 
-    Not that of the least log loss: steps after a switch are wrong and sure of it, and would make
-    all the others too unsure.
+    Not that of the least log loss: steps after a switch are wrong with confidence, and would make
+    all the others too uncertain.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import SMALLEST, Floats, Ints
-from ..base.checksummed.container import Arrays, check_arrays, seal, unseal
+from ..base.checksummed.container import Arrays, check_arrays, pack, unpack
 from ..base.checksummed.fields import (
     COUNT,
     FLAG,
@@ -58,7 +58,7 @@ from .experts import last_steps
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
-VERSION, OLDER, UNSEALED = 4, 3, 2  # the version that is written, and older ones that are read
+VERSION, OLDER, OLDEST = 4, 3, 2  # the version that is written, and older ones that are read
 # What a model may need in memory beyond a fixed amount, relative to the size of its file.
 MEMORY, MEMORY_RATIO = 256 << 20, 64
 METRICS = {"MLAT": MLAT, "LMNN": LMNN}
@@ -214,7 +214,7 @@ def to_bytes(classifier: StreamClassifier) -> bytes:
     header, arrays = _describe(classifier)
     # As it will be read: numbers of numpy are plain ones then.
     header = json.loads(json.dumps(header, default=lambda number: number.item()))
-    content = seal(header, arrays)
+    content = pack(header, arrays)
     _check(header, arrays, len(content), "the model cannot be saved")
     return content
 
@@ -256,22 +256,22 @@ def from_bytes(content: bytes, name: str) -> StreamClassifier:
 
 def _open(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays as this version writes them, with a right checksum."""
-    header, arrays, sealed = unseal(content, f"{name} is not an mlat model")
+    header, arrays, intact = unpack(content, f"{name} is not an mlat model")
     if header.get("format") != FORMAT:
         raise InputError(f"{name} is not an mlat model: it is a safetensors file of something else")
     version = header.get("version")
-    if version not in (VERSION, OLDER, UNSEALED) or isinstance(version, bool):
+    if version not in (VERSION, OLDER, OLDEST) or isinstance(version, bool):
         raise InputError(
-            f"{name} has format version {str(version)[:20]}, this mlat reads versions {UNSEALED} "
+            f"{name} has format version {str(version)[:20]}, this mlat reads versions {OLDEST} "
             f"to {VERSION}; use the mlat that wrote it, or fit again"
         )
-    if version == UNSEALED:
-        sealed = header.get("sha256") == checksum_of_version_2(arrays)
+    if version == OLDEST:
+        intact = header.get("sha256") == checksum_of_version_2(arrays)
         newer = sorted(header.keys() & {"usual_step", "experts", "committee"})
         if newer:
-            raise InputError(f"{name} is damaged: version {UNSEALED} has no {', '.join(newer)}")
+            raise InputError(f"{name} is damaged: version {OLDEST} has no {', '.join(newer)}")
         header, arrays = _version_3(header, arrays)
-    if not sealed:
+    if not intact:
         raise InputError(f"{name} is damaged: its checksum does not match; copy it again")
     return (header, arrays) if version == VERSION else _version_4(header, arrays, name)
 

@@ -51,7 +51,7 @@ def evaluate(
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
     confidence: Annotated[
-        bool, typer.Option("--confidence", help="Draw how sure it is, too.")
+        bool, typer.Option("--confidence", help="Draw the confidence, too.")
     ] = False,
     filtered: Filtered = False,
     fill: Fill = None,
@@ -86,9 +86,9 @@ def evaluate(
                 counter.add(piece.states, states, complete, piece.recordings)
                 n_seen += count_seen(classifier.windows_.values, piece, classifier.width_)
                 if timeline is not None:
-                    sure = proba.max(axis=1) if confidence else None
+                    confident = proba.max(axis=1) if confidence else None
                     recordings = piece.recordings
-                    timeline.add(piece.states, states, confidence=sure, recordings=recordings)
+                    timeline.add(piece.states, states, confidence=confident, recordings=recordings)
     found = counter.found()
     if not found.n_judged:
         raise InputError(

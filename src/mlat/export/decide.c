@@ -1,5 +1,5 @@
 
-/* From distances to a state and how sure. */
+/* From distances to a state and its probability. */
 
 #if MLAT_NEW_STATES > 0
 #define N_STATES(m) ((m)->n_states)

@@ -17,7 +17,7 @@ from ..base.checks import Bools, Ints
 from ..base.disk import atomic_write, disk_errors, next_free
 from ..base.errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
-from .asking import Asking
+from .active_learning import QueryStrategy
 from .learner_process import work
 from .proposals import (
     Cells,
@@ -144,8 +144,8 @@ class Learner:
         self._cells: Cells | None = None
         self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
         self._recent: dict[int, list[list[Proposal]]] = {}  # by version
-        self._asking: Asking | None = None
-        self._asking_lock = threading.Lock()
+        self._strategy: QueryStrategy | None = None
+        self._query_lock = threading.Lock()
         self._skipped: Bools | None = None  # steps that were asked for
         self._opinion: CellStates | None = None
         self._learned: CellStates | None = None
@@ -214,19 +214,20 @@ class Learner:
             If nothing is left to ask for.
         """
         streams = [one.stream for one in self.session.recordings]
-        with self._asking_lock:
-            if self._asking is None:
-                self._asking = Asking(streams[0] if len(streams) == 1 else Stream.join(streams))
-                self._skipped = np.zeros(self._asking.n_steps, dtype=bool)
+        with self._query_lock:
+            if self._strategy is None:
+                whole = streams[0] if len(streams) == 1 else Stream.join(streams)
+                self._strategy = QueryStrategy(whole)
+                self._skipped = np.zeros(self._strategy.n_steps, dtype=bool)
             assert self._skipped is not None
             first = np.cumsum([0, *(len(stream) for stream in streams)])
-            codes = np.full(self._asking.n_steps, -1)
+            codes = np.full(self._strategy.n_steps, -1)
             states = sorted({piece.state for some in self.session.pieces() for piece in some})
             code_of = {state: code for code, state in enumerate(states)}
             for begin, some in zip(first.tolist(), self.session.pieces(), strict=False):
                 for piece in some:
                     codes[begin + piece.start : begin + piece.end] = code_of[piece.state]
-            found = self._asking.ask(codes, (codes >= 0) | self._skipped, np.array(states))
+            found = self._strategy.query(codes, (codes >= 0) | self._skipped, np.array(states))
             if found is None:
                 raise InputError("nothing is left to ask for: every span was labelled or skipped")
             self._skipped[found.start : found.end] = True
@@ -331,8 +332,8 @@ class Learner:
                 assert one is not None
                 found, inverse = np.unique(one.states, return_inverse=True)
                 codes.append(np.array([code_of.get(str(s), -1) for s in found])[inverse])
-            sure = [one.sure for one in predicted if one is not None]
-            self._learned = opinion_of_steps(self._cells, names, codes, sure)
+            confidence = [one.confidence for one in predicted if one is not None]
+            self._learned = opinion_of_steps(self._cells, names, codes, confidence)
         self._wanted.set()
         while not self._ended:
             self._edited.wait()
@@ -430,7 +431,7 @@ class Learner:
         with self._lock:
             before = self._learned
             if before is not None and before.states == states:  # until it is known better
-                opinion.codes[:], opinion.sure[:] = before.codes, before.sure
+                opinion.codes[:], opinion.confidence[:] = before.codes, before.confidence
         size = max(1, CHUNK // cells.size) * cells.size
         chunks = [(r, start) for r, n in enumerate(cells.lengths) for start in range(0, n, size)]
         chunks.sort(key=lambda chunk: self._distance(chunk, size))
@@ -439,13 +440,13 @@ class Learner:
             n = min(size, len(stream) - start)
             first = max(0, start - reach)
             part = stream[first : start + n + width]
-            codes, sure = self._process.do(
+            codes, confidence = self._process.do(
                 "predict", part, start - first, n, cells.size, say=self._say
             )
             low = int(cells.first[r]) + start // cells.size
             with self._lock:
                 opinion.codes[low : low + len(codes)] = codes
-                opinion.sure[low : low + len(sure)] = sure
+                opinion.confidence[low : low + len(confidence)] = confidence
             n_steps += n
             self._say("predicting", (done + 1) / len(chunks))
             if done % 8 == 0 or done + 1 == len(chunks):

@@ -1,4 +1,4 @@
-"""Which states the unlabelled steps may have, and how sure that is.
+"""Which states the unlabelled steps may have, and with which confidence.
 
 A recording is cut into cells of a few steps. Two opinions give each cell a state:
 
@@ -32,12 +32,12 @@ Singles = NDArray[np.float32]
 
 
 class Proposal(NamedTuple):
-    """Steps ``start`` to ``end - 1`` may be in a state; ``sure`` is from 0 to 1."""
+    """Steps ``start`` to ``end - 1`` may be in a state; ``confidence`` is from 0 to 1."""
 
     start: int
     end: int
     state: str
-    sure: float
+    confidence: float
 
 
 class Cells:
@@ -129,11 +129,11 @@ def _summarise(values, mean, spread, low, high, made):  # type: ignore[no-untype
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellStates(ShortRepr):
-    """A state for each cell: an index of ``states``, -1 where there is none; and how sure."""
+    """A state for each cell: an index of ``states``, -1 where there is none; and the confidence."""
 
     states: list[str]
     codes: Ints
-    sure: Singles
+    confidence: Singles
     nearest: Ints  # which labelled span is nearest, -1 if that is not known
 
     @classmethod
@@ -171,17 +171,19 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Stretch]]) -> CellState
     squares, own_squares = (R * R).sum(axis=1), (X * X).sum(axis=1)
     usual, n = _usual_distance(R, code), len(X)
     chosen_codes, nearest = np.empty(n, np.int64), np.empty(n, np.int64)
-    sure = np.empty(n, np.float32)
+    confidence = np.empty(n, np.float32)
     for low in range(0, n, BLOCK):
         part = slice(low, low + BLOCK)
         D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
-        _decide(D, code, own, usual, chosen_codes[part], sure[part], nearest[part])
-    return CellStates(states, chosen_codes, np.maximum(sure, np.float32(1 / len(states))), nearest)
+        _decide(D, code, own, usual, chosen_codes[part], confidence[part], nearest[part])
+    return CellStates(
+        states, chosen_codes, np.maximum(confidence, np.float32(1 / len(states))), nearest
+    )
 
 
 @jit()
-def _decide(D, code, own, usual, best, sure, nearest):  # type: ignore[no-untyped-def]
+def _decide(D, code, own, usual, best, confidence, nearest):  # type: ignore[no-untyped-def]
     """The state of the nearest reference, from squared distances (n, R) sorted by state."""
     for i in range(len(D)):
         first = second = np.inf  # to the nearest state, and to the next one
@@ -201,7 +203,7 @@ def _decide(D, code, own, usual, best, sure, nearest):  # type: ignore[no-untype
         best[i], nearest[i] = code[at], own[at]
         # The odds of the nearest state; less where even that is farther than usual.
         odds = second / first * min(1.0, usual / first)
-        sure[i] = odds / (1 + odds)
+        confidence[i] = odds / (1 + odds)
 
 
 def _weights(R: Singles, code: Ints) -> Singles:
@@ -251,7 +253,7 @@ def merged(
     ----------
     seen : sequence of bool, or None
         Which labelled spans the classifier was learned from, as they are now. None for one that
-        was learned from another recording: then the surer opinion counts.
+        was learned from another recording: then the more confident opinion counts.
     """
     if learned is None:
         return quick
@@ -261,7 +263,7 @@ def merged(
     as_learned = np.array([*(code_of[state] for state in learned.states), -1])
     known = learned.codes >= 0
     if quick.states and seen is None:
-        known &= learned.sure >= quick.sure
+        known &= learned.confidence >= quick.confidence
     elif quick.states and seen is not None:
         known &= np.array([*seen, False])[quick.nearest]
         gone = np.array([*(state not in quick.states for state in learned.states), False])
@@ -269,7 +271,7 @@ def merged(
     return CellStates(
         states,
         np.where(known, as_learned[learned.codes], as_ours[quick.codes]),
-        np.where(known, learned.sure, quick.sure).astype(np.float32),
+        np.where(known, learned.confidence, quick.confidence).astype(np.float32),
         quick.nearest,
     )
 
@@ -282,10 +284,10 @@ def proposals(cells: Cells, opinion: CellStates, recording: int) -> list[Proposa
     # Runs shorter than a window are seldom states.
     shortest = min(MOST_SMOOTHED, max(1, cells.width // cells.size))
     codes = without_short_runs(opinion.codes[low:high], shortest)
-    sure = opinion.sure[low:high]
+    confidence = opinion.confidence[low:high]
     begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)
     ends = np.append(begins[1:], len(codes))
-    means = np.add.reduceat(sure, begins) / (ends - begins)
+    means = np.add.reduceat(confidence, begins) / (ends - begins)
     return [
         Proposal(*cells.steps(recording, low + a, low + b), opinion.states[codes[a]], float(mean))
         for a, b, mean in zip(begins.tolist(), ends.tolist(), means.tolist(), strict=True)
@@ -294,11 +296,11 @@ def proposals(cells: Cells, opinion: CellStates, recording: int) -> list[Proposa
 
 
 def opinion_of_steps(
-    cells: Cells, states: Sequence[str], codes: Sequence[Ints], sure: Sequence[Floats]
+    cells: Cells, states: Sequence[str], codes: Sequence[Ints], confidence: Sequence[Floats]
 ) -> CellStates:
     """The state that most steps of each cell have, from codes (T,) and certainties by recording."""
     made, means = [], []
-    for c, p in zip(codes, sure, strict=True):
+    for c, p in zip(codes, confidence, strict=True):
         begins = np.arange(0, len(c), cells.size)
         votes = np.array([np.add.reduceat(c == k, begins) for k in range(len(states))])
         best = votes.argmax(axis=0) if len(states) else np.full(len(begins), -1)

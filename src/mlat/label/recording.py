@@ -20,10 +20,10 @@ HASHED = 1 << 16  # steps that are hashed at a time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LivePredictions(ShortRepr):
-    """What a live session predicted for each step, and how sure it was."""
+    """What a live session predicted for each step, and its confidence."""
 
     states: NDArray[Any]  # "" where unknown
-    sure: Floats  # NaN where unknown
+    confidence: Floats  # NaN where unknown
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from safetensors.numpy import load, save
 
-from mlat.base.checksummed.container import check_arrays, seal, unseal
+from mlat.base.checksummed.container import check_arrays, pack, unpack
 from mlat.base.errors import InputError
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
@@ -24,10 +24,10 @@ arrays = st.dictionaries(
 
 
 @given(st.dictionaries(names, st.integers(-5, 5) | names, max_size=4), arrays)
-def test_what_is_sealed_comes_back(header, given_):
-    content = seal(header, given_)
-    found = unseal(content, "no")
-    assert found.sealed
+def test_what_is_intact_comes_back(header, given_):
+    content = pack(header, given_)
+    found = unpack(content, "no")
+    assert found.intact
     assert found.header == header
     assert set(found.arrays) == set(given_)
     for name, array in given_.items():
@@ -38,7 +38,7 @@ def test_what_is_sealed_comes_back(header, given_):
     assert hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
-GOOD = seal({"name": "0" * 64}, {"a": np.arange(3.0), "b": np.arange(4)})
+GOOD = pack({"name": "0" * 64}, {"a": np.arange(3.0), "b": np.arange(4)})
 
 
 def test_no_bit_can_be_changed():
@@ -46,7 +46,7 @@ def test_no_bit_can_be_changed():
         bad = bytearray(GOOD)
         bad[place // 8] ^= 1 << place % 8
         with contextlib.suppress(InputError):
-            assert not unseal(bytes(bad), "no").sealed
+            assert not unpack(bytes(bad), "no").intact
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_no_bit_can_be_changed():
 )
 def test_what_is_no_container_is_refused(content):
     with pytest.raises(InputError, match=r"^that is no model"):
-        unseal(bytes(content), "that is no model")
+        unpack(bytes(content), "that is no model")
 
 
 def test_arrays_are_no_larger_than_the_bytes():
@@ -82,7 +82,7 @@ def test_arrays_are_no_larger_than_the_bytes():
         text = json.dumps(table).encode()
         body = struct.pack("<Q", len(text)) + text + GOOD[8 + length : -32]
         with pytest.raises(InputError):
-            unseal(body + hashlib.sha256(body).digest(), "no")
+            unpack(body + hashlib.sha256(body).digest(), "no")
 
 
 def test_arrays_are_checked():

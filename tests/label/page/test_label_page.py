@@ -259,8 +259,8 @@ def test_it_proposes_the_rest_and_hand_labels_stay(served, visit, tmp_path):
     until(page, "mlatLabel.page.spans[0].length === 4")
     taken = [span for span in shown(page) if span not in by_hand]
     assert [list(taken[0][:2])] == [selected]
-    # And all that are sure enough.
-    page.locator("#sure").fill("50")
+    # And all of enough confidence.
+    page.locator("#confidence").fill("50")
     until(page, "!document.querySelector('#take-all').disabled")
     press(page, "a")
     until(page, "mlatLabel.page.spans[0].length > 5")

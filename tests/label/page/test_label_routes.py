@@ -92,7 +92,7 @@ def test_other_sites_and_hosts_are_refused(served):
         {"id": 1, "do": "take", "recording": 0, "start": 0, "end": "9", "version": 1},
         {"id": 1, "do": "take", "recording": 9, "start": 0, "end": 9, "version": 1},
         {"id": 1, "do": "take", "recording": 0, "version": [1]},
-        {"id": 1, "do": "take all", "sure": "NaN", "version": 0},
+        {"id": 1, "do": "take all", "confidence": "NaN", "version": 0},
         {"id": 1, "do": "split", "recording": 0, "at": 10**30},
         {"id": 1, "do": "undo"},
     ],

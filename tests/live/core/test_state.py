@@ -11,7 +11,7 @@ import mlat
 from live_models import ENERGY, EXACT, STREAM, TRAIN, fitted, sizes, two_channels
 from live_oracles import comparable, push_all
 from mlat import InputError, Stream, StreamClassifier
-from mlat.base.checksummed.container import seal, unseal
+from mlat.base.checksummed.container import pack, unpack
 from mlat.live import LiveModel
 
 STORED = Path(__file__).parents[2] / "live_snapshot_v1"
@@ -88,9 +88,9 @@ def test_what_is_no_snapshot_is_refused():
 
 def changed(snapshot, change):
     """The snapshot with its header or arrays changed, and the checksum made right again."""
-    header, arrays, _ = unseal(snapshot, "no snapshot")
+    header, arrays, _ = unpack(snapshot, "no snapshot")
     change(header, arrays)
-    return seal(header, arrays)
+    return pack(header, arrays)
 
 
 def test_a_flipped_bit_anywhere_in_a_snapshot_is_noticed():
@@ -201,7 +201,7 @@ def test_a_snapshot_with_a_wrong_array_and_a_right_checksum_is_refused(search):
     live.push(STREAM.values[:15])
     live.teach("new", 2)
     good = live.snapshot()
-    names = unseal(good, "").arrays
+    names = unpack(good, "").arrays
     assert len(names) == (21 if search == "incremental" else 17)
     for name in names:
         for make in (

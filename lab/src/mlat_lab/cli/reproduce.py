@@ -35,7 +35,7 @@ class TableChoice(StrEnum):
     STREAMS = "streams"
     SYNTHETIC = "synthetic"
     ENROL = "enrol"
-    ASKING = "asking"
+    ACTIVE_LEARNING = "active-learning"
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ class TableChoice(StrEnum):
 
 
 # The tables of whole streams.
-WHOLE = (TableChoice.STREAMS, TableChoice.ENROL, TableChoice.ASKING)
+WHOLE = (TableChoice.STREAMS, TableChoice.ENROL, TableChoice.ACTIVE_LEARNING)
 
 # The default folders of results.
 _FOLDERS = {
@@ -53,7 +53,7 @@ _FOLDERS = {
     TableChoice.STREAMS: "streams",
     TableChoice.SYNTHETIC: "synthetic",
     TableChoice.ENROL: "enrol",
-    TableChoice.ASKING: "asking",
+    TableChoice.ACTIVE_LEARNING: "active-learning",
 }
 
 # In place of people: the files of whole streams that defaults are chosen on.
@@ -86,7 +86,8 @@ def reproduce(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            help="scma, arem, emg, vicon; for --table streams, enrol and asking scma and the sets "
+            help="scma, arem, emg, vicon; for --table streams, enrol and active-learning scma and "
+            "the sets "
             "of streams, for synthetic the kinds; several with commas. Default all."
         ),
     ] = None,
@@ -94,7 +95,8 @@ def reproduce(
         list[str] | None,
         typer.Option(
             help="Such as sub1 or emg:sub1; several with commas; for --table streams, enrol and "
-            "asking also: development. Default everyone, for asking development."
+            "active-learning also: development. Default everyone, for active-learning "
+            "development."
         ),
     ] = None,
     runs: Annotated[
@@ -199,8 +201,8 @@ def reproduce(
         whole = _whole_streams(names, _names(people), data, quick=False)
         tables.reproduce_enrol(whole[STREAM], run)
         return
-    if table is TableChoice.ASKING:
-        tables.reproduce_asking(_to_ask(_names(sets), _names(people), data, quick), run)
+    if table is TableChoice.ACTIVE_LEARNING:
+        tables.reproduce_active_learning(_to_ask(_names(sets), _names(people), data, quick), run)
         return
     if table is TableChoice.SYNTHETIC:
         tables.reproduce_suite(_names(sets), run, seeds=runs)

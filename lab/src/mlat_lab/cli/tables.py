@@ -1,5 +1,5 @@
 """The tables that ``mlat-lab reproduce`` computes: of the paper, ``related``, ``beyond``,
-``streams``, ``synthetic``, ``enrol`` and ``asking``.
+``streams``, ``synthetic``, ``enrol`` and ``active-learning``.
 
 Each takes the people and a `Run`, computes what the journals lack, and writes its report.
 """
@@ -18,9 +18,9 @@ import typer
 from mlat.base.errors import InputError, MlatError, require_package
 from mlat.cli.output import check_can_write, make_folder
 
+from ..experiments.active_learning import active_learning_experiment
 from ..experiments.aeon_peer import aeon_versions
 from ..experiments.aeon_worker import METHODS
-from ..experiments.asking import asking_experiment
 from ..experiments.enrolment import enrol_experiment
 from ..experiments.experiment import Experiment, gather, plan
 from ..experiments.journal import Job, Journal, Result, read_results
@@ -291,14 +291,14 @@ def reproduce_enrol(people: Mapping[str, People], run: Run) -> None:
     run.write(enrol_report(results, experiment, streams_development(STREAM)))
 
 
-def reproduce_asking(people: Mapping[str, People], run: Run) -> None:
-    """Labelling with a perfect annotator: our spans, random ones, uniform ones, the unsurest."""
-    experiment = asking_experiment(people)
+def reproduce_active_learning(people: Mapping[str, People], run: Run) -> None:
+    """Labelling with a perfect annotator: our spans, random, uniform, most uncertain."""
+    experiment = active_learning_experiment(people)
     run.check_page()
     results = run.compute(experiment, plan(experiment, [STREAM], 1, [2]))
-    from ..reports.asking import asking_report
+    from ..reports.active_learning import active_learning_report
 
-    run.write(asking_report(results, experiment))
+    run.write(active_learning_report(results, experiment))
 
 
 def _nothing_to_report(run: Run) -> InputError:

@@ -261,12 +261,12 @@ def _of_committee(classifier: Any) -> dict[str, Any]:
     }
 
 
-def _reliability(sure: Floats, right: Bools) -> list[list[float]]:
-    """Steps, the sum of how sure, and how many are right, for each tenth of how sure."""
-    known = ~np.isnan(sure)
-    sure, right = sure[known], right[known]
-    tenth = np.minimum((10 * sure).astype(np.int64), 9)
-    columns = (np.bincount(tenth, weights, 10) for weights in (None, sure, right))
+def _reliability(confidence: Floats, right: Bools) -> list[list[float]]:
+    """Steps, the sum of confidence, and how many are right, for each tenth of confidence."""
+    known = ~np.isnan(confidence)
+    confidence, right = confidence[known], right[known]
+    tenth = np.minimum((10 * confidence).astype(np.int64), 9)
+    columns = (np.bincount(tenth, weights, 10) for weights in (None, confidence, right))
     return [[round(float(value), 6) for value in row] for row in zip(*columns, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What MLAT-auto says of itself: how its experts are weighted, and how sure it is.
+"""What MLAT-auto says of itself: how its experts are weighted, and how confident it is.
 
 Probabilities are right if of the steps told with 80 % as many are right.
 """
@@ -18,7 +18,7 @@ from .paper import set_title, system_title
 
 LEAST_STEPS = 50  # of a bin, for its frequency to be shown
 
-Bins = Sequence[Sequence[float]]  # of ten: steps, the sum of how sure, and how many are right
+Bins = Sequence[Sequence[float]]  # of ten: steps, the sum of confidence, and how many are right
 
 
 def weights_of(results: Iterable[Result]) -> dict[str, dict[str, float]]:
@@ -71,8 +71,8 @@ def pooled(results: Iterable[Result]) -> dict[str, Bins]:
 
 def calibration_error(bins: Bins) -> float:
     """The expected calibration error: how far off the bins are, weighted by their steps."""
-    n, sure, right = np.array(bins).T
-    return float(np.abs(sure - right).sum() / n.sum())
+    n, confidence, right = np.array(bins).T
+    return float(np.abs(confidence - right).sum() / n.sum())
 
 
 def reliability_lines(bins: Mapping[str, Bins], level: str) -> list[str]:

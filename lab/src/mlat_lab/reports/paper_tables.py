@@ -358,10 +358,10 @@ def in_short_lines(
             parts = []
             for test in comparisons:
                 if test.other[0] in others:
-                    sure = f", p = {p_cell(test.p)}" if test.n_people > 1 else ""
+                    p_value = f", p = {p_cell(test.p)}" if test.n_people > 1 else ""
                     parts.append(
                         f"{signed(test.difference)} points to {system_title(test.other[0])} "
-                        f"(ahead for {test.wins} of {test.n_people}{sure})"
+                        f"(ahead for {test.wins} of {test.n_people}{p_value})"
                     )
             where = EVERYONE.capitalize() if scope == EVERYONE else set_title(scope)
             lines.append(f"- {where}: {'; '.join(parts)}.")
@@ -541,13 +541,13 @@ def _ranks_table(section: PaperSection) -> list[str]:
 
 
 def _tests_table(footing: Footing) -> list[str]:
-    """Our MLAT against each other system: by how much, for how many, and how sure."""
+    """Our MLAT against each other system: by how much, for how many, and how significant."""
     rows = []
     for scope, comparisons in footing.tests.items():
         cells = []
         for test in comparisons:
-            sure = f" · {p_cell(test.p)} ({p_cell(test.p_holm)})" if test.n_people > 1 else ""
-            cells.append(f"{signed(test.difference)} · {wins_cell(test)}{sure}")
+            p_value = f" · {p_cell(test.p)} ({p_cell(test.p_holm)})" if test.n_people > 1 else ""
+            cells.append(f"{signed(test.difference)} · {wins_cell(test)}{p_value}")
         rows.append([scope if scope == EVERYONE else set_title(scope), *cells])
     others = [system_title(name) for name, _ in footing.trained if (name, ALL) != OURS]
     return table(["our MLAT against", *others], rows)

@@ -142,11 +142,11 @@ def in_short_lines(sections: Mapping[str, Standing]) -> list[str]:
                 f"- {title}: {system_title(ours)} has the mean rank {rank:.2f}, number "
                 f"{place} of {len(footing.ranks)}."
             )
-            sure = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
+            significant = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
             for word, sign in (("ahead of", 1), ("behind", -1)):
                 others = [
                     f"{system_title(test.other[0])} ({signed(test.difference)})"
-                    for test in sure
+                    for test in significant
                     if sign * test.difference > 0
                 ]
                 line += f" Significantly {word} {'; '.join(others) or 'nobody'}."

@@ -31,7 +31,7 @@ from safetensors.numpy import save
 
 from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.checks import Floats, is_whole
-from mlat.base.checksummed.container import Arrays, Contents, seal, unseal
+from mlat.base.checksummed.container import Arrays, Contents, pack, unpack
 from mlat.base.errors import InputError, MlatError
 from mlat.classifier import model_file
 from mlat.classifier.classifier import StreamClassifier
@@ -98,7 +98,7 @@ class Subject:
         From a source of chance to a changed file with a right checksum.
     use : callable
         Open the bytes and use what is in them. Raises `InputError` where they are refused.
-    sealed : bool
+    checksummed : bool
         Whether every byte is under a checksum.
     """
 
@@ -106,7 +106,7 @@ class Subject:
     content: bytes
     forge: Callable[[random.Random], bytes]
     use: Callable[[bytes], Any]
-    sealed: bool = True
+    checksummed: bool = True
 
 
 class AcceptedError(Exception):
@@ -143,7 +143,7 @@ def _try_one(subjects: Sequence[Subject], case: int, seed: int, report: Report) 
         try:
             subject.use(content)
             outcome = "used"
-            if not forged and subject.sealed and content != subject.content:
+            if not forged and subject.checksummed and content != subject.content:
                 raise AcceptedError("a changed file was opened")
         except MlatError as error:
             outcome = "refused"
@@ -248,8 +248,8 @@ def change_arrays(arrays: Arrays, chance: random.Random) -> Arrays:
     return changed
 
 
-def forge_sealed(good: Contents, chance: random.Random) -> bytes:
-    """A sealed file with a changed header or arrays, and a right checksum."""
+def forge_checksummed(good: Contents, chance: random.Random) -> bytes:
+    """A checksummed file with a changed header or arrays, and a right checksum."""
     header, arrays, _ = good
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
         if chance.random() < 0.6:
@@ -257,8 +257,8 @@ def forge_sealed(good: Contents, chance: random.Random) -> bytes:
         else:
             arrays = change_arrays(arrays, chance)
     if chance.random() < 0.1:
-        return _forge_outside(seal(header, arrays), chance)
-    return seal(header, arrays)
+        return _forge_outside(pack(header, arrays), chance)
+    return pack(header, arrays)
 
 
 def _forge_outside(content: bytes, chance: random.Random) -> bytes:
@@ -270,7 +270,7 @@ def _forge_outside(content: bytes, chance: random.Random) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def forge_unsealed(good: Contents, chance: random.Random, digest: Callable[[Arrays], str]) -> bytes:
+def forge_oldest(good: Contents, chance: random.Random, digest: Callable[[Arrays], str]) -> bytes:
     """The same of an older version, which had a checksum of the arrays in the header."""
     header, arrays, _ = good
     if chance.random() < 0.6:
@@ -350,7 +350,10 @@ def make_subjects() -> list[Subject]:
         content = model_file.to_bytes(model)
         subjects.append(
             Subject(
-                f"model {name}", content, _forging(forge_sealed, unseal(content, "")), use_model
+                f"model {name}",
+                content,
+                _forging(forge_checksummed, unpack(content, "")),
+                use_model,
             )
         )
         if len(model.experts_) > 1:  # which version 2 did not have
@@ -360,9 +363,9 @@ def make_subjects() -> list[Subject]:
             Subject(
                 f"model {name} of version 2",
                 older,
-                _forging(forge_unsealed, unseal(older, ""), model_file.checksum_of_version_2),
+                _forging(forge_oldest, unpack(older, ""), model_file.checksum_of_version_2),
                 use_model,
-                sealed=False,
+                checksummed=False,
             )
         )
     for name, (of, options) in SESSIONS.items():
@@ -375,7 +378,7 @@ def _forging(how: Callable[..., bytes], good: Any, *more: Any) -> Any:
 
 
 def _older_model(content: bytes) -> bytes:
-    header, arrays, _ = unseal(content, "")
+    header, arrays, _ = unpack(content, "")
     (expert,) = header.pop("experts")
     for newer in ("usual_step", "committee", "auto"):
         header.pop(newer)
@@ -407,7 +410,9 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         session.restore(content)
         use_session(session)
 
-    yield Subject(f"snapshot {name}", taken, _forging(forge_sealed, unseal(taken, "")), use_state)
+    yield Subject(
+        f"snapshot {name}", taken, _forging(forge_checksummed, unpack(taken, "")), use_state
+    )
 
     def use_file(content: bytes) -> None:
         found = snapshots.decode_snapshot(content, Path("fuzz"))
@@ -417,7 +422,7 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
 
     filed = snapshots.encode_snapshot(snapshots.Snapshot(1, "14", taken))
     yield Subject(
-        f"snapshot file {name}", filed, _forging(_forge_file, filed, unseal(taken, "")), use_file
+        f"snapshot file {name}", filed, _forging(_forge_file, filed, unpack(taken, "")), use_file
     )
 
     batches = [Batch(inputs[:3], predictions), Batch(inputs[3:], predictions[:2])]
@@ -434,9 +439,9 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         if n_records < whole:
             raise AcceptedError(f"{n_records} records were read of {whole} whole ones")
 
-    # Not "sealed": its last record may be cut off, as by a crash.
+    # Not "checksummed": its last record may be cut off, as by a crash.
     yield Subject(
-        f"segment {name}", segment, _forging(forge_frames, segment), use_segment, sealed=False
+        f"segment {name}", segment, _forging(forge_frames, segment), use_segment, checksummed=False
     )
 
 
@@ -451,7 +456,7 @@ def found_frames(content: bytes) -> int:
 def _forge_file(content: bytes, chance: random.Random, inside: Contents) -> bytes:
     if chance.random() < 0.5:
         return forge_frames(content, chance)
-    forged = forge_sealed(inside, chance)
+    forged = forge_checksummed(inside, chance)
     return snapshots.encode_snapshot(snapshots.Snapshot(1, "14", forged))
 
 

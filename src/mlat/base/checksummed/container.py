@@ -22,43 +22,43 @@ from ..errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
 
-_SEAL, _SEAL_SIZE = "sha256", 32
+_CHECKSUM, _CHECKSUM_SIZE = "sha256", 32
 _LENGTH = struct.Struct("<Q")
 _TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U8": "|u1"}
 MAX_HEADER = 4 << 20  # bytes; names of states and channels are all that makes it long
 
 
 class Contents(NamedTuple):
-    """What was read; ``sealed`` is False for bytes of older versions, which have no seal."""
+    """What was read; ``intact`` is False for bytes of older versions, too."""
 
     header: dict[str, Any]
     arrays: Arrays
-    sealed: bool
+    intact: bool
 
 
-def seal(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """A JSON header and arrays of 64-bit numbers as bytes, for :func:`unseal`."""
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """A JSON header and arrays of 64-bit numbers as bytes, for :func:`unpack`."""
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # Safetensors puts the types of fewer bytes behind those of more.
-    tensors[_SEAL] = np.zeros(_SEAL_SIZE, np.uint8)
-    content = bytes(save(tensors, metadata={"mlat": json.dumps(header)}))[:-_SEAL_SIZE]
+    tensors[_CHECKSUM] = np.zeros(_CHECKSUM_SIZE, np.uint8)
+    content = bytes(save(tensors, metadata={"mlat": json.dumps(header)}))[:-_CHECKSUM_SIZE]
     return content + hashlib.sha256(content).digest()
 
 
-def is_sealed(content: bytes) -> bool:
+def is_intact(content: bytes) -> bool:
     """Whether the bytes end with the checksum of all that is before them."""
-    body = memoryview(content)[:-_SEAL_SIZE]
-    return hashlib.sha256(body).digest() == content[-_SEAL_SIZE:]
+    body = memoryview(content)[:-_CHECKSUM_SIZE]
+    return hashlib.sha256(body).digest() == content[-_CHECKSUM_SIZE:]
 
 
-def unseal(content: bytes, foreign: str) -> Contents:
-    """The header and the arrays in some bytes, of which the checksum is right if ``sealed``.
+def unpack(content: bytes, foreign: str) -> Contents:
+    """The header and the arrays in some bytes, of which the checksum is right if ``intact``.
 
     Parameters
     ----------
     content : bytes
     foreign : str
-        What to say of bytes that were never sealed, as "x.mlat is no model".
+        What to say of bytes that were never packed, as "x.mlat is no model".
 
     Raises
     ------
@@ -76,8 +76,8 @@ def unseal(content: bytes, foreign: str) -> Contents:
         raise InputError(f"{foreign}, or it was cut short ({_one_line(error)})") from None
     if not isinstance(header, dict):
         raise InputError(f"{foreign}: its header is no object")
-    sealed = arrays.pop(_SEAL, None) is not None and is_sealed(content)
-    return Contents(header, arrays, sealed)
+    intact = arrays.pop(_CHECKSUM, None) is not None and is_intact(content)
+    return Contents(header, arrays, intact)
 
 
 def check_arrays(

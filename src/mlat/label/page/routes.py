@@ -140,7 +140,9 @@ class LabelRoutes:
         if recording >= len(self._session.lists):
             return await self.missing(request, LookupError())
         version, found = self.learner.proposed(recording)
-        told = [[start, end, state, round(sure, 3)] for start, end, state, sure in found]
+        told = [
+            [start, end, state, round(confidence, 3)] for start, end, state, confidence in found
+        ]
         return JSONResponse({"version": version, "proposals": told}, headers=NO_STORE)
 
     async def media(self, request: Request) -> Response:
@@ -320,11 +322,11 @@ class LabelRoutes:
         return self._fill({recording: found})
 
     def _take_all(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Take all that a page has shown, and all of other recordings, which is so sure."""
-        sure, shown = _sure(asked["sure"]), self.learner.shown(asked["version"])
+        """Take all that a page has shown, and all of other recordings, of such confidence."""
+        confidence, shown = _confidence(asked["confidence"]), self.learner.shown(asked["version"])
         return self._fill(
             {
-                r: [Stretch(*one[:3]) for one in found if one.sure >= sure]
+                r: [Stretch(*one[:3]) for one in found if one.confidence >= confidence]
                 for r, found in enumerate(shown)
             }
         )
@@ -372,9 +374,9 @@ class LabelRoutes:
         return {"file": str(path)}
 
 
-def _sure(value: Any) -> float:
+def _confidence(value: Any) -> float:
     if not is_real(value) or not 0 <= value <= 1:
-        raise InputError("sure is a number from 0 to 1")
+        raise InputError("confidence is a number from 0 to 1")
     return float(value)
 
 

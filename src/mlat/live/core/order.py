@@ -244,7 +244,7 @@ def _in_order(order: Order, steps: Steps, options: LiveOptions) -> bool:
     else:
         gap = options.gap_seconds
         if gap is None:
-            # Where no gap is known no step is sure to follow; but without a buffer none waits.
+            # Where no gap is known no step is known to follow; but without a buffer none waits.
             if options.reorder:
                 return False
             gap = np.inf

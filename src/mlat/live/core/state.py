@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, ShortRepr
-from ...base.checksummed.container import Arrays, seal, unseal
+from ...base.checksummed.container import Arrays, pack, unpack
 from ...base.checksummed.fields import (
     COUNT,
     FLAG,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 FORMAT = "mlat.LiveState"
 VERSION = 3  # that is written
-# Older ones that are read, too: that without a seal, and that without steps to be taught.
-UNSEALED, WITHOUT_PAST = 1, 2
+# Older ones that are read, too: that of before checksums, and that without steps to be taught.
+OLDEST, WITHOUT_PAST = 1, 2
 WHYS = ("filling", "missing", "gap")
 DAMAGED = "the snapshot is damaged"
 NEWER = (
@@ -75,7 +75,7 @@ def _kind_of_header(order_by: str) -> Kind:
     return record(
         {
             "format": one_of(FORMAT),
-            "version": one_of(VERSION, WITHOUT_PAST, UNSEALED),
+            "version": one_of(VERSION, WITHOUT_PAST, OLDEST),
             "model": TEXT,
             "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
             "search": TEXT,
@@ -214,7 +214,7 @@ class LiveState(ShortRepr):
             "behind": [order.behind, order.most_behind],
             "waiting": [[step.key, step.seq, step.time] for step in order.waiting],
         }
-        return seal(header, arrays)
+        return pack(header, arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,18 +422,18 @@ def _open(data: bytes) -> tuple[dict[str, Any], Arrays]:
     foreign = "these bytes are no snapshot of a live session"
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InputError(foreign)
-    header, arrays, sealed = unseal(bytes(data), foreign)
+    header, arrays, intact = unpack(bytes(data), foreign)
     if header.get("format") != FORMAT:
         raise InputError(foreign)
     version = header.get("version")
-    if version not in (VERSION, WITHOUT_PAST, UNSEALED) or isinstance(version, bool):
+    if version not in (VERSION, WITHOUT_PAST, OLDEST) or isinstance(version, bool):
         raise InputError(
             f"the snapshot has format version {str(version)[:20]}, this mlat reads versions "
-            f"{UNSEALED} to {VERSION}; use the mlat that wrote it, or begin a new session"
+            f"{OLDEST} to {VERSION}; use the mlat that wrote it, or begin a new session"
         )
-    if version == UNSEALED:
-        sealed = header.get("sha256") == _digest(arrays)
-    if not sealed:
+    if version == OLDEST:
+        intact = header.get("sha256") == _digest(arrays)
+    if not intact:
         raise InputError(f"{DAMAGED}: its checksum does not match")
     return header, arrays
 

@@ -263,15 +263,15 @@ function guide() {
 function showProposals() {
   const list = proposals();
   const any = list.length > 0;
-  const sure = Number($("sure").value) / 100;
-  const rest = list.filter((one) => one[3] >= sure && hasEmpty(one));
+  const confidence = Number($("confidence").value) / 100;
+  const rest = list.filter((one) => one[3] >= confidence && hasEmpty(one));
   const steps = rest.reduce((sum, one) => sum + one[1] - one[0], 0);
   $("take-all").disabled = !rest.length;
   $("take-all").textContent = rest.length ? `Take all ${rest.length}` : "Take all";
   $("take").disabled = !proposalHere();
   $("next").disabled = !page.ready;
   $("proposals-about").textContent = any
-    ? rest.length ? `${view().duration(steps)} are surer than ${Math.round(100 * sure)} %` : ""
+    ? rest.length ? `${view().duration(steps)} are of at least ${Math.round(100 * confidence)} % confidence` : ""
     : "appear when two states are labelled";
   guide();
 }
@@ -485,7 +485,7 @@ function showWhere() {
   const there = proposalHere();
   let text = `Cursor ${v.text(page.cursor, true)}${v.rate ? ` (step ${Math.round(page.cursor).toLocaleString("en-GB")})` : ""}`;
   if (here) text += `, labelled ${here[2]}`;
-  if (there) text += `, proposed ${there[2]} ${Math.round(100 * there[3])} % sure`;
+  if (there) text += `, proposed ${there[2]} ${Math.round(100 * there[3])} % confidence`;
   if (page.selection) text += `; selected ${v.text(page.selection[0], true)} to ${v.text(page.selection[1], true)}`;
   if ($("where").textContent !== text) $("where").textContent = text;
 }
@@ -578,7 +578,7 @@ function takeOne() {
 const taken = ({ taken: n }) => `Took ${n} proposal${n === 1 ? "" : "s"}`;
 
 function takeAll() {
-  return ask("take all", { sure: Number($("sure").value) / 100, version: proposals().version }, taken);
+  return ask("take all", { confidence: Number($("confidence").value) / 100, version: proposals().version }, taken);
 }
 
 function remove() {
@@ -626,7 +626,7 @@ function step(by) {
   if (!found) return say(by > 0 ? "That was the last." : "That was the first.");
   moveCursor(found[0], { follow: false });
   select(found[0], found[1], { show: true });
-  say(`${found[2]}${found.length > 3 ? `, proposed, ${Math.round(100 * found[3])} % sure` : ", labelled"}`);
+  say(`${found[2]}${found.length > 3 ? `, proposed, ${Math.round(100 * found[3])} % confidence` : ", labelled"}`);
   looked();
 }
 
@@ -932,8 +932,8 @@ $("beside").addEventListener("click", beside);
 $("zoom-in").addEventListener("click", () => zoom(0.5));
 $("zoom-out").addEventListener("click", () => zoom(2));
 $("zoom-all").addEventListener("click", showAll);
-$("sure").addEventListener("input", ({ target }) => {
-  $("sure-value").textContent = `${target.value} %`;
+$("confidence").addEventListener("input", ({ target }) => {
+  $("confidence-value").textContent = `${target.value} %`;
   showProposals();
 });
 for (const pane of panes) {

@@ -19,8 +19,8 @@ export function inside(spans, begin, end) {
   return found;
 }
 
-/** @param sure whether a span's fourth entry says how opaque it is */
-export function drawRibbon(canvas, spans, view, colour, inks, sure = false) {
+/** @param shaded whether a span's fourth entry says how opaque it is */
+export function drawRibbon(canvas, spans, view, colour, inks, shaded = false) {
   const { context, width, height } = beginCanvas(canvas);
   context.fillStyle = inks.stripe;
   context.fillRect(0, 0, width, height);
@@ -35,8 +35,8 @@ export function drawRibbon(canvas, spans, view, colour, inks, sure = false) {
     if (to <= drawn) continue;
     drawn = Math.floor(Math.max(to, from + 1));
     const { fill, pattern, ink } = look(colour(state));
-    // Half sure is a guess between two: it is drawn faintly.
-    context.globalAlpha = sure ? 0.15 + 0.85 * Math.max(0, Math.min(1, 2 * span[3] - 1)) : 1;
+    // A confidence of a half is a guess between two: it is drawn faintly.
+    context.globalAlpha = shaded ? 0.15 + 0.85 * Math.max(0, Math.min(1, 2 * span[3] - 1)) : 1;
     context.fillStyle = paint(context, fill, pattern, ink);
     context.fillRect(from, 0, Math.max(1, to - from), height);
     context.globalAlpha = 1;
@@ -45,7 +45,7 @@ export function drawRibbon(canvas, spans, view, colour, inks, sure = false) {
       context.fillRect(to - 1, 0, 1, height);
     }
     if (to - from > 26) {
-      const whole = sure ? `${state} ${Math.round(100 * span[3])} %` : state;
+      const whole = shaded ? `${state} ${Math.round(100 * span[3])} %` : state;
       const text = context.measureText(whole).width <= to - from - 10 ? whole : fitted(context, state, to - from - 10);
       if (text) {
         const wide = context.measureText(text).width + 8;
@@ -66,14 +66,14 @@ export function drawOverview(canvas, labels, proposals, steps, colour, inks) {
   context.fillStyle = inks.faint;
   context.fillRect(0, 0, width, height);
   const half = Math.round(height * 0.62);
-  for (const [spans, top, bottom, isSure] of [[labels, 0, half, false], [proposals, half + 1, height, true]]) {
+  for (const [spans, top, bottom, isShaded] of [[labels, 0, half, false], [proposals, half + 1, height, true]]) {
     let drawn = -1;
-    for (const [start, end, state, sure] of spans) {
+    for (const [start, end, state, confidence] of spans) {
       const from = (start / steps) * width;
       const to = Math.max(from + 1, (end / steps) * width);
       if (to <= drawn) continue;
       drawn = Math.floor(to);
-      context.globalAlpha = isSure ? 0.15 + 0.85 * Math.max(0, 2 * sure - 1) : 1;
+      context.globalAlpha = isShaded ? 0.15 + 0.85 * Math.max(0, 2 * confidence - 1) : 1;
       context.fillStyle = look(colour(state)).fill;
       context.fillRect(from, top, to - from, bottom - top);
     }

@@ -12,11 +12,11 @@ function say(id, text) {
   if (element.textContent !== text) element.textContent = text; // writing the same text would force a layout
 }
 
-/** The state, how sure it is, and why there is none. */
+/** The state, its confidence, and why there is none. */
 export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
-  say("sure", known ? surely(latest.proba) : "no state is predicted");
+  say("confidence", known ? surely(latest.proba) : "no state is predicted");
   $("agree").hidden = !known || !model.experts.length;
   say("agree", known ? agreeing(latest.agreement) : "");
   $("why").hidden = known;

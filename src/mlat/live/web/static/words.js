@@ -25,9 +25,9 @@ export function percent(proba) {
 /** The probability with a word, for those who listen to the page. */
 export function surely(proba) {
   if (proba === null) return "";
-  if (proba >= 0.9) return `${percent(proba)} sure`;
-  if (proba >= 0.6) return `${percent(proba)} sure: probably`;
-  return `${percent(proba)} sure: a guess`;
+  if (proba >= 0.9) return `${percent(proba)} confidence`;
+  if (proba >= 0.6) return `${percent(proba)} confidence: probably`;
+  return `${percent(proba)} confidence: a guess`;
 }
 
 /** How far the experts agree, in a sentence. */

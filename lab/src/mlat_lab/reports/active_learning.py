@@ -11,9 +11,8 @@ from matplotlib.figure import Figure as Drawing
 from mlat import __version__
 from mlat.plots.figure import INK, bare, state_colours
 
-from ..experiments.asking import (
+from ..experiments.active_learning import (
     CHECKED,
-    DOUBT,
     GOAL,
     GRID,
     MOST_ANSWERED,
@@ -22,6 +21,7 @@ from ..experiments.asking import (
     RANDOM,
     SEEDS,
     STRATEGIES,
+    UNCERTAINTY,
     UNIFORM,
 )
 from ..experiments.experiment import Experiment
@@ -46,7 +46,7 @@ def share(results: Sequence[Result], strategy: str, unit: str) -> float:
     return float(np.mean(np.divide(own, of_random)))
 
 
-def asking_report(results: Sequence[Result], experiment: Experiment) -> Report:
+def active_learning_report(results: Sequence[Result], experiment: Experiment) -> Report:
     sets = grouped(results, "data_set")
     content: dict[str, Any] = {
         "settings": {"version": __version__, "goal": GOAL, "seeds": dict(SEEDS)},
@@ -101,9 +101,10 @@ def _text(results: Sequence[Result], sets: BySet, links: Links) -> list[str]:
     if short:
         verdict += f" By less than 30 % fewer, or more: {', '.join(map(set_title, short))}."
     return [
-        "# Asking for the span that helps most",
+        "# Active learning: the span that helps most",
         "",
-        f"Written by `mlat-lab reproduce --table asking` (mlat {__version__}): {len(results)} "
+        f"Written by `mlat-lab reproduce --table active-learning` (mlat {__version__}): "
+        f"{len(results)} "
         "recordings of development people. Nothing is labelled at first. One span after the other "
         "is asked for, all strategies among the same spans, and a perfect annotator answers: the "
         "state of every step of it, cut where it changes, and that it has none where it has none, "
@@ -113,10 +114,11 @@ def _text(results: Sequence[Result], sets: BySet, links: Links) -> list[str]:
         "is labelled but a span on either side of it. Who has not reached it when "
         f"{MOST_ANSWERED:.0%} is answered is said to need all.",
         "",
-        f"*{OURS}*: `mlat.label.next_span`, the mean over a span of doubt · √(novelty · density). "
+        f"*{OURS}*: `mlat.label.next_span`, the mean over a span of uncertainty · √(novelty · "
+        "density). "
         f"*{RANDOM}*: any span that is not labelled, the mean of {SEEDS[RANDOM]} runs. "
-        f"*{UNIFORM}*: evenly over the recording. *{DOUBT}*: the span that is most between two "
-        f"states, at random until there are two, the mean of {SEEDS[DOUBT]} runs.",
+        f"*{UNIFORM}*: evenly over the recording. *{UNCERTAINTY}*: the span that is most between "
+        f"two states, at random until there are two, the mean of {SEEDS[UNCERTAINTY]} runs.",
         "",
         "## Seconds until the goal",
         "",
@@ -203,16 +205,16 @@ def draw(sets: BySet, curve: str, grid: Sequence[int], label: str) -> Drawing:
 # As a share of what random spans need; two development people of each set, three runs with a random
 # first span; measured once.
 _TRIED = (
-    ("doubt · √(novelty · density)", "0.49", "0.35", "0.41", "1.42", "0.19"),
-    ("doubt · novelty · density", "0.52", "0.39", "0.40", "1.37", "0.25"),
-    ("doubt · novelty · √density", "0.92", "0.42", "0.39", "1.05", "0.16"),
+    ("uncertainty · √(novelty · density)", "0.49", "0.35", "0.41", "1.42", "0.19"),
+    ("uncertainty · novelty · density", "0.52", "0.39", "0.40", "1.37", "0.25"),
+    ("uncertainty · novelty · √density", "0.92", "0.42", "0.39", "1.05", "0.16"),
     ("novelty · √density", "0.93", "0.33", "0.42", "1.16", "0.22"),
-    ("doubt · √density", "0.61", "0.60", "0.49", "1.95", "0.19"),
-    ("doubt alone", "0.76", "0.50", "0.63", "1.47", "0.26"),
+    ("uncertainty · √density", "0.61", "0.60", "0.49", "1.95", "0.19"),
+    ("uncertainty alone", "0.76", "0.50", "0.63", "1.47", "0.26"),
     ("coverage (facility location)", "1.36", "0.42", "0.31", "1.68", "0.22"),
-    ("coverage of what is in doubt", "1.13", "0.32", "0.28", "1.89", "0.18"),
+    ("coverage of what is uncertain", "1.13", "0.32", "0.28", "1.89", "0.18"),
     (
-        "coverage, distances scaled locally, of what is in doubt",
+        "coverage, distances scaled locally, of what is uncertain",
         "0.69",
         "0.36",
         "0.32",

@@ -3,7 +3,8 @@
 Spans are asked for one after the other, and the annotator says the state of every step of each: he
 cuts a span where the state changes, and says so where there is none. After each answer the rest of
 the recording is judged. For speed the rest is judged by the nearest labelled window under the
-features of :mod:`mlat.label.asking`; of one recording of each set the default classifier judges it,
+features of :mod:`mlat.label.active_learning`; of one recording of each set the default classifier
+judges it,
 too, when a tenth of it is answered.
 """
 
@@ -20,7 +21,7 @@ import numpy as np
 from mlat.base.checks import Bools, Floats, Ints
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
-from mlat.label.asking import Asking, doubt_of
+from mlat.label.active_learning import QueryStrategy, uncertainty_of
 from mlat.stream.stream import Stream
 
 from ..datasets.catalog import any_set
@@ -29,9 +30,9 @@ from .experiment import ALL, Experiment, System
 from .journal import Job, Result
 from .people import People
 
-OURS, RANDOM, UNIFORM, DOUBT = "ours", "random", "uniform", "largest uncertainty"
-STRATEGIES = (OURS, RANDOM, UNIFORM, DOUBT)
-SEEDS: Mapping[str, int] = {OURS: 1, RANDOM: 5, UNIFORM: 1, DOUBT: 5}
+OURS, RANDOM, UNIFORM, UNCERTAINTY = "ours", "random", "uniform", "largest uncertainty"
+STRATEGIES = (OURS, RANDOM, UNIFORM, UNCERTAINTY)
+SEEDS: Mapping[str, int] = {OURS: 1, RANDOM: 5, UNIFORM: 1, UNCERTAINTY: 5}
 GOAL = 0.95  # of the accuracy of all labels
 MOST_ANSWERED = 0.6  # of the steps; who has not reached the goal by then needs all of them
 LASTING = 3  # answers over whose mean the goal must be reached
@@ -41,8 +42,9 @@ CHECKED = 0.1  # of the steps, when the default classifier judges
 WIDTH = 10
 
 
-def asking_experiment(people: Mapping[str, People]) -> Experiment:
+def active_learning_experiment(people: Mapping[str, People]) -> Experiment:
     """The experiment of people by data set; each job is one recording, with all strategies."""
+    # The name under which results of before are stored.
     settings = {"asking": [GOAL, MOST_ANSWERED, LASTING, CHECKED, dict(SEEDS)]}
     several = {
         name: replace(of_set, options={**of_set.options, **settings})
@@ -88,7 +90,7 @@ def simulate_job(experiment: Experiment, job: Job) -> Result:
         "left_out": {},
         "fit_seconds": 0.0,
         "predict_seconds": seconds,
-        "span": simulation.asking.span / rate,
+        "span": simulation.strategy.span / rate,
         "length": len(stream) / rate,
         "strategies": found,
     }
@@ -101,7 +103,7 @@ def _mean(curves: list[list[float]]) -> list[float | None]:
 
 
 class Curve:
-    """What was answered after each question: steps, and the accuracy on the rest."""
+    """What was answered after each query: steps, and the accuracy on the rest."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -115,7 +117,7 @@ class Curve:
         return np.where((place < 0) | ended, np.nan, values[place]).tolist()
 
     def by_spans(self) -> list[float]:
-        """The accuracy after each number of questions; NaN beyond."""
+        """The accuracy after each number of queries; NaN beyond."""
         values = np.array(self.accuracy)
         return [values[n - 1] if n <= len(values) else np.nan for n in N_SPANS]
 
@@ -130,8 +132,8 @@ class Simulation:
     """
 
     def __init__(self, stream: Stream) -> None:
-        self.stream, self.asking = stream, Asking(stream)
-        self.truth = stream.codes[self.asking.ends]
+        self.stream, self.strategy = stream, QueryStrategy(stream)
+        self.truth = stream.codes[self.strategy.ends]
         if len(np.unique(self.truth[self.truth >= 0])) < 2:
             raise InputError("the recording has fewer than two states to ask for")
         self.all_labels = self._all_labels()
@@ -148,13 +150,13 @@ class Simulation:
             span = choose(answered)
             if span is None:
                 break
-            new = ~answered[self.asking.ends]
+            new = ~answered[self.strategy.ends]
             answered[slice(*span)] = True
-            new &= answered[self.asking.ends]
+            new &= answered[self.strategy.ends]
             for code in np.unique(self.truth[new & (self.truth >= 0)]):
                 rows = new & (self.truth == code)
                 nearest[:, code] = np.minimum(
-                    nearest[:, code], self.asking.distances[:, rows].min(axis=1)
+                    nearest[:, code], self.strategy.distances[:, rows].min(axis=1)
                 )
             curve.steps.append(int(answered.sum()))
             curve.accuracy.append(self._judge(nearest, answered))
@@ -165,15 +167,15 @@ class Simulation:
         return len(self.stream.classes)
 
     def _judge(self, nearest: Floats, answered: Bools) -> float:
-        rest = ~answered[self.asking.ends] & (self.truth >= 0)
+        rest = ~answered[self.strategy.ends] & (self.truth >= 0)
         known = np.isfinite(nearest).any(axis=1)
         return balanced(np.where(known, nearest.argmin(axis=1), -1)[rest], self.truth[rest])
 
     def _all_labels(self) -> float:
-        asking, judged = self.asking, self.truth >= 0
-        distances = asking.distances.copy()
-        near = np.abs(asking.ends[:, None] - asking.ends) < asking.span
-        distances[near & (asking.begin[:, None] == asking.begin)] = np.inf
+        strategy, judged = self.strategy, self.truth >= 0
+        distances = strategy.distances.copy()
+        near = np.abs(strategy.ends[:, None] - strategy.ends) < strategy.span
+        distances[near & (strategy.begin[:, None] == strategy.begin)] = np.inf
         distances[:, ~judged] = np.inf
         found = np.where(np.isfinite(distances.min(axis=1)), self.truth[distances.argmin(1)], -1)
         return balanced(found[judged], self.truth[judged])
@@ -184,23 +186,23 @@ class Simulation:
         for i in range(len(accuracy) - LASTING + 1):
             if accuracy[i : i + LASTING].mean() >= GOAL * self.all_labels:
                 return float(curve.steps[i]), float(i + 1)
-        return float(len(self.stream)), len(self.stream) / self.asking.span
+        return float(len(self.stream)), len(self.stream) / self.strategy.span
 
-    def check(self, strategy: str) -> float | None:
+    def check(self, name: str) -> float | None:
         """The accuracy in per cent of the default classifier, from a tenth of the recording."""
-        _, answered = self._ask(strategy, 0, CHECKED)
-        stream, asking = self.stream, self.asking
+        _, answered = self._ask(name, 0, CHECKED)
+        stream, strategy = self.stream, self.strategy
         states = np.where(answered, stream.states, stream.no_state)
         labelled = stream.with_states(states, unlabelled=stream.no_state)
-        rest = ~answered[asking.ends] & (self.truth >= 0)
-        rest &= asking.ends - asking.begin + 1 >= WIDTH
+        rest = ~answered[strategy.ends] & (self.truth >= 0)
+        rest &= strategy.ends - strategy.begin + 1 >= WIDTH
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             try:
                 model = StreamClassifier(WIDTH).fit(labelled)
             except InputError:  # of fewer than two states
                 return None
-            nearest = distances_at(model, labelled, asking.ends[rest])
+            nearest = distances_at(model, labelled, strategy.ends[rest])
         found = np.searchsorted(stream.classes, model.classes_)[nearest.argmin(axis=1)]
         return 100.0 * balanced(found, self.truth[rest])
 
@@ -221,42 +223,42 @@ def _ours(simulation: Simulation, rng: np.random.Generator) -> Choice:
 
     def choose(answered: Bools) -> tuple[int, int] | None:
         codes = np.where(answered, stream.codes, -1)
-        question = simulation.asking.ask(codes, answered, stream.classes)
-        return None if question is None else (question.start, question.end)
+        query = simulation.strategy.query(codes, answered, stream.classes)
+        return None if query is None else (query.start, query.end)
 
     return choose
 
 
-def _free(asking: Asking, answered: Bools) -> Ints:
+def _free(strategy: QueryStrategy, answered: Bools) -> Ints:
     """The spans that are answered by less than half."""
     count = np.concatenate([[0], np.cumsum(answered)])
-    share = (count[asking.end] - count[asking.start]) / (asking.end - asking.start)
+    share = (count[strategy.end] - count[strategy.start]) / (strategy.end - strategy.start)
     return np.flatnonzero(share < 0.5)
 
 
-def _span(asking: Asking, row: Any) -> tuple[int, int]:
-    return int(asking.start[row]), int(asking.end[row])
+def _span(strategy: QueryStrategy, row: Any) -> tuple[int, int]:
+    return int(strategy.start[row]), int(strategy.end[row])
 
 
 def _random(simulation: Simulation, rng: np.random.Generator) -> Choice:
-    asking = simulation.asking
+    strategy = simulation.strategy
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        free = _free(asking, answered)
-        return _span(asking, rng.choice(free)) if len(free) else None
+        free = _free(strategy, answered)
+        return _span(strategy, rng.choice(free)) if len(free) else None
 
     return choose
 
 
 def _uniform(simulation: Simulation, rng: np.random.Generator) -> Choice:
     """Evenly over the recording, at every time: the middle, the quarters, the eighths, …"""
-    asking, n = simulation.asking, len(simulation.asking.start)
+    strategy, n = simulation.strategy, len(simulation.strategy.start)
     order = dict.fromkeys(int(_half_turned(k) * n) for k in range(1, 8 * n))
     queue = iter([*order, *range(n)])
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        free = set(_free(asking, answered).tolist())
-        return next((_span(asking, row) for row in queue if row in free), None)
+        free = set(_free(strategy, answered).tolist())
+        return next((_span(strategy, row) for row in queue if row in free), None)
 
     return choose
 
@@ -267,19 +269,20 @@ def _half_turned(k: int) -> float:
     return sum(int(digit) / 2**i for i, digit in enumerate(digits, 1))
 
 
-def _doubt(simulation: Simulation, rng: np.random.Generator) -> Choice:
+def _uncertainty(simulation: Simulation, rng: np.random.Generator) -> Choice:
     """The span that is most between two states; at random until there are two."""
-    asking, codes = simulation.asking, simulation.stream.codes
+    strategy, codes = simulation.strategy, simulation.stream.codes
     at_random = _random(simulation, rng)
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        known = np.where(answered, codes, -1)[asking.ends]
+        known = np.where(answered, codes, -1)[strategy.ends]
         if len(np.unique(known[known >= 0])) < 2:
             return at_random(answered)
-        _, nearest = asking.look(known, answered[asking.ends])
-        doubt = np.where(answered[asking.ends], 0.0, doubt_of(nearest))
-        free = _free(asking, answered)
-        return _span(asking, free[asking.over_spans(doubt)[free].argmax()]) if len(free) else None
+        _, nearest = strategy.look(known, answered[strategy.ends])
+        uncertainty = np.where(answered[strategy.ends], 0.0, uncertainty_of(nearest))
+        free = _free(strategy, answered)
+        worth = strategy.over_spans(uncertainty)[free]
+        return _span(strategy, free[worth.argmax()]) if len(free) else None
 
     return choose
 
@@ -288,5 +291,5 @@ _CHOICES: Mapping[str, Callable[[Simulation, np.random.Generator], Choice]] = {
     OURS: _ours,
     RANDOM: _random,
     UNIFORM: _uniform,
-    DOUBT: _doubt,
+    UNCERTAINTY: _uncertainty,
 }

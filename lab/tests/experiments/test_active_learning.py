@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mlat import InputError, Stream
-from mlat_lab.experiments.asking import (
+from mlat_lab.experiments.active_learning import (
     GOAL,
     LASTING,
     OURS,
@@ -36,10 +36,10 @@ def simulation():
 def test_the_rest_is_judged_by_the_nearest_answered_window(simulation, strategy):
     """The slow way: after the last answer, each window of the rest by all answered ones."""
     curve, answered = simulation._ask(strategy, 0, 0.3)
-    asking, truth = simulation.asking, simulation.truth
-    known = answered[asking.ends] & (truth >= 0)
-    rest = ~answered[asking.ends] & (truth >= 0)
-    slow = np.linalg.norm(asking.features[rest][:, None] - asking.features[known], axis=2)
+    strategy, truth = simulation.strategy, simulation.truth
+    known = answered[strategy.ends] & (truth >= 0)
+    rest = ~answered[strategy.ends] & (truth >= 0)
+    slow = np.linalg.norm(strategy.features[rest][:, None] - strategy.features[known], axis=2)
     expected = balanced(truth[known][slow.argmin(axis=1)], truth[rest])
     assert curve.accuracy[-1] == pytest.approx(expected)
     assert curve.steps[-1] == answered.sum()

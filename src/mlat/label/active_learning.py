@@ -1,4 +1,4 @@
-"""Which span to label next: the one whose label would help most, and why.
+"""Active learning, which span to label next: the one whose label would help most, and why.
 
 A recording is looked at through a thousand windows, evenly spaced, with features that need no
 label: the level of each channel, over a short and over a longer time, and how much it varies and
@@ -6,12 +6,12 @@ moves. Every window has
 
 - *novelty*, its distance to the nearest window that was labelled, or answered otherwise,
 - *density*, the inverse of its distance to a near neighbour: what is like many others helps more,
-- *doubt*, the ratio of its distances to the nearest and the second nearest state, at most 1.
+- *uncertainty*, the ratio of its distances to the nearest and the second nearest state, at most 1.
 
-A span is worth the mean of ``doubt · sqrt(novelty · density)`` over its windows; the doubt counts
-as soon as two states are labelled. So the first spans are of what is frequent, the next of what is
-like none of them, and later ones lie between two states. docs/evidence/asking.md has what was
-compared with it.
+A span is worth the mean of ``uncertainty · sqrt(novelty · density)`` over its windows; the
+uncertainty counts as soon as two states are labelled. So the first spans are of what is frequent,
+the next of what is like none of them, and later ones lie between two states.
+docs/evidence/active-learning.md has what was compared with it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NEIGHBOUR = 50  # density is by the neighbour of this rank of as many: one in fi
 ENOUGH = 0.5  # a span of which this fraction is answered is not asked for
 # What is said of a span.
 UNLIKE, BETWEEN, LITTLE = "unlike", "between", "little"
-SURE = 0.8  # a larger doubt is said to lie between two states
+UNCERTAIN = 0.8  # a larger uncertainty is said to lie between two states
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A span to label.
 
     Attributes
@@ -54,7 +54,7 @@ class Question(NamedTuple):
     states : tuple
         The state that it is like, or the two that it lies between.
     worth : float
-        How much it is expected to help; of two questions the larger one helps more.
+        How much it is expected to help; of two queries the larger one helps more.
     """
 
     start: int
@@ -67,10 +67,10 @@ class Question(NamedTuple):
 
 def next_span(
     stream: Stream, *, skipped: Bools | None = None, span: int | None = None
-) -> Question | None:
-    """The span of a partly labelled stream to label next; None where nothing is left to ask.
+) -> Query | None:
+    """The span of a partly labelled stream to label next; None where none is left.
 
-    To ask again and again use one `Asking`, which looks at the values once.
+    For one query after the other use one `QueryStrategy`, which looks at the values once.
 
     Parameters
     ----------
@@ -88,14 +88,14 @@ def next_span(
     >>> rng = np.random.default_rng(0)
     >>> values = np.repeat([0.0, 5.0, 0.0, 9.0], 100)[:, None] + rng.normal(size=(400, 1))
     >>> states = np.repeat(["rest", "walk", "", ""], 100)
-    >>> question = next_span(Stream(values, states))
-    >>> question.kind, 300 <= question.start < question.end <= 400
+    >>> query = next_span(Stream(values, states))
+    >>> query.kind, 300 <= query.start < query.end <= 400
     ('unlike', True)
     """
-    return Asking(stream, span=span).next_span(stream, skipped)
+    return QueryStrategy(stream, span=span).next_span(stream, skipped)
 
 
-class Asking:
+class QueryStrategy:
     """The windows of a stream, looked at once, to find spans worth a label.
 
     Parameters
@@ -143,21 +143,21 @@ class Asking:
         self.start = np.maximum(self.ends[self.first] - back + 1, self.begin[self.first])
         self.end = self.ends[self.last - 1] + 1
 
-    def next_span(self, stream: Stream, skipped: Bools | None = None) -> Question | None:
+    def next_span(self, stream: Stream, skipped: Bools | None = None) -> Query | None:
         """The span to label next, of the stream as it is labelled now; None where none is left."""
         if len(stream) != self.n_steps:
             raise InputError(
                 f"the stream has {len(stream)} steps, that which was looked at has {self.n_steps}"
             )
         answered = stream.labelled if skipped is None else stream.labelled | skipped
-        return self.ask(stream.codes, answered, stream.classes)
+        return self.query(stream.codes, answered, stream.classes)
 
-    def ask(self, codes: Ints, answered: Bools, classes: NDArray[Any]) -> Question | None:
+    def query(self, codes: Ints, answered: Bools, classes: NDArray[Any]) -> Query | None:
         """The same, from the code of each step, -1 for none, and which steps are answered."""
         known = codes[self.ends]
         novelty, nearest = self.look(known, answered[self.ends])
-        doubt = doubt_of(nearest)
-        worth = self.over_spans(doubt * np.sqrt(novelty * self.density))
+        uncertainty = uncertainty_of(nearest)
+        worth = self.over_spans(uncertainty * np.sqrt(novelty * self.density))
         count = np.concatenate([[0], np.cumsum(answered)])
         share = (count[self.end] - count[self.start]) / (self.end - self.start)
         worth[share >= ENOUGH] = -1.0
@@ -166,9 +166,9 @@ class Asking:
             return None
         start, end = _longest(answered, int(self.start[best]), int(self.end[best]))
         rows = slice(self.first[best], self.last[best])
-        kind, states = _kind(nearest[rows], doubt[rows], known, classes)
+        kind, states = _kind(nearest[rows], uncertainty[rows], known, classes)
         why = _why(kind, states, bool(len(classes)))
-        return Question(start, end, why, kind, states, float(worth[best]))
+        return Query(start, end, why, kind, states, float(worth[best]))
 
     def look(self, known: Ints, answered: Bools) -> tuple[Floats, Floats]:
         """The novelty (n,) of each window, and its distance to each state that is labelled (n, S).
@@ -195,7 +195,7 @@ class Asking:
         return means
 
 
-def doubt_of(nearest: Floats) -> Floats:
+def uncertainty_of(nearest: Floats) -> Floats:
     """The ratio of the two least distances to states (n, S), shape (n,); 1 for fewer than two."""
     if nearest.shape[1] < 2:
         return np.ones(len(nearest))
@@ -272,7 +272,7 @@ def _longest(answered: Bools, start: int, end: int) -> tuple[int, int]:
 
 
 def _kind(
-    nearest: Floats, doubt: Floats, known: Ints, classes: NDArray[Any]
+    nearest: Floats, uncertainty: Floats, known: Ints, classes: NDArray[Any]
 ) -> tuple[str, tuple[Any, ...]]:
     """What a span is, by the distances (k, S) of its windows to the labelled states."""
     codes = np.unique(known[known >= 0])
@@ -286,7 +286,7 @@ def _kind(
     counts = np.array([(known == code).sum() for code in codes])
     if counts[order[0]] < 0.5 * np.median(counts):
         return LITTLE, (like,)
-    if float(doubt.mean()) >= SURE and own < apart:
+    if float(uncertainty.mean()) >= UNCERTAIN and own < apart:
         return BETWEEN, (like, second)
     return UNLIKE, (like,)
 
