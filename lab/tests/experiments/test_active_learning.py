@@ -36,10 +36,10 @@ def simulation():
 def test_the_rest_is_judged_by_the_nearest_answered_window(simulation, strategy):
     """The slow way: after the last answer, each window of the rest by all answered ones."""
     curve, answered = simulation._ask(strategy, 0, 0.3)
-    strategy, truth = simulation.strategy, simulation.truth
-    known = answered[strategy.ends] & (truth >= 0)
-    rest = ~answered[strategy.ends] & (truth >= 0)
-    slow = np.linalg.norm(strategy.features[rest][:, None] - strategy.features[known], axis=2)
+    queries, truth = simulation.queries, simulation.truth
+    known = answered[queries.ends] & (truth >= 0)
+    rest = ~answered[queries.ends] & (truth >= 0)
+    slow = np.linalg.norm(queries.features[rest][:, None] - queries.features[known], axis=2)
     expected = balanced(truth[known][slow.argmin(axis=1)], truth[rest])
     assert curve.accuracy[-1] == pytest.approx(expected)
     assert curve.steps[-1] == answered.sum()

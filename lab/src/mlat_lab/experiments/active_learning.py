@@ -90,7 +90,7 @@ def simulate_job(experiment: Experiment, job: Job) -> Result:
         "left_out": {},
         "fit_seconds": 0.0,
         "predict_seconds": seconds,
-        "span": simulation.strategy.span / rate,
+        "span": simulation.queries.span / rate,
         "length": len(stream) / rate,
         "strategies": found,
     }
@@ -132,8 +132,8 @@ class Simulation:
     """
 
     def __init__(self, stream: Stream) -> None:
-        self.stream, self.strategy = stream, QueryStrategy(stream)
-        self.truth = stream.codes[self.strategy.ends]
+        self.stream, self.queries = stream, QueryStrategy(stream)
+        self.truth = stream.codes[self.queries.ends]
         if len(np.unique(self.truth[self.truth >= 0])) < 2:
             raise InputError("the recording has fewer than two states to ask for")
         self.all_labels = self._all_labels()
@@ -150,13 +150,13 @@ class Simulation:
             span = choose(answered)
             if span is None:
                 break
-            new = ~answered[self.strategy.ends]
+            new = ~answered[self.queries.ends]
             answered[slice(*span)] = True
-            new &= answered[self.strategy.ends]
+            new &= answered[self.queries.ends]
             for code in np.unique(self.truth[new & (self.truth >= 0)]):
                 rows = new & (self.truth == code)
                 nearest[:, code] = np.minimum(
-                    nearest[:, code], self.strategy.distances[:, rows].min(axis=1)
+                    nearest[:, code], self.queries.distances[:, rows].min(axis=1)
                 )
             curve.steps.append(int(answered.sum()))
             curve.accuracy.append(self._judge(nearest, answered))
@@ -167,15 +167,15 @@ class Simulation:
         return len(self.stream.classes)
 
     def _judge(self, nearest: Floats, answered: Bools) -> float:
-        rest = ~answered[self.strategy.ends] & (self.truth >= 0)
+        rest = ~answered[self.queries.ends] & (self.truth >= 0)
         known = np.isfinite(nearest).any(axis=1)
         return balanced(np.where(known, nearest.argmin(axis=1), -1)[rest], self.truth[rest])
 
     def _all_labels(self) -> float:
-        strategy, judged = self.strategy, self.truth >= 0
-        distances = strategy.distances.copy()
-        near = np.abs(strategy.ends[:, None] - strategy.ends) < strategy.span
-        distances[near & (strategy.begin[:, None] == strategy.begin)] = np.inf
+        queries, judged = self.queries, self.truth >= 0
+        distances = queries.distances.copy()
+        near = np.abs(queries.ends[:, None] - queries.ends) < queries.span
+        distances[near & (queries.begin[:, None] == queries.begin)] = np.inf
         distances[:, ~judged] = np.inf
         found = np.where(np.isfinite(distances.min(axis=1)), self.truth[distances.argmin(1)], -1)
         return balanced(found[judged], self.truth[judged])
@@ -186,23 +186,23 @@ class Simulation:
         for i in range(len(accuracy) - LASTING + 1):
             if accuracy[i : i + LASTING].mean() >= GOAL * self.all_labels:
                 return float(curve.steps[i]), float(i + 1)
-        return float(len(self.stream)), len(self.stream) / self.strategy.span
+        return float(len(self.stream)), len(self.stream) / self.queries.span
 
-    def check(self, name: str) -> float | None:
+    def check(self, strategy: str) -> float | None:
         """The accuracy in per cent of the default classifier, from a tenth of the recording."""
-        _, answered = self._ask(name, 0, CHECKED)
-        stream, strategy = self.stream, self.strategy
+        _, answered = self._ask(strategy, 0, CHECKED)
+        stream, queries = self.stream, self.queries
         states = np.where(answered, stream.states, stream.no_state)
         labelled = stream.with_states(states, unlabelled=stream.no_state)
-        rest = ~answered[strategy.ends] & (self.truth >= 0)
-        rest &= strategy.ends - strategy.begin + 1 >= WIDTH
+        rest = ~answered[queries.ends] & (self.truth >= 0)
+        rest &= queries.ends - queries.begin + 1 >= WIDTH
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             try:
                 model = StreamClassifier(WIDTH).fit(labelled)
             except InputError:  # of fewer than two states
                 return None
-            nearest = distances_at(model, labelled, strategy.ends[rest])
+            nearest = distances_at(model, labelled, queries.ends[rest])
         found = np.searchsorted(stream.classes, model.classes_)[nearest.argmin(axis=1)]
         return 100.0 * balanced(found, self.truth[rest])
 
@@ -223,42 +223,42 @@ def _ours(simulation: Simulation, rng: np.random.Generator) -> Choice:
 
     def choose(answered: Bools) -> tuple[int, int] | None:
         codes = np.where(answered, stream.codes, -1)
-        query = simulation.strategy.query(codes, answered, stream.classes)
+        query = simulation.queries.query(codes, answered, stream.classes)
         return None if query is None else (query.start, query.end)
 
     return choose
 
 
-def _free(strategy: QueryStrategy, answered: Bools) -> Ints:
+def _free(queries: QueryStrategy, answered: Bools) -> Ints:
     """The spans that are answered by less than half."""
     count = np.concatenate([[0], np.cumsum(answered)])
-    share = (count[strategy.end] - count[strategy.start]) / (strategy.end - strategy.start)
+    share = (count[queries.end] - count[queries.start]) / (queries.end - queries.start)
     return np.flatnonzero(share < 0.5)
 
 
-def _span(strategy: QueryStrategy, row: Any) -> tuple[int, int]:
-    return int(strategy.start[row]), int(strategy.end[row])
+def _span(queries: QueryStrategy, row: Any) -> tuple[int, int]:
+    return int(queries.start[row]), int(queries.end[row])
 
 
 def _random(simulation: Simulation, rng: np.random.Generator) -> Choice:
-    strategy = simulation.strategy
+    queries = simulation.queries
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        free = _free(strategy, answered)
-        return _span(strategy, rng.choice(free)) if len(free) else None
+        free = _free(queries, answered)
+        return _span(queries, rng.choice(free)) if len(free) else None
 
     return choose
 
 
 def _uniform(simulation: Simulation, rng: np.random.Generator) -> Choice:
     """Evenly over the recording, at every time: the middle, the quarters, the eighths, …"""
-    strategy, n = simulation.strategy, len(simulation.strategy.start)
+    queries, n = simulation.queries, len(simulation.queries.start)
     order = dict.fromkeys(int(_half_turned(k) * n) for k in range(1, 8 * n))
     queue = iter([*order, *range(n)])
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        free = set(_free(strategy, answered).tolist())
-        return next((_span(strategy, row) for row in queue if row in free), None)
+        free = set(_free(queries, answered).tolist())
+        return next((_span(queries, row) for row in queue if row in free), None)
 
     return choose
 
@@ -271,18 +271,18 @@ def _half_turned(k: int) -> float:
 
 def _uncertainty(simulation: Simulation, rng: np.random.Generator) -> Choice:
     """The span that is most between two states; at random until there are two."""
-    strategy, codes = simulation.strategy, simulation.stream.codes
+    queries, codes = simulation.queries, simulation.stream.codes
     at_random = _random(simulation, rng)
 
     def choose(answered: Bools) -> tuple[int, int] | None:
-        known = np.where(answered, codes, -1)[strategy.ends]
+        known = np.where(answered, codes, -1)[queries.ends]
         if len(np.unique(known[known >= 0])) < 2:
             return at_random(answered)
-        _, nearest = strategy.look(known, answered[strategy.ends])
-        uncertainty = np.where(answered[strategy.ends], 0.0, uncertainty_of(nearest))
-        free = _free(strategy, answered)
-        worth = strategy.over_spans(uncertainty)[free]
-        return _span(strategy, free[worth.argmax()]) if len(free) else None
+        _, nearest = queries.look(known, answered[queries.ends])
+        uncertainty = np.where(answered[queries.ends], 0.0, uncertainty_of(nearest))
+        free = _free(queries, answered)
+        worth = queries.over_spans(uncertainty)[free]
+        return _span(queries, free[worth.argmax()]) if len(free) else None
 
     return choose
 
