@@ -129,7 +129,7 @@ def test_it_shows_what_was_predicted(visit, still):
     shows(page, 120)
     last = predict_steps(still.clf, STREAM.values[:120])[-1]
     until(page, f"document.querySelector('#state').textContent === {last.state!r}")
-    assert text(page, "confidence").startswith(f"{round(100 * last.proba)} % confidence")
+    assert text(page, "probability").startswith(f"{round(100 * last.proba)} % confidence")
     assert text(page, "count-unknown") == "39 (filling)"
     until(
         page,

@@ -16,7 +16,7 @@ function say(id, text) {
 export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
-  say("confidence", known ? surely(latest.proba) : "no state is predicted");
+  say("probability", known ? surely(latest.proba) : "no state is predicted");
   $("agree").hidden = !known || !model.experts.length;
   say("agree", known ? agreeing(latest.agreement) : "");
   $("why").hidden = known;
