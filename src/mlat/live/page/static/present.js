@@ -1,7 +1,7 @@
 // The present state, the probabilities of all states, and the counts, as text and bars.
 import { begin } from "./canvas.js";
 import { look, paint } from "./palette.js";
-import { agreeing, count, percent, reason, reasonShort, seconds, surely } from "./words.js";
+import { agreeing, count, percent, reason, reasonShort, seconds, confidently } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const QUIET = 1500; // milliseconds between two announcements of a screen reader
@@ -16,7 +16,7 @@ function say(id, text) {
 export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
-  say("probability", known ? surely(latest.proba) : "no state is predicted");
+  say("probability", known ? confidently(latest.proba) : "no state is predicted");
   $("agree").hidden = !known || !model.experts.length;
   say("agree", known ? agreeing(latest.agreement) : "");
   $("why").hidden = known;

@@ -23,7 +23,7 @@ export function percent(proba) {
 }
 
 /** The probability with a word, for those who listen to the page. */
-export function surely(proba) {
+export function confidently(proba) {
   if (proba === null) return "";
   if (proba >= 0.9) return `${percent(proba)} confidence`;
   if (proba >= 0.6) return `${percent(proba)} confidence: probably`;
