@@ -1,6 +1,7 @@
 """Clients of a server that runs in the same loop, on loopback."""
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from mlat.live import Prediction, Steps
-from mlat.live.page.hub import Hub, decode_frame
+from mlat.live.page.hub import Hub
 from mlat.live.page.server import serve
 from page_server import body_stream, classifier, predict_steps
 
@@ -45,6 +46,12 @@ def frames(server, **options):
 async def until(condition):
     while not condition():
         await asyncio.sleep(0.005)
+
+
+def decode_frame(frame):
+    """The header and all numbers of a frame of the page, as one flat array."""
+    begin = 4 + int.from_bytes(frame[:4], "little")
+    return json.loads(frame[4:begin]), np.frombuffer(frame, "<f4", offset=begin)
 
 
 async def next_steps(ws):

@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from mlat.live import Steps
-from mlat.live.page.hub import MOST_STEPS, Hub, encode_frame
+from mlat.live.page.hub import MOST_STEPS, Hub, encode_page_frame
 from page_server import Served, body_stream, chromium, classifier, predict_steps
 
 
@@ -70,7 +70,7 @@ def compare_frames(channels: int, steps: int = 4, repeats: int = 2000) -> None:
     header = {"kind": "steps", "first": 123456, "n": steps, "d": channels}
 
     def packed() -> bytes:
-        return encode_frame(header, [values, proba])
+        return encode_page_frame(header, [values, proba])
 
     def text() -> str:
         numbers = np.round(np.column_stack([values, proba]), 5).tolist()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mlat.export.square_codes import code_unit, encoded
+from mlat.export.square_codes import code_unit, encode_squares
 
 
 @given(
@@ -16,7 +16,7 @@ from mlat.export.square_codes import code_unit, encoded
 def test_codes_say_every_square_to_within_its_own_change(squares, breaks):
     first = np.unique([0, *(b for b in breaks if b < len(squares))])
     unit = code_unit(squares, first)
-    codes, begin, decoded = encoded(squares, first, unit)
+    codes, begin, decoded = encode_squares(squares, first, unit)
     assert np.abs(codes).max() <= 127
     now, again = 0, []  # as the C decodes them
     for i, code in enumerate(codes.tolist()):
@@ -31,7 +31,7 @@ def test_codes_say_every_square_to_within_its_own_change(squares, breaks):
 def test_a_run_of_small_changes_is_stored_finely_beside_a_large_one():
     squares = np.array([100.0, 100.01, 100.03, 100.02, 180.0, 100.0, 100.01])
     first = np.array([0])
-    decoded = encoded(squares, first, code_unit(squares, first))[2]
+    decoded = encode_squares(squares, first, code_unit(squares, first))[2]
     error = np.abs(decoded - squares)
     assert error[:4].max() < 0.01
     assert error.max() < 80 / 127

@@ -8,7 +8,7 @@ from mlat import Stream
 from mlat.label.proposals import (
     Cells,
     CellStates,
-    merged,
+    merged_opinions,
     opinion_of_steps,
     proposals,
     quick_opinion,
@@ -71,13 +71,14 @@ def test_the_learned_opinion_counts_where_its_classifier_has_seen_the_nearest_sp
     learned = CellStates(
         ["b", "c"], np.array([0, 0, 1]), np.full(3, 0.9, np.float32), np.full(3, -1)
     )
-    both = merged(quick, learned, [True, False])
+    both = merged_opinions(quick, learned, [True, False])
     # The second cell is nearest to a span that was not seen; no span has the state of the third.
     assert [both.states[c] for c in both.codes] == ["b", "b", "a"]
     assert both.confidence.tolist() == pytest.approx([0.9, 0.6, 0.6])
-    given = merged(quick, learned, None)  # of a model from elsewhere the more confident one counts
+    # Of a model from elsewhere the more confident one counts.
+    given = merged_opinions(quick, learned, None)
     assert [given.states[c] for c in given.codes] == ["b", "b", "c"]
-    assert merged(quick, None, [True, True]) is quick
+    assert merged_opinions(quick, None, [True, True]) is quick
 
 
 def test_short_runs_join_the_longer_neighbour():

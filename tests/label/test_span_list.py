@@ -9,8 +9,8 @@ from mlat.label.span_list import (
     LONGEST_NAME,
     SpanList,
     Stretch,
-    check_state,
-    merged,
+    check_state_name,
+    merged_spans,
     without_overlaps,
 )
 
@@ -158,11 +158,11 @@ def test_only_whole_steps(step):
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x00", "x" * (LONGEST_NAME + 1), "\ud800", 3])
 def test_names_that_no_state_has(name):
     with pytest.raises(InputError):
-        check_state(name)
+        check_state_name(name)
 
 
 def test_names_are_only_text():
-    assert check_state(" <script>alert(1)</script> ") == "<script>alert(1)</script>"
+    assert check_state_name(" <script>alert(1)</script> ") == "<script>alert(1)</script>"
 
 
 def test_spans_of_different_states_are_not_joined():
@@ -190,10 +190,10 @@ def some_spans(draw):
 
 @given(some_spans(), some_spans(), some_spans())
 def test_a_merge_takes_what_others_changed_where_we_did_not(base, ours, theirs):
-    assert merged(base, base, theirs) == theirs
-    assert merged(base, ours, base) == ours
-    assert merged(base, ours, ours) == ours
-    both = merged(base, ours, theirs)
+    assert merged_spans(base, base, theirs) == theirs
+    assert merged_spans(base, ours, base) == ours
+    assert merged_spans(base, ours, ours) == ours
+    both = merged_spans(base, ours, theirs)
     assert without_overlaps(both) == both
     for step in range(30):
         was, our, their, now = (

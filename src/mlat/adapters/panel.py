@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats, check_whole
 from ..base.errors import InputError
+from ..classifier.setup import NAMED
 from ..metric.embedding import fit_windows, transform_windows
-from ..metric.estimators import LMNN, MLAT
 from ..stream.windows import (
     FEWEST_LOOKED_AT,
     MOST_LOOKED_AT,
@@ -28,8 +28,6 @@ from ..stream.windows import (
     flatten,
     roughness,
 )
-
-METRICS = {"mlat": MLAT, "lmnn": LMNN}
 
 
 class PanelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -133,10 +131,10 @@ class PanelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return clone(self.metric)
         if self.metric == "euclidean":
             return None
-        if self.metric not in METRICS:
-            known = ", ".join(f'"{name}"' for name in (*METRICS, "euclidean"))
+        if self.metric not in NAMED:
+            known = ", ".join(f'"{name}"' for name in (*NAMED, "euclidean"))
             raise InputError(f"metric must be {known} or an estimator, not {self.metric!r}")
-        return METRICS[self.metric]()
+        return NAMED[self.metric]()
 
     def _embed(self, panel: Floats) -> Floats:
         if self.metric_ is None:

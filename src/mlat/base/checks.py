@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .errors import InputError
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -218,11 +219,11 @@ def check_parameter(value: Any, name: str, annotation: Any, *, none: str = "None
                 return check_whole(value, name, int(limits.low), or_else=or_else)
             return check_real(value, name, limits.low, limits.high, or_else=or_else)
     if others and not any(part in parts for part in (Any, str, float)):
-        raise InputError(f"{name} must be {either(others)}, not {value!r}")
+        raise InputError(f"{name} must be {joined_by_or(others)}, not {value!r}")
     return value
 
 
-def either(words: Sequence[str]) -> str:
+def joined_by_or(words: Sequence[str]) -> str:
     """Some words as one text, with "or" before the last."""
     *others, last = words
     return f"{', '.join(others)} or {last}" if others else last

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..base.checks import either
+from ..base.checks import joined_by_or
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.held_out import told_by_one_value
@@ -58,7 +58,7 @@ GOES_WITH: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("n_targets", "target_gap", "shrinkage"), LEARNED),
     **dict.fromkeys(("lift", "whiten", "n_neighbors"), NAMED),
 }
-ONLY = {name: f"Only with --metric {either(metrics)}." for name, metrics in GOES_WITH.items()}
+ONLY = {name: f"Only with --metric {joined_by_or(metrics)}." for name, metrics in GOES_WITH.items()}
 CLASSIFIER = Options(
     StreamClassifier,
     "width metric lift whiten n_neighbors reach stride max_references unknown_rate device",
@@ -168,8 +168,8 @@ def classifier_of(given: dict[str, Any], of_metric: dict[str, Any]) -> StreamCla
         metrics = GOES_WITH.get(name, (metric,))
         if metric not in metrics:
             raise InputError(
-                f"{flag_of(name)} goes with --metric {either(metrics)}, not with {metric}; add "
-                f"that, or leave {flag_of(name)} out"
+                f"{flag_of(name)} goes with --metric {joined_by_or(metrics)}, not with {metric}; "
+                f"add that, or leave {flag_of(name)} out"
             )
     if metric == "auto":
         return StreamClassifier(**given)

@@ -168,11 +168,11 @@ def label(
 
 
 def _read(path: Path, columns: Columns, label: str | None, rate: float | None) -> Recording:
-    from ..label.journal_recording import is_journal, read_journal
+    from ..label.journal_recording import is_journal, read_journal_recording
     from ..label.recording import Recording
 
     if is_journal(path):
-        return replace(read_journal(path), given_rate=rate)
+        return replace(read_journal_recording(path), given_rate=rate)
     return Recording(path.name, columns.read(path, label), given_rate=rate)
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from ..base.checks import alternatives, annotations_of, check_parameter, choices, either
+from ..base.checks import alternatives, annotations_of, check_parameter, choices, joined_by_or
 from ..base.errors import InputError
 
 # The groups of options in the help of every command.
@@ -88,7 +88,7 @@ class Options:
         if is_choice and not all(word in said for word in choices(annotation)):
             # Not beside the flag, where they would leave little room for words.
             words = [f"{w} (default)" if w == default else w for w in choices(annotation)]
-            said += f": {either(words)}"
+            said += f": {joined_by_or(words)}"
         elif default is not None and not is_flag and "default" not in said.lower():
             said += f"; default {_short(default)}"
         if name in self.several and not self._is_split(name):

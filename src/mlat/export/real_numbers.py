@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encoded
+from .square_codes import CODE, code_unit, encode_squares
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -55,7 +55,7 @@ class RealNumbers:
         unit, largest = 1.0, float(squares.max(initial=0.0))
         if self._runs is not None:
             unit = code_unit(squares, self._runs)
-            codes, first, _ = encoded(squares, self._runs, unit)
+            codes, first, _ = encode_squares(squares, self._runs, unit)
             tables.whole(f"squares_{number}", codes, CODE)
             tables.real(f"first_squares_{number}", first)
         elif self.square_type == SHORT:

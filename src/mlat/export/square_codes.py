@@ -28,7 +28,7 @@ def code_unit(squares: Floats, first: Ints) -> float:
     return max(largest, float(np.abs(squares).max(initial=0.0)) / MOST_UNITS, 1e-30)
 
 
-def encoded(squares: Floats, first: Ints, unit: float) -> tuple[Ints, Ints, Floats]:
+def encode_squares(squares: Floats, first: Ints, unit: float) -> tuple[Ints, Ints, Floats]:
     """Codes (n,), the first squares of runs in units, and the squares that are decoded (n,)."""
     whole = np.rint(squares / unit).astype(np.int64)
     begins = np.zeros(len(whole), bool)

@@ -20,7 +20,7 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encoded
+from .square_codes import CODE, code_unit, encode_squares
 from .tables import SHORT, STORED, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
@@ -185,7 +185,7 @@ class WholeNumbers:
         last_digit = 2.0**-square_bits
         if self._runs is not None:
             square_unit = max(1, int(np.ceil(code_unit(squares, self._runs) / last_digit)))
-            codes, first, kept = encoded(squares, self._runs, square_unit * last_digit)
+            codes, first, kept = encode_squares(squares, self._runs, square_unit * last_digit)
             tables.whole(f"squares_{number}", codes, CODE)
             tables.whole(f"first_squares_{number}", first, "int32_t")
             square_error = 0.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.checks import Floats
+from ..base.checks import Floats, Singles
 from ..base.compiled import jit
 from ..live.page.model_view import usual_range
 
@@ -21,8 +21,6 @@ FIRST, FACTOR = 16, 4
 PIECE = 1024  # blocks of a piece
 COARSEST = 2048  # blocks at most of the last level, which a page always has
 SAMPLED = 20_000  # steps from which the usual ranges are estimated
-
-Singles = NDArray[np.float32]
 
 
 class Envelopes:

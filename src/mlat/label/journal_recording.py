@@ -24,7 +24,7 @@ def is_journal(path: Path) -> bool:
     return path.is_dir() and any(path.glob(PATTERN))
 
 
-def read_journal(folder: Path) -> Recording:
+def read_journal_recording(folder: Path) -> Recording:
     """Read the steps that a session accepted, in their order; the journal is not changed.
 
     A session may go on with the journal meanwhile: what it has on disk by now is read. Examples are

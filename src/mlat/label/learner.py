@@ -23,7 +23,7 @@ from .proposals import (
     Cells,
     CellStates,
     Proposal,
-    merged,
+    merged_opinions,
     opinion_of_steps,
     proposals,
     quick_opinion,
@@ -349,7 +349,7 @@ class Learner:
         with self._lock:
             learned_from = self._learned_from
             seen = _seen(spans, learned_from)
-            self._opinion = merged(quick, self._learned, seen)
+            self._opinion = merged_opinions(quick, self._learned, seen)
             self._proposed = [
                 proposals(cells, self._opinion, r) for r in range(len(self._proposed))
             ]

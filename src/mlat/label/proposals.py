@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.checks import Floats, Ints, ShortRepr
+from ..base.checks import Floats, Ints, ShortRepr, Singles
 from ..base.compiled import jit
 from ..stream.stream import Stream
 from .span_list import Stretch
@@ -27,8 +27,6 @@ MOST_CELLS = 16_384
 MOST_REFERENCES = 512  # cells that stand for all labelled spans
 MOST_SMOOTHED = 25  # cells of the shortest run that is proposed, at most
 BLOCK = 2048  # cells compared at once
-
-Singles = NDArray[np.float32]
 
 
 class Proposal(NamedTuple):
@@ -244,7 +242,7 @@ def without_short_runs(codes: Ints, shortest: int) -> Ints:
     return codes
 
 
-def merged(
+def merged_opinions(
     quick: CellStates, learned: CellStates | None, seen: Sequence[bool] | None
 ) -> CellStates:
     """The learned opinion where its classifier has seen what counts there, else the quick one.

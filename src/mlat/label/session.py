@@ -23,7 +23,14 @@ from ..stream.stream import Stream
 from .edit_log import EditLog
 from .label_table import Span, read_spans, with_spans, write_spans
 from .recording import Recording
-from .span_list import Replacement, SpanList, Stretch, check_state, merged, without_overlaps
+from .span_list import (
+    Replacement,
+    SpanList,
+    Stretch,
+    check_state_name,
+    merged_spans,
+    without_overlaps,
+)
 
 FORMAT, VERSION = "mlat label log", 1
 MOST_STATES = 20_000
@@ -34,7 +41,7 @@ _STRETCH = {"recording": COUNT, "start": COUNT, "end": COUNT}
 _EDITS = listed(fields({**_STRETCH, "before": _PIECES, "after": _PIECES}))
 
 Change = tuple[Replacement, ...]
-Listener = Callable[[Change], None]
+EditListener = Callable[[Change], None]
 
 
 class LabelSession:
@@ -85,7 +92,7 @@ class LabelSession:
         self._stamp = stamp(table)
         self._done: list[Change] = []
         self._undone: list[Change] = []
-        self._listeners: list[Listener] = []
+        self._listeners: list[EditListener] = []
         self._log = EditLog(table.with_name(table.name + ".log"), self._head())
         try:
             self._open(changed)
@@ -97,7 +104,7 @@ class LabelSession:
         with self.lock:
             self._log.close()
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: EditListener) -> None:
         """Call with every change, in their order."""
         self._listeners.append(listener)
 
@@ -133,7 +140,7 @@ class LabelSession:
 
     def rename(self, state: str, to: str) -> int:
         """Give all spans of a state another name."""
-        to = check_state(to)
+        to = check_state_name(to)
 
         def made() -> Change:
             found = tuple(
@@ -315,9 +322,11 @@ class LabelSession:
                 )
             self.notes.append(f"{said}; its changes are taken, and undo takes them back")
         self._in_table = -1
-        named = [[p._replace(state=check_state(p.state)) for p in pieces] for pieces in on_disk]
+        named = [
+            [p._replace(state=check_state_name(p.state)) for p in pieces] for pieces in on_disk
+        ]
         made = tuple(
-            ours.replace_all(merged(was, tuple(ours), theirs))
+            ours.replace_all(merged_spans(was, tuple(ours), theirs))
             for ours, was, theirs in zip(self.lists, base, named, strict=True)
         )
         made = tuple(change for change in made if change.before != change.after)
@@ -412,7 +421,7 @@ class LabelSession:
                     f"{self.table} labels the recording {span.recording[:40]!r}, which is not "
                     "open; give it, too, or another table"
                 )
-            check_state(span.state)
+            check_state_name(span.state)
             by_name[span.recording].append(Stretch(*span[:3]))
         for one in self.recordings:
             past = [piece for piece in by_name[one.name] if piece.end > len(one)]

@@ -107,7 +107,7 @@ class SpanList:
     def label(self, start: int, end: int, state: str) -> Replacement:
         """Give a stretch a state, whatever it had; overlapping spans of that state are joined."""
         start, end = self._stretch(start, end)
-        state = check_state(state)
+        state = check_state_name(state)
         before = self.overlapping(start, end)
         new_start, new_end = start, end
         rest = []
@@ -121,7 +121,7 @@ class SpanList:
     def fill(self, pieces: Iterable[Stretch]) -> Replacement | None:
         """Give the unlabelled steps of some stretches their states; None if there are none."""
         given = sorted(
-            Stretch(*self._stretch(piece.start, piece.end), check_state(piece.state))
+            Stretch(*self._stretch(piece.start, piece.end), check_state_name(piece.state))
             for piece in pieces
         )
         for one, other in pairwise(given):
@@ -236,7 +236,7 @@ class SpanList:
         return start, end
 
 
-def merged(
+def merged_spans(
     base: Sequence[Stretch], ours: Sequence[Stretch], theirs: Sequence[Stretch]
 ) -> tuple[Stretch, ...]:
     """Our spans with what others changed of a common base; where both changed a step, ours stay."""
@@ -271,7 +271,7 @@ def _cells(spans: Sequence[Stretch], edges: Sequence[int]) -> list[tuple[str, bo
     return cells
 
 
-def check_state(state: object) -> str:
+def check_state_name(state: object) -> str:
     """The name of a state, without blanks around it.
 
     Raises

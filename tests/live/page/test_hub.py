@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_clients import predicted, push
+from live_clients import decode_frame, predicted, push
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import (
     FRAME_STEPS,
@@ -16,8 +16,7 @@ from mlat.live.page.hub import (
     History,
     Hub,
     WaitingValues,
-    decode_frame,
-    encode_frame,
+    encode_page_frame,
 )
 
 
@@ -42,14 +41,16 @@ def drain(subscription):
 
 def test_frames_give_back_what_was_put_in():
     values = np.array([[1.5, np.nan], [-2.0, np.inf]])
-    header, numbers = decode_frame(encode_frame({"kind": "é", "n": 2}, [values, np.array([0.5])]))
+    header, numbers = decode_frame(
+        encode_page_frame({"kind": "é", "n": 2}, [values, np.array([0.5])])
+    )
     assert header == {"kind": "é", "n": 2}
     np.testing.assert_array_equal(numbers, np.float32([1.5, np.nan, -2.0, np.inf, 0.5]))
 
 
 @given(st.text(max_size=9))
 def test_numbers_begin_where_a_browser_can_look_at_them(text):
-    frame = encode_frame({"text": text}, [np.ones(3)])
+    frame = encode_page_frame({"text": text}, [np.ones(3)])
     length = int.from_bytes(frame[:4], "little")
     assert (4 + length) % 4 == 0
     assert json.loads(frame[4 : 4 + length])["text"] == text

@@ -10,11 +10,21 @@ from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from live_clients import ended, frames, next_steps, publish, refusals, run, serving, until
+from live_clients import (
+    decode_frame,
+    ended,
+    frames,
+    next_steps,
+    publish,
+    refusals,
+    run,
+    serving,
+    until,
+)
 from mlat import InputError
 from mlat.base.errors import DiskError
 from mlat.live import Steps
-from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub, decode_frame
+from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub
 from mlat.live.web.page_files import page_files
 from page_server import body_stream, classifier, predict_steps
 

@@ -16,9 +16,19 @@ from websockets.sync.client import connect as connect_sync
 import brokers
 import mlat
 from cli_runs import write_csv
-from live_clients import TOKEN, frames, next_steps, publish, push, refusals, run, serving, until
+from live_clients import (
+    TOKEN,
+    decode_frame,
+    frames,
+    next_steps,
+    publish,
+    push,
+    refusals,
+    run,
+    serving,
+    until,
+)
 from mlat.live.journal.description import read_journal
-from mlat.live.page.hub import decode_frame
 from mlat.live.page.server import MAX_CLIENTS
 from mlat.live.web import connections, server
 from mlat.live.web.connections import FEWEST_CONNECTIONS, MAX_CONNECTIONS, MAX_PER_ADDRESS

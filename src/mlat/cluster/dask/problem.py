@@ -120,7 +120,7 @@ def cells_of(codes: Ints, n_shards: int) -> Ints:
 # functions of arrays, without Dask. A part is a `Problem` of its own with a `LossPart`, so the
 # mathematics is that of a fit on one machine.
 
-Kind = Literal["linear", "filter"]  # of the parameters of a loss
+LossKind = Literal["linear", "filter"]  # of the parameters of a loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def build_part(piece: WindowPiece, halo: WindowPiece, sheet: Sheet) -> Problem:
     return Problem(windows, targets, sheet.push_weight, part=part)
 
 
-def loss_of_part(problem: Problem, kind: Kind, parameters: Floats) -> tuple[float, Floats]:
+def loss_of_part(problem: Problem, kind: LossKind, parameters: Floats) -> tuple[float, Floats]:
     """The part's loss and gradient."""
     loss = problem.linear_loss() if kind == "linear" else problem.filter_loss()
     return loss(parameters)
@@ -249,7 +249,7 @@ class DaskProblem:
     def filter_loss(self) -> Loss:
         return self._loss("filter")
 
-    def _loss(self, kind: Kind) -> Loss:
+    def _loss(self, kind: LossKind) -> Loss:
         def loss(parameters: Floats) -> tuple[float, Floats]:
             values, gradients = zip(*self.team.ask(loss_of_part, kind, parameters), strict=True)
             return float(sum(values)), np.sum(gradients, axis=0)

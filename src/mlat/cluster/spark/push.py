@@ -57,7 +57,7 @@ class Task:
     time: str
 
 
-def model_of(task: Task) -> LiveModel:
+def loaded_model(task: Task) -> LiveModel:
     """The model, loaded once in each worker."""
     name = (task.digest, task.options)
     if name not in _models:
@@ -75,7 +75,7 @@ def stateful(task: Task) -> Callable[..., Iterator[Any]]:
     """The state function for ``applyInPandasWithState``; the state is one column of bytes."""
 
     def push(key: tuple[Any, ...], frames: Iterable[Any], kept: Any) -> Iterator[Any]:
-        model = model_of(task)
+        model = loaded_model(task)
         state = _restore(model, kept.get[0], key) if kept.exists else model.start()
         state, predictions = model.push(state, steps_of(task, frames))
         kept.update((state.to_bytes(),))
@@ -89,7 +89,7 @@ def whole_streams(task: Task) -> Callable[..., Any]:
     """For ``applyInPandas``: all rows of a key at once, and none that waits is left waiting."""
 
     def push(key: tuple[Any, ...], frame: Any) -> Any:
-        model = model_of(task)
+        model = loaded_model(task)
         state, predictions = model.push(model.start(), steps_of(task, [frame]))
         return frame_of(task, key, [*predictions, *model.flush(state)[1]])
 

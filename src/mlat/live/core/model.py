@@ -35,7 +35,7 @@ from .order import (
     longest_step,
     release,
 )
-from .state import Fingerprint, LiveState, Segment, fingerprint_of, from_bytes, search_of
+from .state import Fingerprint, LiveState, Segment, fingerprint_of, search_of, state_from_bytes
 from .steps import Counters, Prediction, Steps, as_steps
 from .teaching import Examples, Past, Teaching, windows_over
 
@@ -142,7 +142,7 @@ class LiveModel:
         ------
         InputError
         """
-        return from_bytes(data, self.start(), self)
+        return state_from_bytes(data, self.start(), self)
 
     def for_snapshot(self, data: bytes) -> LiveModel:
         """This model; or, where the search was left to choose, one with that of a snapshot.

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from ...base.checks import SMALLEST, Limits, annotations_of, check_parameter
 from ...base.errors import InputError
+from ...stream.conversion import GAP_FACTOR
 
 OLD_NAME = "flat"  # of the incremental search
-GAP_FACTOR = 1.5  # usual steps, as in mlat.stream.gaps: one lost step makes 2, jitter stays below
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,7 +321,7 @@ def search_of(data: bytes) -> str | None:
     return search if search in ("exact", "incremental") else None
 
 
-def from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
+def state_from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveState:
     """The state that :meth:`LiveState.to_bytes` wrote.
 
     ``blank`` is a state of the same model before its first step.

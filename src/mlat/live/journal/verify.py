@@ -52,7 +52,7 @@ def check_journal(
     session = LiveSession(classifier, **_options(contents))
     if session.state.made_by.model != contents.head["model"]:
         raise BrokenError(f"{folder}: is the journal of another model")
-    found.append(check_order(contents))
+    found.append(check_steps(contents))
     if contents.first_record == 0:
         if recording is not None:
             found.append(check_recording(contents, recording))
@@ -62,7 +62,7 @@ def check_journal(
     return found
 
 
-def check_order(contents: JournalContents) -> str:
+def check_steps(contents: JournalContents) -> str:
     """Check that every accepted step has one prediction, in order."""
     steps = [prediction["step"] for _, prediction in contents.predictions]
     first = steps[0] if contents.first_record and steps else 0

@@ -149,7 +149,7 @@ class Hub:
             self._emitted = self.history.next
             if self._subscriptions:
                 header, arrays = self.history.between(begin, self.history.next)
-                frame = encode_frame(header | {"now": self.status()}, arrays)
+                frame = encode_page_frame(header | {"now": self.status()}, arrays)
                 self.counts.frames += 1
                 for subscription in self._subscriptions:
                     subscription.offer(frame)
@@ -286,7 +286,7 @@ class Subscription:
             if self._next < self._live:
                 begin = max(self._next, self._hub.history.first)
                 self._next = end = max(begin, min(begin + FRAME_STEPS, self._live))
-                frame = encode_frame(*self._hub.history.between(begin, end))
+                frame = encode_page_frame(*self._hub.history.between(begin, end))
             elif self._queue:
                 frame = self._queue.popleft()
             else:
@@ -484,19 +484,12 @@ def _match_in_order(values: NDArray[Any], n: int) -> NDArray[Any]:
 _LENGTH = struct.Struct("<I")
 
 
-def encode_frame(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
+def encode_page_frame(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
     """A frame of a header and arrays, one after the other; the header gives their shapes."""
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
     packed = (np.ascontiguousarray(array, "<f4").tobytes() for array in arrays)
     return b"".join((_LENGTH.pack(len(text)), text, *packed))
-
-
-def decode_frame(frame: bytes) -> tuple[dict[str, Any], NDArray[np.float32]]:
-    """The header and all numbers of a frame, as one flat array."""
-    (length,) = _LENGTH.unpack_from(frame)
-    header = json.loads(frame[4 : 4 + length])
-    return header, np.frombuffer(frame, "<f4", offset=4 + length)
 
 
 def json_number(value: Any) -> float | None:

@@ -20,7 +20,7 @@ from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
 from ..web.access import NO_STORE
 from ..web.page_files import answer_file, answer_icon, page_files
-from .hub import Hub, Subscription, encode_frame, json_state
+from .hub import Hub, Subscription, encode_page_frame, json_state
 from .metrics import CONTENT_TYPE
 from .model_view import describe, reference
 
@@ -36,7 +36,7 @@ MAX_TAUGHT = 256  # windows at once
 TOO_BIG, POLICY = 1009, 1008  # closing codes of RFC 6455
 
 
-class Teaching(NamedTuple):
+class PageActions(NamedTuple):
     """What a page may do to the session; None of each that is not offered."""
 
     teach: Teach | None = None
@@ -52,12 +52,12 @@ class Routes:
     ----------
     hub : Hub
     clf : fitted StreamClassifier
-    teaching : Teaching
+    teaching : PageActions
     max_clients : int
     """
 
     def __init__(
-        self, hub: Hub, clf: StreamClassifier, teaching: Teaching, max_clients: int
+        self, hub: Hub, clf: StreamClassifier, teaching: PageActions, max_clients: int
     ) -> None:
         self._hub, self._clf, self._teaching, self._max_clients = hub, clf, teaching, max_clients
         offered = {name: given is not None for name, given in teaching._asdict().items()}
@@ -219,7 +219,7 @@ class Routes:
         )
         hello = {"kind": "hello", "stream": hub.stream, "rate": hub.rate, "now": hub.status()}
         try:
-            hello_frame = encode_frame({**self._model, **hello})
+            hello_frame = encode_page_frame({**self._model, **hello})
             sending = asyncio.create_task(_send(socket, subscription, ready, hello_frame))
             receiving = asyncio.create_task(self._receive(socket, subscription))
             done, left = await asyncio.wait((sending, receiving), return_when="FIRST_COMPLETED")
@@ -266,7 +266,7 @@ async def _send(
             continue
         if subscription.dropped > reported:
             reported = subscription.dropped
-            await socket.send_bytes(encode_frame({"kind": "dropped", "frames": reported}))
+            await socket.send_bytes(encode_page_frame({"kind": "dropped", "frames": reported}))
         await socket.send_bytes(frame)
 
 

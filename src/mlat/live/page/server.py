@@ -66,9 +66,9 @@ async def serve(
     MissingPackageError
     """
     check_packages()
-    from .routes import Routes, Teaching
+    from .routes import PageActions, Routes
 
-    routes = Routes(hub, clf, Teaching(teach, teach_span, undo, save), max_clients)
+    routes = Routes(hub, clf, PageActions(teach, teach_span, undo, save), max_clients)
     return await start(
         routes.app(),
         host,

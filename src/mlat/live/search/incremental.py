@@ -617,7 +617,7 @@ def prepare(
             largest = max(largest, largest_here)
             for piece in np.array_split(np.arange(len(members)), -(-len(members) // period)):
                 window = x[piece[0] : piece[0] + width]
-                transformed = causal(window, half) + anticausal(window, half)
+                transformed = _causal(window, half) + _anticausal(window, half)
                 right = run_columns[piece].copy()
                 right[0] = 0.0
                 columns.append(right)
@@ -658,15 +658,15 @@ def prepare(
     )
 
 
-def causal(x: Floats, taps: Floats) -> Floats:
-    """``Σ_m taps[m] x[t-m]``, lag by lag: as :func:`mlat.metric.lags.causal`, which rounds more."""
+def _causal(x: Floats, taps: Floats) -> Floats:
+    """``Σ_m taps[m] x[t-m]``, lag by lag; that of the loss rounds more."""
     result: Floats = x @ taps[0].T
     for m in range(1, min(len(taps), len(x))):
         result[m:] += x[: len(x) - m] @ taps[m].T
     return result
 
 
-def anticausal(x: Floats, taps: Floats) -> Floats:
+def _anticausal(x: Floats, taps: Floats) -> Floats:
     """``Σ_m taps[m]ᵀ x[t+m]``, lag by lag."""
     result: Floats = x @ taps[0]
     for m in range(1, min(len(taps), len(x))):
@@ -677,7 +677,7 @@ def anticausal(x: Floats, taps: Floats) -> Floats:
 def _columns(x: Floats, half: Floats, width: int) -> tuple[Floats, Floats, float]:
     """Of the windows of one run: factors of the increments, changes of ``yᵀ M y``, largest norm."""
     n = len(x) - width + 1
-    u, v = causal(x, half), anticausal(x, half)
+    u, v = _causal(x, half), _anticausal(x, half)
     enter = np.arange(n) + width - 1
     leave = np.maximum(np.arange(n) - 1, 0)  # the first window of a run has no step before it
     xb, ub, xq, vq = x[enter], u[enter], x[leave], v[leave]

@@ -29,22 +29,22 @@ class SourceOptions:
     time: str = "time"
 
 
-class Kind(NamedTuple):
+class SourceKind(NamedTuple):
     """How a source is written, and how it is made from that text."""
 
     form: str
     make: Callable[[str, SourceOptions], Source]
 
 
-_MQTT = Kind(
+_MQTT = SourceKind(
     "mqtt://host[:port]/topic",
     lambda spec, given: MqttSource(MqttAddress.parse(spec), max_tries=given.max_tries),
 )
 
 # By what a text begins with, up to its first colon.
 KINDS = {
-    "-": Kind("- for lines on standard input", lambda _, given: LineSource(given.file)),
-    "replay:": Kind(
+    "-": SourceKind("- for lines on standard input", lambda _, given: LineSource(given.file)),
+    "replay:": SourceKind(
         "replay:FILE[@rate]",
         lambda spec, given: ReplaySource(
             *split_rate(spec.removeprefix("replay:")), time=given.time
@@ -52,7 +52,7 @@ KINDS = {
     ),
     "mqtt:": _MQTT,
     "mqtts:": _MQTT,
-    "lsl:": Kind(
+    "lsl:": SourceKind(
         "lsl:NAME",
         lambda spec, given: LslSource(spec.removeprefix("lsl:"), max_tries=given.max_tries),
     ),

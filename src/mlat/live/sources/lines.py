@@ -21,12 +21,12 @@ from .payloads import (
     MOST_BYTES,
     MalformedError,
     Row,
-    check_finite,
     check_seq,
     check_time,
     json_rows,
     merge_refusals,
     missing_names,
+    refuse_infinity,
     rows_to_steps,
     shown,
 )
@@ -286,7 +286,7 @@ class CsvReader:
                 pass
             else:
                 if b"_" not in line:  # which float() would allow among digits
-                    check_finite(values, self._channels)
+                    refuse_infinity(values, self._channels)
                     seq = None if self._seq is None else _whole(_text(fields[self._seq]))
                     time = None if self._time is None else _seconds(_text(fields[self._time]))
                     return [Row(values, seq, time)]
@@ -318,7 +318,7 @@ class CsvReader:
             _number(fields[at], name)
             for at, name in zip(self._columns, self._channels, strict=True)
         ]
-        check_finite(values, self._channels)
+        refuse_infinity(values, self._channels)
         seq = None if self._seq is None else _whole(fields[self._seq])
         time = None if self._time is None else _seconds(fields[self._time])
         return [Row(values, seq, time)]

@@ -168,7 +168,7 @@ def _values(sent: list[Any], channels: tuple[str, ...]) -> list[float]:
         values = [math.nan if v is None else float(v) for v in sent]
     except OverflowError:  # a whole number of hundreds of digits
         raise MalformedError("a value is beyond the largest float; send numbers that fit") from None
-    check_finite(values, channels)
+    refuse_infinity(values, channels)
     return values
 
 
@@ -208,7 +208,7 @@ def _json_reason(error: Exception) -> str:
 # --- rows: checks that all forms share, and many rows as arrays
 
 
-def check_finite(values: list[float], channels: tuple[str, ...]) -> None:
+def refuse_infinity(values: list[float], channels: tuple[str, ...]) -> None:
     if math.inf in values or -math.inf in values:
         at = next(i for i, value in enumerate(values) if math.isinf(value))
         raise MalformedError(f"channel {channels[at]!r} is infinite; leave a missing value empty")
