@@ -123,7 +123,7 @@ def make_recordings(folder: Path) -> list[Subject]:
         path = folder / f"recording{'' if name[0] == '.' else '-'}{name}"
         label = None if name in WITHOUT_STATES else "state"
         use, changed = partial(_read, path, label), partial(forge, content)
-        subjects.append(Subject(f"recording {name}", content, changed, use, sealed=False))
+        subjects.append(Subject(f"recording {name}", content, changed, use, checksummed=False))
     return subjects
 
 

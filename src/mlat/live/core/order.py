@@ -18,7 +18,8 @@ import numpy as np
 
 from ...base.checks import Bools, Floats
 from ...base.errors import InputError
-from .options import GAP_FACTOR, LiveOptions
+from ...stream.conversion import GAP_FACTOR
+from .options import LiveOptions
 from .steps import Counters, Steps
 
 # Ranges of numbers given up that are kept, to distinguish a late step from a repeated one.
