@@ -50,14 +50,14 @@ def test_the_command(imitated, tmp_path):
     out, report = tmp_path / "new" / "out", tmp_path / "doc.md"
     result = call("--out", out, "--runs", 2, "--report", report)
     assert result.exit_code == 0, result.output
-    assert "ten steps: 48 jobs, 0 of them done before" in result.stderr
-    assert "one second: 24 jobs, 0 of them done before" in result.stderr
+    assert "ten steps: 64 jobs, 0 of them done before" in result.stderr
+    assert "one second: 32 jobs, 0 of them done before" in result.stderr
     assert systems_in(out, "ten-steps") == dict.fromkeys(BEYOND, 8)
     assert systems_in(out, "one-second") == dict.fromkeys(BEYOND, 4)
     assert aligned((out / "headline.md").read_text(encoding="utf-8")) in result.stdout
     assert report.read_text(encoding="utf-8").startswith("# Beyond the paper's tables")
     again = call("--out", out, "--runs", 2)
-    assert "ten steps: 48 jobs, 48 of them done before" in again.stderr
+    assert "ten steps: 64 jobs, 64 of them done before" in again.stderr
     assert again.stdout.partition("\n\n")[2] == result.stdout.partition("\n\n")[2]
 
 
@@ -117,10 +117,10 @@ def test_quick_is_one_run_of_ten_steps_without_aeon(imitated, tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     assert "aeon" not in result.stderr
     assert asked == [(None, list(QUICK_PEOPLE), None)]
-    others = {name: 4 for name in BEYOND if name != "QUANT"}
+    others = {name: 4 for name in BEYOND if "QUANT" not in name}
     assert systems_in(tmp_path / "beyond-quick", "ten-steps") == others
     text = (tmp_path / "beyond-quick" / "report.md").read_text(encoding="utf-8")
-    assert "Not run: QUANT." in text
+    assert "Not run: QUANT, same past; QUANT." in text
 
 
 @pytest.mark.parametrize("lacks", ["aeon", "torch"])
@@ -128,17 +128,19 @@ def test_without_aeon_the_others_go_on(imitated, tmp_path, lacks):
     imitated.aeon, imitated.torch = lacks != "aeon", None
     result = call("--out", tmp_path, "--runs", 1, "--runs-second", 0)
     assert result.exit_code == 0, result.output
-    said = f"without QUANT: {NO_AEON} as --peer-python"
-    said = said if lacks == "aeon" else "without QUANT: they need torch beside aeon"
+    why = f"{NO_AEON} as --peer-python" if lacks == "aeon" else "they need torch beside aeon"
+    said = f"without QUANT-past, QUANT: {why}"
     assert result.stderr.splitlines()[0] == said
     assert "QUANT" not in systems_in(tmp_path, "ten-steps")
-    assert "Not run: QUANT." in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Not run: QUANT, same past; QUANT." in (tmp_path / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--systems", "ED,Rocket"], "no system 'Rocket'; there are ED, MDTW, LMNN, QUANT"),
+        (["--systems", "ED,Rocket"], "no system 'Rocket'; there are QUANT-past, Forest-features"),
         (["--systems", "QUANT"], NO_AEON),
         (["--peer-python", "nowhere/python"], NO_AEON),
         (["--only-report"], "no results in"),

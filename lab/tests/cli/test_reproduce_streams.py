@@ -57,7 +57,7 @@ def test_the_command_and_going_on(imitated, tmp_path):
     assert report.read_text(encoding="utf-8").startswith("# Whole streams, with every switch")
     assert "mean of sets" in first.stdout
     again = call("--out", out)
-    assert "stream: 35 jobs, 10 of them done before" in again.stderr
+    assert "stream: 45 jobs, 10 of them done before" in again.stderr
     assert systems_in(out, "stream") == dict.fromkeys([*BEYOND, "ED-filtered"], 5)
     only = call("--out", out, "--only-report")
     assert only.stdout == again.stdout
@@ -87,7 +87,7 @@ def test_development_names_all_of_its_files(imitated, tmp_path):
         (["--runs", "2"], "--runs is for --table"),
         (["--protocol", "within"], "--table streams knows no --protocol within"),
         (["--only-report"], "no results in"),
-        (["--systems", "Rocket"], "no system 'Rocket'; there are ED"),
+        (["--systems", "Rocket"], "no system 'Rocket'; there are QUANT-past"),
         (["--runs-second", "1"], "--runs-second is for --table beyond; add that"),
     ],
 )

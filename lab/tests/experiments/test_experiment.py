@@ -49,7 +49,7 @@ def test_the_same_jobs_as_table_2_and_those_of_the_related():
 
 def test_everyone_is_on_all_windows_of_holdout():
     jobs = plan(beyond_experiments()[TEN_STEPS], ["holdout"], 2, [2])
-    assert [job.run for job in jobs] == [0] * 24 + [1] * 24, "everyone's first run first"
+    assert [job.run for job in jobs] == [0] * 32 + [1] * 32, "everyone's first run first"
     assert {(job.protocol, job.size) for job in jobs} == {("holdout", ALL)}
     assert {(job.data_set, job.person, job.system) for job in jobs} == {
         (*group, name) for group in GROUPS for name in BEYOND

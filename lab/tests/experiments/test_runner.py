@@ -28,7 +28,13 @@ from mlat import InputError
 from mlat_lab.experiments.experiment import plan
 from mlat_lab.experiments.journal import FIELDS, Job
 from mlat_lab.experiments.runner import TimeLeft
-from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ONE_SECOND, TEN_STEPS
+from mlat_lab.experiments.systems import (
+    AUTO,
+    AUTO_FILTERED,
+    ONE_SECOND,
+    TEN_STEPS,
+    has_same_past,
+)
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +242,7 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
         for r in on_streams[name]:
             on_stream = r["system"] in (AUTO, AUTO_FILTERED)
             more = ["chosen", "expected"] if on_stream else []
+            more += ["past"] if has_same_past(r["system"]) else []
             more += ["reliability"] if r["system"] == AUTO else []
             assert set(r) == {*Job._fields, *FIELDS, *more}
             assert r.get("chosen") == (f"{width} steps, Euclidean distance" if on_stream else None)

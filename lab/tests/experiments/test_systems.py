@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from mlat import sliding_windows
 from mlat.metric.estimators import MLAT
 from mlat.synthetic import rotating_states
 from mlat_lab.experiments.aeon_worker import METHODS
-from mlat_lab.experiments.experiment import ALL, FEW, describe
+from mlat_lab.experiments.experiment import ALL, FEW, Experiment, Sees, describe
+from mlat_lab.experiments.journal import Job
 from mlat_lab.experiments.people import People
 from mlat_lab.experiments.systems import (
     AUTO,
     AUTO_FILTERED,
+    FOREST,
+    LINEAR,
     NEED_TORCH,
     RELATED,
     SYSTEMS,
@@ -24,6 +28,7 @@ from mlat_lab.experiments.systems import (
     ThinnedLDMLT,
     beyond_experiments,
     beyond_systems,
+    has_same_past,
     related_systems,
 )
 from mlat_lab.rivals import EuclideanKNN
@@ -97,12 +102,34 @@ def test_the_real_systems_and_widths():
     of_sets = {name: People(("1",), imitate, given=None if name == "arem" else 510)
                for name in ("scma", "arem", "emg", "vicon")}  # fmt: skip
     ten, second = beyond_experiments(of_sets, "peer/python").values()
-    assert list(ten.systems)[:4] == ["ED", "MDTW", "LMNN", "MLAT-paper"]
-    assert list(ten.systems)[-5:] == [*METHODS, AUTO, AUTO_FILTERED]
+    windows = ["ED", "MDTW", "LMNN", "MLAT-paper", *FLAT, *METHODS]
+    same_past = [*(f"{name}-past" for name in windows), FOREST, LINEAR]
+    assert list(ten.systems) == [*same_past, AUTO, AUTO_FILTERED, *windows]
+    assert [name for name in ten.systems if has_same_past(name)] == same_past
+    for name in windows:
+        past = ten.systems[f"{name}-past"]
+        assert past.sees is Sees.PAST
+        assert past.make is ten.systems[name].make, "the same rival"
     assert [ten.width_of(name) for name in of_sets] == [10] * 4
     assert [second.width_of(name) for name in of_sets] == [52, 4, 1000, 200]
     assert [p.given for p in second.people.values()] == [552, None, 1500, 700]
-    assert [s.filtered for s in ten.systems.values() if s.on_streams] == [False, True]
+    on_streams = [s for s in ten.systems.values() if s.sees is Sees.STREAM]
+    assert [s.filtered for s in on_streams] == [False, True]
+
+
+def test_another_past_is_another_result_and_windows_are_what_they_were():
+    people = {"emg": People(("1",), imitate)}
+    experiment = Experiment(people, beyond_systems())
+    prints = {s: experiment.fingerprint(Job("emg", "1", 0, "holdout", s, ALL))
+              for s in experiment.systems}  # fmt: skip
+    assert prints[AUTO] == prints[AUTO_FILTERED], "they are one model"
+    assert len(set(prints.values())) == len(prints) - 1
+    # Were they no more than a name, a journal of before would have them.
+    without = {name: replace(s, sees=Sees.WINDOW) for name, s in experiment.systems.items()}
+    before = Experiment(people, without)
+    for name, found in prints.items():
+        same = before.fingerprint(Job("emg", "1", 0, "holdout", name, ALL)) == found
+        assert same != has_same_past(name)
 
 
 def test_every_mth_step_with_the_last():

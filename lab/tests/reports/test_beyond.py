@@ -15,7 +15,7 @@ from mlat_lab.experiments.people import People
 from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ONE_SECOND, TEN_STEPS
 from mlat_lab.reports.beyond import beyond_report
 from mlat_lab.reports.page import write_report
-from mlat_lab.reports.standing import PLAIN, WITH_FILTER
+from mlat_lab.reports.standing import EQUAL, WINDOWS, WITH_FILTER
 from mlat_lab.reports.statistics import WITHOUT_DEVELOPMENT, holm
 
 
@@ -99,7 +99,7 @@ def test_accuracy_ranks_and_tests_are_those_computed_directly(drawn, summary):
                 mean_of(drawn, name, data_set).mean()
             )
     values = np.stack([mean_of(drawn, name) for name in names], axis=1)
-    for footing, ours, n in ((PLAIN, AUTO, 4), (WITH_FILTER, AUTO_FILTERED, 5)):
+    for footing, ours, n in ((WINDOWS, AUTO, 4), (WITH_FILTER, AUTO_FILTERED, 5)):
         ranks = stats.rankdata(-values[:, :n], axis=1).mean(axis=0)
         assert list(standing.footings[footing].ranks) == names[:n]
         assert list(standing.footings[footing].ranks.values()) == pytest.approx(ranks)
@@ -181,9 +181,9 @@ def report_of(accuracy, settings_like=None):
 def test_who_lacks_somebody_is_shown_but_not_ranked(drawn, incomplete):
     width, text = report_of(incomplete, drawn)
     standing = width.everyone
-    assert list(standing.footings) == [PLAIN]
-    assert list(standing.footings[PLAIN].ranks) == ["ED", AUTO]
-    assert [test.other[0] for test in standing.footings[PLAIN].tests["all groups"]] == ["ED"]
+    assert list(standing.footings) == [WINDOWS]
+    assert list(standing.footings[WINDOWS].ranks) == ["ED", AUTO]
+    assert [test.other[0] for test in standing.footings[WINDOWS].tests["all groups"]] == ["ED"]
     assert "- † LMNN not run on EMG." in text
     assert "- † QUANT not run on SCMA 3." in text
     assert "Not run: MLAT, auto + filter." in text
@@ -204,6 +204,27 @@ def test_the_best_is_the_best_over_the_same_people(drawn):
     rows = {row[0]: row for row in table_below(text, "## Windows of ten steps")}
     assert rows["QUANT †"][1] == "99.0 ± 0.0 †"
     assert rows["LMNN"][1].startswith("**")
+
+
+def test_the_same_past_is_told_first_and_where_ours_does_not_win_it_is_said(drawn):
+    """Ours is ahead of windows alone, and behind one of two with the same past."""
+    points = {"ED": 0, "QUANT": 0, AUTO: 20, "QUANT-past": 40, "Forest-features": 20}
+    rng = np.random.default_rng(1)
+    accuracy = {
+        group: {name: [40 + by + rng.normal()] for name, by in points.items()} for group in drawn
+    }
+    width, text = report_of(accuracy)
+    assert list(width.everyone.footings) == [EQUAL, WINDOWS]
+    first, second = [line for line in text.splitlines() if line.startswith("- Windows of ten")]
+    assert first.startswith("- Windows of ten steps, same past: MLAT, auto has the mean rank 2.")
+    assert re.search(r"number [23] of 3, after QUANT, same past \(1\.00\)[.;] ", first)
+    assert "Significantly ahead of nobody. Significantly behind QUANT, same past (-" in first
+    assert "No significant difference from forest on our features (" in first
+    assert "windows alone: MLAT, auto has the mean rank 1.00, number 1 of 3. " in second
+    assert "Significantly behind nobody. No significant difference from nobody." in second
+    tests = [line for line in text.splitlines() if "against the others" in line]
+    assert tests[0] == "### Same past: MLAT, auto against the others, over 12 groups"
+    assert tests[1] == "### Windows alone: MLAT, auto against the others, over 12 groups"
 
 
 def test_groups_that_nobody_was_run_on_do_not_count(drawn):
@@ -229,7 +250,7 @@ def test_the_files(computed, tmp_path):
         rows = list(csv.DictReader(file))
     everything = computed[TEN_STEPS] + computed[ONE_SECOND]
     assert [float(row["accuracy"]) for row in rows] == [r["accuracy"] for r in everything]
-    assert [row["windows"] for row in rows] == [TEN_STEPS] * 48 + [ONE_SECOND] * 24
+    assert [row["windows"] for row in rows] == [TEN_STEPS] * 64 + [ONE_SECOND] * 32
     assert [row["chosen"] for row in rows] == [r.get("chosen", "") for r in everything]
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert {name: width["n_runs"] for name, width in summary["parts"].items()} == {
@@ -242,7 +263,7 @@ def test_the_files(computed, tmp_path):
     assert figure["mean"] == pytest.approx(np.mean(expected))
     assert figure["low"] <= figure["mean"] <= figure["high"]
     headline = (tmp_path / "headline.md").read_text(encoding="utf-8")
-    assert headline.splitlines()[0] == "|  | one | two | mean rank |"
+    assert headline.splitlines()[0] == "|  | one | two | rank, same past |"
     assert f"{figure['mean']:.1f}" in headline
     for name, folder in (("report.md", "plots"), ("doc.md", "doc")):
         text = (tmp_path / name).read_text(encoding="utf-8")
@@ -264,6 +285,8 @@ def test_the_opening_says_what_each_system_sees(computed):
     assert rows["channels"] == ["3", "3"]
     assert rows["ten steps: steps per window"] == ["4", "4"]
     assert rows["one second: steps per window"] == ["6", "6"]
+    assert rows["ten steps: steps of the same past"] == ["12", "12"]
+    assert rows["one second: steps of the same past"] == ["14", "14"]
     assert rows["one second: m of MDTW"] == ["2", "2"]
     assert "ten steps: m of MDTW" not in rows, "there it sees every step"
     assert "see every m-th step" in page

@@ -20,7 +20,6 @@ from mlat.cli.output import check_can_write, make_folder
 
 from ..experiments.active_learning import active_learning_experiment
 from ..experiments.aeon_peer import aeon_versions
-from ..experiments.aeon_worker import METHODS
 from ..experiments.enrolment import enrol_experiment
 from ..experiments.experiment import Experiment, gather, plan
 from ..experiments.journal import Job, Journal, Result, read_results
@@ -32,6 +31,7 @@ from ..experiments.systems import (
     ONE_SECOND,
     SYSTEMS,
     TEN_STEPS,
+    aeon_method,
     beyond_experiments,
     related_systems,
     streams_development,
@@ -318,7 +318,7 @@ def _wanted(
 ) -> list[str]:
     there = list(next(iter(experiments.values())).systems)
     if systems is None:
-        return [name for name in there if not (quick and name in METHODS)]
+        return [name for name in there if not (quick and aeon_method(name))]
     for name in systems:
         if name not in there:
             raise InputError(f"no system {name!r}; there are {', '.join(there)}")
@@ -327,7 +327,7 @@ def _wanted(
 
 def _runnable(wanted: list[str], python: str | None, *, is_named: bool) -> list[str]:
     """Those that can be run here. If a system that cannot was named, that is an error."""
-    methods = [name for name in wanted if name in METHODS]
+    methods = {name: method for name in wanted if (method := aeon_method(name))}
     if not methods:
         return wanted
     try:
@@ -339,7 +339,7 @@ def _runnable(wanted: list[str], python: str | None, *, is_named: bool) -> list[
         return [name for name in wanted if name not in methods]
     if versions["torch"] is not None:
         return wanted
-    lost = [name for name in methods if METHODS[name].needs_torch]
+    lost = [name for name, method in methods.items() if method.needs_torch]
     if lost and not is_named:  # else the first job says what is missing
         typer.echo(f"without {', '.join(lost)}: they need torch beside aeon", err=True)
         return [name for name in wanted if name not in lost]

@@ -26,7 +26,7 @@ from mlat.stream.stream import Stream
 
 from ..datasets.catalog import any_set
 from .enrolment import distances_at
-from .experiment import ALL, Experiment, System
+from .experiment import ALL, Experiment, Sees, System
 from .journal import Job, Result
 from .people import People
 
@@ -50,7 +50,7 @@ def active_learning_experiment(people: Mapping[str, People]) -> Experiment:
         name: replace(of_set, options={**of_set.options, **settings})
         for name, of_set in people.items()
     }
-    system = System(OURS, _default, (ALL,), on_streams=True)
+    system = System(OURS, _default, (ALL,), sees=Sees.STREAM)
     return Experiment(several, {OURS: system}, WIDTH, work=simulate_job)
 
 

@@ -20,7 +20,7 @@ from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
 from mlat.stream.stream import Stream
 
-from .experiment import ALL, Experiment, System
+from .experiment import ALL, Experiment, Sees, System
 from .journal import Job, Result
 from .people import WHOLE, People
 from .runner import judge
@@ -48,7 +48,7 @@ def enrol_experiment(people: Mapping[str, People], width: int = 10) -> Experimen
     }
     if not several:
         raise InputError("nobody is left to learn from: name two people of a set, or leave it out")
-    system = System(ENROLLED, _default, (ALL,), on_streams=True)
+    system = System(ENROLLED, _default, (ALL,), sees=Sees.STREAM)
     return Experiment(several, {ENROLLED: system}, width, n_test=MOST_JUDGED, work=leave_out)
 
 

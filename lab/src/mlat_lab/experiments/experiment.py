@@ -7,17 +7,28 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from mlat import __version__
 
 from .journal import Job, Result, Results
+from .past import unweighted_default
 from .people import People
 from .protocol import WITHIN_SHARE
 from .stream_protocol import AFTER_SWITCH, LEAST_WINDOWS, MOST_GIVEN, STREAM_PROTOCOLS
 
 # How much a system trains on: the paper's 100 random windows per label, or all windows.
 FEW, ALL = "few", "all"
+
+
+class Sees(StrEnum):
+    """What a system learns from and predicts by."""
+
+    WINDOW = "window"  # the steps of a window
+    PAST = "past"  # a window, and as many steps before it as our default may look at
+    FEATURES = "features"  # the features of our default, of the last step of a window
+    STREAM = "stream"  # a stream: it is a `StreamClassifier`, which predicts every step
 
 
 @dataclass(frozen=True)
@@ -32,9 +43,7 @@ class System:
         it must be picklable.
     sizes : tuple of str
         A rival trains on few windows in Table 2 and on all in Table 3; MLAT always on all.
-    on_streams : bool
-        The estimator is a :class:`~mlat.StreamClassifier`: it learns from the given steps as a
-        stream, and predicts the state of each step.
+    sees : Sees
     filtered : bool
         Its states are those of the causal filter.
     alone : bool
@@ -46,7 +55,7 @@ class System:
     name: str
     make: Callable[[str, str], Any]
     sizes: tuple[str, ...] = (FEW, ALL)
-    on_streams: bool = False
+    sees: Sees = Sees.WINDOW
     filtered: bool = False
     alone: bool = False
     needs: str | None = None
@@ -94,7 +103,7 @@ class Experiment:
 
     def fingerprint(self, job: Job) -> str:
         """Changes with whatever could change the job's result, and with nothing else."""
-        people = self.people[job.data_set]
+        people, system = self.people[job.data_set], self.systems[job.system]
         settings = {
             "version": __version__,
             "width": self.width_of(job.data_set),
@@ -103,8 +112,10 @@ class Experiment:
             "given": people.given,
             "options": people.options,
             "within_share": WITHIN_SHARE,
-            "system": describe(self.systems[job.system].make(job.data_set, job.size)),
+            "system": describe(system.make(job.data_set, job.size)),
         }
+        if system.sees in (Sees.PAST, Sees.FEATURES):
+            settings["sees"] = [system.sees, describe(unweighted_default())]
         if job.protocol in STREAM_PROTOCOLS:
             settings["streams"] = [MOST_GIVEN, LEAST_WINDOWS, AFTER_SWITCH]
         text = json.dumps(settings, sort_keys=True)

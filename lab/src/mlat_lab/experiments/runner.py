@@ -30,9 +30,10 @@ from mlat.classifier.classifier import StreamClassifier
 from mlat.stream.stream import Stream
 from mlat.stream.windows import Windows
 
-from .experiment import FEW, Experiment, describe
+from .experiment import FEW, Experiment, Sees, describe
 from .journal import Job, Journal, Result, job_of
-from .protocol import Split, as_streams, split, split_seed
+from .past import Seen, learned_default, see_features, see_past
+from .protocol import Split, SplitStreams, as_streams, split, split_seed
 from .stream_protocol import STREAM_PROTOCOLS, StreamSplit, split_stream
 
 Engine = Callable[[Experiment, Sequence[Job]], Iterator[Result]]
@@ -150,6 +151,7 @@ class Worker:
         # The jobs of a split follow each other, so two of each are enough.
         self.stream = lru_cache(maxsize=2)(self._load)
         self.split = lru_cache(maxsize=2)(self._split)
+        self.default = lru_cache(maxsize=2)(self._default)
         self._fitted: dict[tuple[Any, ...], tuple[Any, float]] = {}
 
     def do(self, job: Job) -> Result:
@@ -166,7 +168,7 @@ class Worker:
                 raise InputError(f"under {job.protocol} everyone has all windows, not few")
             train = train.take(parts.few)
         system = self.experiment.systems[job.system]
-        run = self._on_streams if system.on_streams else self._on_windows
+        run = self._on_streams if system.sees is Sees.STREAM else self._on_windows
         outcome = run(job, train)
         return {
             **job._asdict(),
@@ -180,19 +182,35 @@ class Worker:
         }
 
     def _on_windows(self, job: Job, train: Windows) -> Outcome:
-        parts = self.split(job.data_set, job.person, job.run, job.protocol)
-        X, classifier = train.X, self._make(job)
+        seen, classifier = self._seen(job, train), self._make(job)
         accepted = inspect.signature(classifier.fit).parameters
-        when = {"start": train.start, "run": train.run}
+        when = {"start": seen.start, "run": seen.run}
         began = time.perf_counter()
-        classifier.fit(X, train.y, **{k: v for k, v in when.items() if k in accepted})
+        classifier.fit(seen.X, seen.y, **{k: v for k, v in when.items() if k in accepted})
         fitted = time.perf_counter()
-        predicted = classifier.predict(parts.test.X)
-        return Outcome(predicted, fitted - began, time.perf_counter() - fitted)
+        predicted = classifier.predict(seen.test)
+        took = time.perf_counter() - fitted
+        more = None if seen.past is None else {"past": seen.past}
+        return Outcome(predicted, fitted - began, took, more)
+
+    def _seen(self, job: Job, train: Windows) -> Seen:
+        which = job.data_set, job.person, job.run, job.protocol
+        sees, parts = self.experiment.systems[job.system].sees, self.split(*which)
+        if sees is Sees.WINDOW:
+            return Seen(train.X, train.y, train.start, train.run, parts.test.X)
+        see = see_past if sees is Sees.PAST else see_features
+        width = self.experiment.width_of(job.data_set)
+        seen = see(streams_of(parts), width, self.default(*which))
+        assert len(seen.X) == len(train), "everyone learns at the same steps"
+        return seen
+
+    def _default(self, data_set: str, person: str, run: int, protocol: str) -> StreamClassifier:
+        parts = self.split(data_set, person, run, protocol)
+        return learned_default(streams_of(parts).train, self.experiment.width_of(data_set))
 
     def _on_streams(self, job: Job, train: Windows) -> Outcome:
         parts = self.split(job.data_set, job.person, job.run, job.protocol)
-        streams = as_streams(parts) if isinstance(parts, Split) else parts.streams
+        streams = streams_of(parts)
         classifier, seconds = self._fit_on_stream(job, streams.train)
         began = time.perf_counter()
         filtered = self.experiment.systems[job.system].filtered
@@ -247,6 +265,10 @@ class Worker:
             )
         except InputError as error:
             raise InputError(f"{data_set} {person}, run {run}, {protocol}: {error}") from None
+
+
+def streams_of(parts: Split | StreamSplit) -> SplitStreams:
+    return as_streams(parts) if isinstance(parts, Split) else parts.streams
 
 
 def _of_committee(classifier: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 - ``SYSTEMS``: those of the paper's Tables 2 and 3, with our MLAT beside the paper's.
 - ``related_systems()``: three more learned distances, which the paper names as related work.
 - ``beyond_systems()``: everyone on all windows, with classifiers that people would use instead of
-  nearest neighbours under a learned metric.
+  nearest neighbours under a learned metric; with the same past as our default, and with windows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,8 +34,8 @@ from ..rivals.ldmlt import LDMLT
 from ..rivals.lmnn_dtw import LMNNDTW
 from ..rivals.siamese import SiameseLSTM
 from .aeon_peer import AeonPeer
-from .aeon_worker import METHODS
-from .experiment import ALL, Experiment, System
+from .aeon_worker import METHODS, Method
+from .experiment import ALL, Experiment, Sees, System
 from .people import WHOLE, People, recorded
 from .protocol import evenly
 
@@ -60,6 +61,10 @@ NEED_TORCH = ("DECADE", "LSTM")
 AUTO, AUTO_FILTERED = "MLAT-auto", "MLAT-auto-filtered"
 # The Euclidean distance with the same filter, so that the filter alone is no merit.
 ED_FILTERED = "ED-filtered"
+
+# A rival with the same past as our default, and two that learn from our default's own features.
+SAME_PAST = "-past"  # ends the name
+FOREST, LINEAR = "Forest-features", "Linear-features"
 
 TEN_STEPS, ONE_SECOND = "ten steps", "one second"  # the widths of the table beyond
 
@@ -179,6 +184,15 @@ def _aeon(name: str, python: str | None, data_set: str, size: str) -> AeonPeer:
     return AeonPeer(name, python)
 
 
+def _forest(data_set: str, size: str) -> ExtraTreesClassifier:
+    return ExtraTreesClassifier(n_estimators=500, class_weight="balanced", random_state=0, n_jobs=1)
+
+
+def _linear(data_set: str, size: str) -> LogisticRegression:
+    # The features are scaled already. The default of 100 steps is too few for many of them.
+    return LogisticRegression(class_weight="balanced", max_iter=1000)
+
+
 def _auto(data_set: str, size: str) -> StreamClassifier:
     return StreamClassifier()
 
@@ -205,10 +219,26 @@ def beyond_systems(python: str | None = None) -> dict[str, System]:
         "Boosting": _boosting,
         **{name: partial(_aeon, name, python) for name in METHODS},
     }
-    systems = {name: System(name, make, (ALL,)) for name, make in makers.items()}
-    systems[AUTO] = System(AUTO, _auto, (ALL,), on_streams=True)
-    systems[AUTO_FILTERED] = System(AUTO_FILTERED, _auto, (ALL,), on_streams=True, filtered=True)
-    return systems
+    windows = [System(name, make, (ALL,)) for name, make in makers.items()]
+    features = ((FOREST, _forest), (LINEAR, _linear))
+    systems = (
+        *(replace(one, name=f"{one.name}{SAME_PAST}", sees=Sees.PAST) for one in windows),
+        *(System(name, make, (ALL,), sees=Sees.FEATURES) for name, make in features),
+        System(AUTO, _auto, (ALL,), sees=Sees.STREAM),
+        System(AUTO_FILTERED, _auto, (ALL,), sees=Sees.STREAM, filtered=True),
+        *windows,
+    )
+    return {system.name: system for system in systems}
+
+
+def has_same_past(name: str) -> bool:
+    """Whether a rival may look as far back as our default, by its name."""
+    return name.endswith(SAME_PAST) or name in (FOREST, LINEAR)
+
+
+def aeon_method(name: str) -> Method | None:
+    """The classifier of aeon that a system is, whatever its past."""
+    return METHODS.get(name.removesuffix(SAME_PAST))
 
 
 def beyond_experiments(
@@ -230,10 +260,8 @@ def beyond_experiments(
 
 def streams_systems(python: str | None = None) -> dict[str, System]:
     """Everyone in the table of whole streams: those of the table beyond, and ED with the filter."""
-    systems = beyond_systems(python)
-    filtered = System(ED_FILTERED, _euclidean_stream, (ALL,), on_streams=True, filtered=True)
-    ours = {name: systems.pop(name) for name in (AUTO, AUTO_FILTERED)}
-    return {**systems, ED_FILTERED: filtered, **ours}
+    filtered = System(ED_FILTERED, _euclidean_stream, (ALL,), sees=Sees.STREAM, filtered=True)
+    return {**beyond_systems(python), ED_FILTERED: filtered}
 
 
 def suite_systems() -> dict[str, System]:

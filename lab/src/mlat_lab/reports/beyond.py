@@ -1,4 +1,4 @@
-"""The table beyond the paper's: everyone on the same windows, whoever has results.
+"""The table beyond the paper's: everyone with the same past, and on windows; whoever has results.
 
 Its journals need not be complete. A system that lacks somebody is shown, but has no rank.
 """
@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlat.classifier.experts import longest_reach
-
-from ..experiments.experiment import ALL, Experiment
+from ..experiments.experiment import ALL, Experiment, Sees
 from ..experiments.journal import Result
-from ..experiments.systems import AUTO, AUTO_FILTERED, DEVELOPMENT, ONE_SECOND, TEN_STEPS, Decimated
+from ..experiments.systems import (
+    AUTO,
+    AUTO_FILTERED,
+    DEVELOPMENT,
+    FOREST,
+    LINEAR,
+    ONE_SECOND,
+    TEN_STEPS,
+    Decimated,
+)
 from .comparison import (
     Compared,
     compare,
     comparison_page,
     headline,
+    past_row,
     slug,
     systems_with_results,
 )
@@ -56,7 +64,6 @@ class Width(Compared):
     n_results: int  # of the runs that everyone has
     n_more: int  # of further runs, which are not reported
     steps: Mapping[str, int]  # per window, by data set
-    reach: Mapping[str, int]  # how much further back MLAT-auto may look
     every: Mapping[str, Mapping[str, int]]  # m of systems that see every m-th step, by data set
 
 
@@ -66,18 +73,21 @@ def _width(_: str, found: Sequence[Result], experiment: Experiment) -> Width:
     everyone, others = sections_of(results, PROTOCOL, lambda scores: stand(scores, systems))
     sections = {EVERYONE: everyone, WITHOUT_DEVELOPMENT: others}
     steps = {name: experiment.width_of(name) for name in everyone.data_sets}
+    told = compare(results, experiment, sections, n_runs)
+    # Of the same past the longest of a set.
+    past = {one: told["past"].get(one, (0, width))[1] for one, width in steps.items()}
     every: dict[str, dict[str, int]] = {}
     for name in systems:
-        made = experiment.systems[name].make("", ALL)
+        made, sees = experiment.systems[name].make("", ALL), experiment.systems[name].sees
         if isinstance(made, Decimated):
             of = _channels(experiment, steps)
-            every[name] = {one: made.every(w, of[one]) for one, w in steps.items()}
+            seen = past if sees is Sees.PAST else steps
+            every[name] = {one: made.every(w, of[one]) for one, w in seen.items()}
     return Width(
-        **compare(results, experiment, sections, n_runs),
+        **told,
         n_results=len(results),
         n_more=len(found) - len(results),
         steps=steps,
-        reach={name: longest_reach(width) for name, width in steps.items()},
         every=every,
     )
 
@@ -153,7 +163,7 @@ def _opening(figures: Summary[Width]) -> list[str]:
     )
     auto, filtered = system_title(AUTO), system_title(AUTO_FILTERED)
     lines = [
-        "# Beyond the paper's tables: everyone on the same windows",
+        "# Beyond the paper's tables: everyone with the same past",
         "",
         f"Written by `mlat-lab reproduce --table beyond` (mlat {settings['version']}): {runs}. "
         "Everyone learns from the same given steps and is judged on the same test windows under "
@@ -165,12 +175,20 @@ def _opening(figures: Summary[Width]) -> list[str]:
         "",
         "## What each system sees",
         "",
-        f"All but {auto} see windows, all of those of the given steps, and classify a test window "
-        f"from its own steps alone. {auto}, which is `StreamClassifier` as it is, with nothing set "
-        "but the width, learns from the given steps as a stream. Some features of its experts "
-        "reach further back than the window: at most *reach* steps before its first one. They look "
-        "at the past only, and never at a given step: each segment of test steps is a recording of "
-        "its own, more than a window away from all given steps. "
+        f"{auto} is `StreamClassifier` as it is, with nothing set but the width. It learns from "
+        "the given steps as a stream, and its features reach further back than the window. They "
+        "look at the past only, and never at a given step: each segment of test steps is a "
+        "recording of its own, more than a window away from all given steps. What a system may "
+        "see decides how good it can be, so every rival stands here twice. With the *same past* it "
+        "learns from and predicts by windows that are as long as all that the default may look at; "
+        "at the beginning of a segment, or of a given run, the first step is repeated. Below stand "
+        f"those that see the window alone, and fewer steps than {auto}. Everyone learns at the "
+        "same steps and is judged at the same steps.",
+        "",
+        f"{system_title(FOREST)} (extremely randomised trees) and {system_title(LINEAR)} (logistic "
+        f"regression) learn from the features of {auto} at the window's last step, with balanced "
+        "classes: what somebody would try who has these features.",
+        "",
         f"{filtered} is the same model with its causal filter over the states: it looks at "
         "all of the test segment up to the window's end. That helps where a state lasts, and no "
         "other system here has it, so there are ranks with it and ranks without it.",
@@ -189,13 +207,13 @@ def _opening(figures: Summary[Width]) -> list[str]:
 
 
 def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -> list[str]:
-    """By set: channels, steps per window, reach, and m of those who see every m-th step only."""
+    """By set: channels, steps that are seen, and m of those who see every m-th step only."""
     rows = [["channels", *map(str, n_channels.values())]]
     for title, width in widths.items():
         steps = [str(width.steps.get(one, NONE)) for one in n_channels]
         rows.append([f"{title}: steps per window", *steps])
-        reach = [str(width.reach.get(one, NONE)) for one in n_channels]
-        rows.append([f"{title}: reach of {system_title(AUTO)}", *reach])
+        if width.past:
+            rows.append([f"{title}: steps of the same past", *past_row(width.past, n_channels)])
         by_m: dict[tuple[int, ...], list[str]] = {}
         for name, every in width.every.items():
             by_m.setdefault(tuple(every.get(one, 1) for one in n_channels), []).append(name)

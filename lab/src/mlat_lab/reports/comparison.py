@@ -5,7 +5,8 @@ The tables ``beyond`` and ``streams`` are made of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,8 +17,6 @@ from .committee import Bins, pooled, reliability_lines, weights_lines, weights_o
 from .page import NONE, Links, picture_lines, table
 from .paper import set_title, system_title
 from .standing import (
-    PLAIN,
-    WITH_FILTER,
     Standing,
     accuracy_table,
     full_table,
@@ -26,6 +25,7 @@ from .standing import (
     incomplete_lines,
     interval_table,
     lacking_lines,
+    rank_columns,
     seconds_cell,
     test_lines,
 )
@@ -45,6 +45,7 @@ class Compared:
     seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
     weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
     reliability: Mapping[str, Bins]  # of its probabilities, by data set
+    past: Mapping[str, tuple[int, int]]  # fewest and most steps of the same past, by data set
     left_out: Sequence[Mapping[str, Any]]
 
 
@@ -78,8 +79,23 @@ def compare(
         "seconds": {name: seconds[name] for name in systems},
         "weights": weights_of(results),
         "reliability": pooled(results),
+        "past": _past(results),
         "left_out": left_out(results),
     }
+
+
+def _past(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
+    steps: dict[str, list[int]] = defaultdict(list)
+    for result in results:
+        if "past" in result:
+            steps[result["data_set"]].append(result["past"])
+    return {one: (min(found), max(found)) for one, found in steps.items()}
+
+
+def past_row(past: Mapping[str, tuple[int, int]], sets: Iterable[str]) -> list[str]:
+    """The cells that tell the same past of each set, from the fewest steps to the most."""
+    ends = (past.get(one) for one in sets)
+    return [NONE if e is None else f"{e[0]}" if e[0] == e[1] else f"{e[0]}…{e[1]}" for e in ends]
 
 
 def comparison_page(
@@ -135,8 +151,7 @@ def slug(name: str) -> str:
 
 def headline(section: Standing, *, mean: bool = False) -> list[str]:
     """The table that a command prints."""
-    footing = section.footings.get(WITH_FILTER) or section.footings.get(PLAIN)
-    ranks = {} if footing is None else {"mean rank": footing}
+    ranks = dict(list(rank_columns(section).items())[:1])
     return [*accuracy_table(section, ranks, mean=mean), *lacking_lines(section)]
 
 

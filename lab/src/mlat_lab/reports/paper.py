@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..experiments.systems import FOREST, LINEAR, SAME_PAST
+
 # Table 2: 1-NN accuracy in percent, mean and standard deviation of five runs.
 TABLE_2: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "scma": {
@@ -61,6 +63,8 @@ SYSTEM_TITLES: Mapping[str, str] = {
     "MLAT-paper": "MLAT, paper",
     "MLAT": "MLAT, ours",
     "LSTM": "siamese LSTM",
+    FOREST: "forest on our features",
+    LINEAR: "linear model on our features",
     "ED-filtered": "ED + filter",
     "MLAT-auto": "MLAT, auto",
     "MLAT-auto-filtered": "MLAT, auto + filter",
@@ -72,4 +76,5 @@ def set_title(name: str) -> str:
 
 
 def system_title(name: str) -> str:
-    return SYSTEM_TITLES.get(name, name)
+    rival = name.removesuffix(SAME_PAST)
+    return SYSTEM_TITLES.get(rival, rival) + (", same past" if rival != name else "")

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..experiments.experiment import ALL
-from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED
+from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, has_same_past
 from .page import NONE, Picture, interval_cell, mean_cell, p_cell, signed, table, wins_cell
 from .paper import set_title, system_title
 from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
-from .statistics import EVERYONE, Footing, Group, Scores, Section
+from .statistics import EVERYONE, Comparison, Footing, Group, Scores, Section
 
-# The filter looks at more than a window, so there are ranks with it and ranks without it.
-PLAIN, WITH_FILTER = "without the filter", "with the filter"
-RANK_TITLES = {PLAIN: "all but the filter", WITH_FILTER: "all"}
-OURS = {PLAIN: AUTO, WITH_FILTER: AUTO_FILTERED}
+# Ranks and tests are of systems that may look equally far back first, then of these with the
+# filter, which looks back further, and of what rivals make of windows alone.
+EQUAL, WITH_FILTER, WINDOWS = "same past", "with the filter", "windows alone"
+OURS = {EQUAL: AUTO, WITH_FILTER: AUTO_FILTERED, WINDOWS: AUTO}
 
 # Points below the Euclidean distance from which choosing a metric counts as harm.
 HARM_POINTS = 2.0
@@ -48,7 +48,7 @@ class Harm:
 
 @dataclass(frozen=True)
 class Standing(Section):
-    """The figures over some people; footings are PLAIN and WITH_FILTER."""
+    """The figures over some people; footings are EQUAL, WITH_FILTER and WINDOWS."""
 
     people: ByPerson  # accuracy, the mean over runs
     accuracy: BySet  # over those people of the set who have results of the system
@@ -64,13 +64,18 @@ def stand(scores: Scores, systems: Sequence[str]) -> Standing:
         for name in systems
     }  # fmt: skip
     lacking = {name: tuple(scores.lacking((name, ALL))) for name in systems}
-    whole = [(name, ALL) for name in systems if not lacking[name]]
-    plain = [one for one in whole if one[0] not in FILTERED]
-    footings = {}
-    if len(plain) > 1:
-        footings[PLAIN] = scores.footing(plain, (AUTO, ALL))
-    if len(whole) > max(1, len(plain)):
-        footings[WITH_FILTER] = scores.footing(whole, (AUTO_FILTERED, ALL))
+    whole = [name for name in systems if not lacking[name]]
+    equal = [name for name in whole if has_same_past(name) or name == AUTO]
+    windows = [name for name in whole if not has_same_past(name) and name not in FILTERED]
+    # Old journals have nobody with the same past.
+    rivals = equal if set(equal) - {AUTO} else windows
+    filtered = [name for name in whole if name in (*rivals, *FILTERED)]
+    compared = {EQUAL: equal, WITH_FILTER: filtered, WINDOWS: windows}
+    footings = {
+        footing: scores.footing([(name, ALL) for name in names], (OURS[footing], ALL))
+        for footing, names in compared.items()
+        if len(names) > 1 and (footing != WITH_FILTER or len(names) > len(rivals))
+    }
     return Standing(
         tuple(scores.groups),
         footings,
@@ -114,12 +119,11 @@ def pictures(section: Standing, what: str, slug: str) -> Iterator[Picture]:
         The same as a part of the names of files.
     """
     shows = f"Accuracy {what}: people, their mean and its 95 % interval"
-    drawing = draw_dots(section.people, section.accuracy, OURS.values())
+    drawing = draw_dots(section.people, section.accuracy, (AUTO, AUTO_FILTERED))
     yield Picture(shows, f"accuracy-{slug}.png", drawing)
     if len(section.groups) > 1 and section.footings:
         shows = f"Mean ranks {what}, with Nemenyi's critical difference"
-        footings = {RANK_TITLES[name]: footing for name, footing in section.footings.items()}
-        drawing = draw_critical_differences(footings, len(section.groups))
+        drawing = draw_critical_differences(section.footings, len(section.groups))
         yield Picture(shows, f"critical-difference-{slug}.png", drawing)
 
 
@@ -133,28 +137,47 @@ def in_short_lines(sections: Mapping[str, Standing]) -> list[str]:
     ----------
     sections : mapping of title to Standing
     """
-    lines = []
-    for title, section in sections.items():
-        for ours, footing in _tested(section):
-            rank = footing.ranks[ours]
-            place = 1 + sum(other < rank for other in footing.ranks.values())
-            line = (
-                f"- {title}: {system_title(ours)} has the mean rank {rank:.2f}, number "
-                f"{place} of {len(footing.ranks)}."
-            )
-            significant = [test for test in footing.tests[EVERYONE] if test.p_holm < SIGNIFICANT]
-            for word, sign in (("ahead of", 1), ("behind", -1)):
-                others = [
-                    f"{system_title(test.other[0])} ({signed(test.difference)})"
-                    for test in significant
-                    if sign * test.difference > 0
-                ]
-                line += f" Significantly {word} {'; '.join(others) or 'nobody'}."
-            lines.append(line)
+    lines = [
+        f"- {title}, {name}: {_place(ours, footing)} {_significance(footing)}"
+        for title, section in sections.items()
+        for name, ours, footing in _tested(section)
+    ]
     if not lines:
         return []
     rule = "Significant is what has p < 0.05 after Holm's correction; points are in brackets."
     return ["## In short", "", rule, "", *lines, ""]
+
+
+def _place(ours: str, footing: Footing) -> str:
+    """Our mean rank, and who has a better one."""
+    rank = footing.ranks[ours]
+    better = sorted((other, name) for name, other in footing.ranks.items() if other < rank)
+    line = (
+        f"{system_title(ours)} has the mean rank {rank:.2f}, number {1 + len(better)} of "
+        f"{len(footing.ranks)}"
+    )
+    if not better:
+        return f"{line}."
+    return f"{line}, after {'; '.join(f'{system_title(name)} ({r:.2f})' for r, name in better)}."
+
+
+def _significance(footing: Footing) -> str:
+    """Whom ours is significantly ahead of or behind, and whom neither can be said of."""
+    tests = footing.tests[EVERYONE]
+    kinds = {
+        "Significantly ahead of": [t for t in tests if _sign(t) > 0],
+        "Significantly behind": [t for t in tests if _sign(t) < 0],
+        "No significant difference from": [t for t in tests if not _sign(t)],
+    }
+    said = {
+        words: "; ".join(f"{system_title(t.other[0])} ({signed(t.difference)})" for t in some)
+        for words, some in kinds.items()
+    }
+    return " ".join(f"{words} {whom or 'nobody'}." for words, whom in said.items())
+
+
+def _sign(test: Comparison) -> float:
+    return np.sign(test.difference) if test.p_holm < SIGNIFICANT else 0.0
 
 
 def incomplete_lines(
@@ -188,18 +211,20 @@ def incomplete_lines(
     return lines
 
 
-def _tested(section: Standing) -> Iterator[tuple[str, Footing]]:
-    """Our system and the footing it is tested on, where there is one."""
+def _tested(section: Standing) -> Iterator[tuple[str, str, Footing]]:
+    """Each footing that our system is tested on: its name, our system, and itself."""
     for name, footing in section.footings.items():
         if footing.tests:
-            yield OURS[name], footing
+            yield name, OURS[name], footing
 
 
 def full_table(section: Standing, *, mean: bool = False) -> list[str]:
     """Accuracy by system and set with all mean ranks."""
-    footings = section.footings.items()
-    ranks = {f"rank, {name}": footing for name, footing in footings}
-    return accuracy_table(section, ranks, mean=mean)
+    return accuracy_table(section, rank_columns(section), mean=mean)
+
+
+def rank_columns(section: Standing) -> dict[str, Footing]:
+    return {f"rank, {name}": footing for name, footing in section.footings.items()}
 
 
 def accuracy_table(
@@ -290,7 +315,7 @@ def _people_list(groups: Sequence[Group], sizes: Mapping[str, int]) -> str:
 def test_lines(section: Standing, level: str) -> list[str]:
     """Ours against each other system, over everyone."""
     lines = []
-    for ours, footing in _tested(section):
+    for name, ours, footing in _tested(section):
         rows = [
             [
                 system_title(test.other[0]),
@@ -300,7 +325,8 @@ def test_lines(section: Standing, level: str) -> list[str]:
             ]
             for test in footing.tests[EVERYONE]
         ]
-        heading = f"{system_title(ours)} against the others, over {len(section.groups)} groups"
+        who = f"{system_title(ours)} against the others"
+        heading = f"{name.capitalize()}: {who}, over {len(section.groups)} groups"
         lines += [f"{level} {heading}", ""]
         lines += table(["against", "points ahead", "wins/losses/ties", "p", "p, Holm"], rows)
     if lines:

@@ -14,12 +14,13 @@ import numpy as np
 from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
 from ..experiments.stream_protocol import AFTER_SWITCH, LEAST_WINDOWS, MOST_GIVEN, SECOND, STREAM
-from ..experiments.systems import AUTO, AUTO_FILTERED, streams_development
+from ..experiments.systems import AUTO, AUTO_FILTERED, FOREST, LINEAR, streams_development
 from .comparison import (
     Compared,
     compare,
     comparison_page,
     headline,
+    past_row,
     systems_with_results,
 )
 from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, table
@@ -195,11 +196,19 @@ def _opening(figures: Summary[Recorded]) -> list[str]:
         f"median over switches, then over people; {NEVER} where it is never right for most of "
         f"them. For it the first {AFTER_SWITCH} steps after each switch are judged as well.",
         "",
-        f"All but {auto} learn from all windows of what is given, and tell a step's state from the "
-        f"window that ends there. {auto} is `StreamClassifier()` with nothing set; it may look "
-        f"further back, within the same stretch of the test stream. {filtered} is the same model "
-        "with its causal filter, and ED + filter the Euclidean distance with such a filter; there "
-        "are ranks with these and ranks without.",
+        f"{auto} is `StreamClassifier()` with nothing set. Its features reach further back than "
+        "a window, within the same stretch of the test stream. What a system may see decides how "
+        "good it can be, so every rival stands here twice. With the *same past* it learns from and "
+        "predicts by windows that are as long as all that the default may look at; where a given "
+        "run or a stretch of the test stream begins, the first step is repeated. Below stand those "
+        "that see windows "
+        f"of {width} steps alone. Everyone learns at the same steps and is judged at the same "
+        f"steps. {system_title(FOREST)} (extremely randomised trees) and {system_title(LINEAR)} "
+        f"(logistic regression) learn from the features of {auto} at the last step of a window, "
+        "with balanced classes: what somebody would try who has these features.",
+        "",
+        f"{filtered} is the same model with its causal filter, and ED + filter the Euclidean "
+        "distance with such a filter; there are ranks with these and ranks without.",
         "",
     ]
     for protocol, found in figures.parts.items():
@@ -211,6 +220,8 @@ def _opening(figures: Summary[Recorded]) -> list[str]:
             ["steps judged, mean", *(f"{c.n_test:.0f}" for c in counts)],
             ["switches, mean", *(f"{c.n_switches:.0f}" for c in counts)],
         ]
+        if found.past:
+            rows.append(["steps of the same past", *past_row(found.past, found.counts)])
         lines += table([f"`{protocol}`", *map(set_title, found.counts)], rows)
     return lines
 

@@ -1,0 +1,99 @@
+"""The same past for all: what others see of a split where they look as far back as our default.
+
+At a step the default sees its window and, by its features, ``reach`` steps more. So every rival is
+also given windows of ``width + reach`` steps, and some learn from the default's own features of the
+last step. They learn at the same steps as from windows, and are judged at the same steps: where a
+stretch is shorter than that, it is padded by its first step. To learn from, a stretch is a run, as
+it is to the default; to be judged, it is all of the stream since a gap.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlat.base.checks import Ints
+from mlat.classifier.classifier import StreamClassifier
+from mlat.features.features import Scaling
+from mlat.stream.stream import Stream
+
+from .protocol import SplitStreams, all_windows
+
+
+class Seen(NamedTuple):
+    """What a classifier learns from, and what it is judged on.
+
+    Attributes
+    ----------
+    X : array of shape (n, w, d), or (n, d') of features
+    y, start, run : arrays of shape (n,)
+        As those of :class:`~mlat.Windows`.
+    test : array of shape (n_test, w, d), or (n_test, d')
+    past : int, optional
+        The steps that it may see, where these are more than a window.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    start: Ints
+    run: Ints
+    test: NDArray[Any]
+    past: int | None = None
+
+
+def unweighted_default() -> StreamClassifier:
+    """The default with all of its experts: their features and reach do not depend on weights."""
+    return StreamClassifier(held_out=False)
+
+
+def learned_default(train: Stream, width: int) -> StreamClassifier:
+    """The default, learned from what is given with windows of so many steps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the default itself says these
+        classifier: StreamClassifier = unweighted_default().set_params(width=width).fit(train)
+    return classifier
+
+
+def see_past(streams: SplitStreams, width: int, default: StreamClassifier) -> Seen:
+    """Windows of ``width`` steps and as many before these as the default may look at."""
+    windows = all_windows(streams.train, width)
+    past = width + default.features_.lift.memory
+    begins = streams.train.runs.start[windows.run]
+    segments = streams.test.segments.start
+    first = segments[np.searchsorted(segments, streams.ends, side="right") - 1]
+    return Seen(
+        look_back(streams.train.values, begins, windows.start + width - 1, past),
+        *(windows.y, windows.start, windows.run),
+        look_back(streams.test.values, first, streams.ends, past),
+        past,
+    )
+
+
+def see_features(streams: SplitStreams, width: int, default: StreamClassifier) -> Seen:
+    """The default's features of the last step of each window, with mean 0 and variance 1."""
+    windows = all_windows(streams.train, width)
+    features = default.features_
+    learned = features.of_runs(windows)[windows.start + width - 1]
+    scaled = Scaling.of(learned)
+    return Seen(
+        scaled(learned),
+        *(windows.y, windows.start, windows.run),
+        scaled(features(streams.test)[streams.ends]),
+        width + features.lift.memory,
+    )
+
+
+def look_back(values: NDArray[Any], begins: Ints, ends: Ints, past: int) -> NDArray[Any]:
+    """The last ``past`` steps up to each end, shape (n, past, d); the first of a stretch repeats.
+
+    Parameters
+    ----------
+    values : array of shape (T, d)
+    begins, ends : arrays of shape (n,)
+        The first step of each stretch, and the step to look back from.
+    """
+    steps = ends[:, None] - np.arange(past - 1, -1, -1)
+    return values[np.maximum(steps, begins[:, None])]
