@@ -44,7 +44,7 @@ def test_quick_figures_and_page(python, streams_data, tmp_path):
     assert done.returncode == 0, done.stderr
     rows = json.loads(figures.read_text())
     assert {row["delay"] for row in rows} == {0, 6}
-    assert len(rows) == 12
+    assert len(rows) == 2 * 15
     by_name = {(row["system"], row["delay"]): row for row in rows}
     last = "the label that came last"
     # A run has three steps: the last label is right at two of them, and of no use when it is late.

@@ -139,7 +139,7 @@ def test_the_suite(tmp_path):
     assert "| level | 25 |" in (tmp_path / "report.md").read_text(encoding="utf-8")
     assert {r["person"] for r in read_results(tmp_path / "journal.jsonl").values()} == {"100"}
     again = call(*arguments, table="synthetic")
-    assert "5 jobs, 5 of them done before" in again.stderr
+    assert "7 jobs, 7 of them done before" in again.stderr
     unknown = call("--sets", "levels", table="synthetic")
     assert f"no kind of stream 'levels'; there are {', '.join(KINDS)}" in unknown.stderr
     people = call("--people", "1", table="synthetic")

@@ -7,7 +7,14 @@ import pytest
 from imitations import run_all, table_below
 from mlat_lab.experiments.experiment import ALL, Experiment
 from mlat_lab.experiments.suite import suite_people
-from mlat_lab.experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, suite_systems
+from mlat_lab.experiments.systems import (
+    AUTO,
+    AUTO_FILTERED,
+    ED_FILTERED,
+    FOREST,
+    LINEAR,
+    suite_systems,
+)
 from mlat_lab.reports.page import write_report
 from mlat_lab.reports.synthetic import synthetic_report
 
@@ -30,6 +37,8 @@ def results():
     return [
         *results_of("ED", [50, 60, 70]),
         *results_of("MLAT", [40, 50, 60]),
+        *results_of(FOREST, [70, 80, 81]),
+        *results_of(LINEAR, [30, 40, 50]),
         *results_of(ED_FILTERED, [50, 60, 70]),
         *results_of(AUTO, [60, 70, 80], experts=experts, expected=[65.0, 81.0, 70.0]),
         *results_of(AUTO_FILTERED, [61, 71, 81]),
@@ -58,10 +67,22 @@ def test_page(results, experiment, tmp_path):
     ]  # fmt: skip
     page = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert table_below(page, "## Accuracy") == [
-        ["level", "25", "60.0", "50.0", "60.0", "70.0", "**71.0**", "55.0 (one)", "72.0 (67%)"]
+        [
+            "level",
+            "25",
+            "60.0",
+            "50.0",
+            "**77.0**",
+            "40.0",
+            "60.0",
+            "70.0",
+            "71.0",
+            "55.0 (one)",
+            "72.0 (67%)",
+        ]
     ]
     assert table_below(page, "## The default against the others") == [
-        ["level", "+45.0", "+10.0", "+15.0", "-2.0"]
+        ["level", "+45.0", "+10.0", "-7.0", "+30.0", "+15.0", "-2.0"]
     ]
     assert json.loads((tmp_path / "summary.json").read_text())["parts"]["level"]["expected"] == 72
 

@@ -21,5 +21,5 @@ BENCHMARKS = {
     "lmnn-dtw-people": ("people.lmnn_dtw", "LMNN-DTW's accuracy on development people."),
     "filter": ("people.filter_delay", "What the causal filter gains, and how late it is."),
     "demo": ("seeds.demo", "The demo on other seeds, and with more labelled runs."),
-    "panels": ("seeds.panels", "The nearest series of aeon's sets: needs aeon."),
+    "panels": ("seeds.panels", "aeon's sets: the nearest series, and rockets; needs aeon."),
 }

@@ -3,7 +3,8 @@
 The streams are those that defaults are chosen on. Of each run the first steps are taken, and of a
 run without a state as many, so that every switch is there and a file takes minutes. What is judged
 is the labelled steps. A label comes at once, or so many steps after its step: then the label that
-came last is an old one, and repeating it says little.
+came last is an old one, and repeating it says little. Ours looks at windows of steps, river's at
+single ones; so river's are also given the same past, every value of as many steps as a feature.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 import river
 import typer
-from river import forest, neighbors, preprocessing, tree
+from river import ensemble, forest, linear_model, neighbors, preprocessing, tree
 
 from mlat import __version__
 from mlat.adapters.river import MLATClassifier
@@ -34,16 +35,18 @@ from .harness import Bench, Row, Stopwatch
 
 LAST = "the label that came last"
 OURS, EUCLIDEAN = "MLATClassifier()", "MLATClassifier(learn_from=0)"
-SYSTEMS: dict[str, Callable[[int], Any]] = {
-    LAST: lambda delay: _LastLabel(),
-    OURS: lambda delay: MLATClassifier(delay=delay),
-    EUCLIDEAN: lambda delay: MLATClassifier(delay=delay, learn_from=0),
-    "KNNClassifier(), scaled": lambda delay: (
-        preprocessing.StandardScaler() | neighbors.KNNClassifier()
+SAME_PAST = ", same past"
+RIVALS: dict[str, Callable[[], Any]] = {
+    "KNNClassifier(), scaled": lambda: preprocessing.StandardScaler() | neighbors.KNNClassifier(),
+    "SoftmaxRegression(), scaled": lambda: (
+        preprocessing.StandardScaler() | linear_model.SoftmaxRegression()
     ),
-    "HoeffdingTreeClassifier()": lambda delay: tree.HoeffdingTreeClassifier(),
-    "ARFClassifier(seed=0)": lambda delay: forest.ARFClassifier(seed=0),
+    "HoeffdingTreeClassifier()": tree.HoeffdingTreeClassifier,
+    "ARFClassifier(seed=0)": lambda: forest.ARFClassifier(seed=0),
+    "AMFClassifier(seed=0)": lambda: forest.AMFClassifier(seed=0),
+    "SRPClassifier(seed=0)": lambda: ensemble.SRPClassifier(seed=0),
 }
+SYSTEMS = [LAST, OURS, EUCLIDEAN, *(f"{name}{SAME_PAST}" for name in RIVALS), *RIVALS]
 BEGIN, END = "<!-- written by mlat-lab bench river -->", "<!-- end -->"
 
 
@@ -58,6 +61,26 @@ class _LastLabel:
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         self._last = y
+
+
+def make(system: str, delay: int) -> Any:
+    if system == LAST:
+        return _LastLabel()
+    if system in (OURS, EUCLIDEAN):
+        return MLATClassifier(delay=delay, **({} if system == OURS else {"learn_from": 0}))
+    return RIVALS[system.removesuffix(SAME_PAST)]()
+
+
+def with_past(steps: Sequence[dict[str, float]], width: int) -> list[dict[str, float]]:
+    """Each step with the ``width - 1`` before it; before the first a stream stood still."""
+    return [
+        {
+            f"{name}, {ago} ago": v
+            for ago in range(width)
+            for name, v in steps[max(t - ago, 0)].items()
+        }
+        for t in range(len(steps))
+    ]
 
 
 def first_steps(stream: Stream, per_run: int) -> Ints:
@@ -107,9 +130,12 @@ def measure(data: str | None, per_run: int, job: tuple[str, str, int, str]) -> R
         state if known else None
         for state, known in zip(stream.states[rows].tolist(), stream.labelled[rows], strict=True)
     ]
+    if system.endswith(SAME_PAST):
+        steps = with_past(steps, MLATClassifier().width)
     with Stopwatch() as spent:
         # A label after ``delay`` more steps: the step itself is one of the last ``delay + 1``.
-        predicted = list(validate(SYSTEMS[system](delay + 1 if delay else 0), steps, labels, delay))
+        model = make(system, delay + 1 if delay else 0)
+        predicted = list(validate(model, steps, labels, delay))
     judged = [(p == y, y) for p, y in zip(predicted, labels, strict=True) if y is not None]
     right = np.array([one[0] for one in judged])
     true = np.array([one[1] for one in judged])
@@ -193,14 +219,14 @@ def progressive(
         list[int] | None, typer.Option(min=0, help="Steps; several times; default 0 and 100.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One file of two sets, 20 steps a run: half a minute.")
+        bool, typer.Option("--quick", help="One file of two sets, 20 steps a run.")
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     page: Annotated[
         Path | None, typer.Option(help="Write the tables into this Markdown page.")
     ] = None,
 ) -> None:
-    """River: progressive validation beside its kNN, Hoeffding tree and adaptive random forest."""
+    """River: progressive validation beside its kNN, regression, tree, forests and patches."""
     if quick:
         sets, files, steps = sets or ["gesture_phase", "phone_watch"], 1, 20
     unknown = set(sets or ()) - set(STREAM_SETS)

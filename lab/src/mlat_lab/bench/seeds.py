@@ -14,6 +14,7 @@ from mlat.cli.demo import AUTO, SENSORS, SYSTEMS, TEST, TRAIN, WIDTH, System
 from mlat.metric.estimators import LMNN, MLAT
 from mlat.synthetic import rotating_states
 
+from ..experiments.aeon_worker import METHODS, versions
 from .harness import Bench
 
 SEEDS = range(10, 30)  # which had no part in choosing the demo's settings
@@ -58,19 +59,24 @@ def demo(bench: Bench) -> None:
 
 
 def panels(bench: Bench) -> None:
-    """The nearest series on the sets that come with aeon: Euclidean distance, DTW and MLAT.
+    """The sets that come with aeon: the nearest series by three distances, and aeon's best.
 
-    Learned on the training part of each set and judged on its test part; everything at its
-    defaults. It needs an environment with aeon (lab/benchmarks/ecosystem-aeon.txt) and mlat.
+    Learned on the training part of each set and judged on its test part, by whole series; all at
+    their defaults. It needs an environment with aeon (lab/benchmarks/ecosystem-aeon.txt) and mlat;
+    QUANT and MultiRocket-Hydra need torch there, too, and are left out without it.
     """
     datasets = require_package("aeon.datasets", "", "this benchmark", title="aeon")
     peers = require_package("aeon.classification.distance_based", "", "this benchmark")
+    rockets = require_package("aeon.classification.convolution_based", "", "this benchmark")
     from mlat.adapters.aeon import MLATClassifier
 
+    has_torch = versions()["torch"] is not None
     systems = {
         "Euclidean": peers.KNeighborsTimeSeriesClassifier(distance="euclidean", n_neighbors=1),
         "DTW": peers.KNeighborsTimeSeriesClassifier(distance="dtw", n_neighbors=1),
         "MLAT": MLATClassifier(),
+        "Rocket": rockets.RocketClassifier(random_state=0),
+        **{n: one.make() for n, one in METHODS.items() if has_torch or not one.needs_torch},
     }
     rows = []
     for name in ("basic_motions", "unit_test", "italy_power_demand", "gunpoint", "arrow_head"):

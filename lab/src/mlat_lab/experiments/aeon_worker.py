@@ -40,6 +40,9 @@ class Method(NamedTuple):
     needs_torch: bool
     parameters: dict[str, Any]
 
+    def make(self) -> Any:
+        return getattr(import_module(self.module), self.name)(**self.parameters)
+
 
 _CONVOLUTION = "aeon.classification.convolution_based"
 _INTERVAL = "aeon.classification.interval_based"
@@ -88,9 +91,8 @@ class Worker:
             # Two models at a time could be too many for the memory.
             self.model, self.model_id = None, None
             method = METHODS[job["method"]]
-            classifier = getattr(import_module(method.module), method.name)
             self.min_steps = method.min_steps
-            self.model = classifier(**method.parameters).fit(series(X, self.min_steps), y)
+            self.model = method.make().fit(series(X, self.min_steps), y)
             self.model_id = job["model"]
             return {"done": True}
         if job["model"] != self.model_id:

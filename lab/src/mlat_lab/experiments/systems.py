@@ -270,6 +270,8 @@ def suite_systems() -> dict[str, System]:
     return {
         "ED": ours["ED"],
         "MLAT": System("MLAT", _mlat, (ALL,)),
+        FOREST: ours[FOREST],
+        LINEAR: ours[LINEAR],
         ED_FILTERED: ours[ED_FILTERED],
         AUTO: replace(ours[AUTO], alone=True),
         AUTO_FILTERED: ours[AUTO_FILTERED],

@@ -13,13 +13,14 @@ from mlat import __version__
 from ..experiments.experiment import Experiment
 from ..experiments.journal import Result
 from ..experiments.suite import KINDS, STATES
-from ..experiments.systems import AUTO
+from ..experiments.systems import AUTO, FOREST, LINEAR
 from .committee import Bins, calibration_error, pooled, reliability_lines
 from .page import COLUMNS, NONE, Report, best_cells, signed, table
 from .paper import system_title
 from .statistics import grouped, summarise
 
 GUESSING = 100 / len(STATES)
+RIVALS = ("ED", FOREST, LINEAR)
 # An expert counts as the best one if it decides for at least this fraction of the seeds.
 LEAST_SEEDS = 0.5
 
@@ -147,10 +148,10 @@ def _differences(figures: Mapping[str, KindFigures]) -> list[str]:
             [
                 kind,
                 signed(ours - GUESSING),
-                signed(ours - found.accuracy["ED"]),
+                *(signed(ours - found.accuracy[name]) for name in RIVALS),
                 NONE if expert is None else signed(ours - expert[1]),
                 NONE if expected is None else signed(ours - expected),
             ]
         )
-    head = [f"{system_title(AUTO)} minus", "guessing", "ED", "best expert", "expected"]
-    return table(head, rows)
+    head = [f"{system_title(AUTO)} minus", "guessing", *map(system_title, RIVALS)]
+    return table([*head, "best expert", "expected"], rows)
