@@ -8,7 +8,7 @@ import json
 import numpy as np
 from safetensors.numpy import save
 
-from mlat.base.checksummed.container import pack, unpack
+from mlat.base.checksummed import pack, unpack
 
 
 def read_header(model):

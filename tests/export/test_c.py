@@ -19,7 +19,7 @@ from compiled_c import (
 )
 from export_models import FRESH, SHAPES, TRAIN
 from mlat import InputError, Stream, StreamClassifier, load
-from mlat.base.checksummed.container import pack, unpack
+from mlat.base.checksummed import pack, unpack
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.metric.unit import Unit
+from mlat.metric.problem import Unit
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(-1000, 1000))

@@ -9,8 +9,8 @@ import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from mlat.base.errors import InputError
-from mlat.stream.order import is_rough, switches_at_random
 from mlat.stream.read import read_channels, read_stream
+from mlat.stream.signs import is_rough, switches_at_random
 from mlat.stream.stream import Stream
 
 T = 300

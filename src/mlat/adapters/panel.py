@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats, check_whole
 from ..base.errors import InputError
-from ..classifier.setup import NAMED
+from ..classifier.classifier import NAMED
 from ..metric.embedding import fit_windows, transform_windows
 from ..stream.windows import (
     FEWEST_LOOKED_AT,

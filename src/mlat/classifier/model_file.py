@@ -22,15 +22,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import SMALLEST, Floats, Ints
-from ..base.checksummed.container import Arrays, check_arrays, pack, unpack
-from ..base.checksummed.fields import (
+from ..base.checksummed import (
     COUNT,
     FLAG,
     MEASURED,
     NAME,
     SIZE,
     TEXT,
+    Arrays,
     Kind,
+    check_arrays,
     chosen_by,
     either,
     listed,
@@ -38,7 +39,9 @@ from ..base.checksummed.fields import (
     number,
     one_of,
     optional,
+    pack,
     record,
+    unpack,
     whole,
 )
 from ..base.disk import atomic_write

@@ -12,7 +12,7 @@ import typer
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
-from ..stream.overlap import count_seen
+from ..stream.signs import count_seen
 from .as_json import AsJson, print_json, score_of
 from .columns import (
     COLUMNS,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..base.errors import InputError
-from ..stream.file_format import file_format
+from ..stream.sources import file_format
 from .columns import Columns, title_of, with_columns
 from .live import parse_address
 from .one_line import INTERRUPTED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..base.disk import atomic_write
 from ..base.errors import InputError
-from ..stream.several import sources_in
+from ..stream.sources import sources_in
 
 MODEL = b'{"__metadata__":{"mlat"'  # in every file that mlat fit wrote
 STATES = b"predicted"  # in every file that mlat predict wrote: a column

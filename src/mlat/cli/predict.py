@@ -19,8 +19,8 @@ from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
-from ..stream.file_format import FileFormat, file_format
 from ..stream.pieces import Pieces
+from ..stream.sources import FileFormat, file_format
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
 from .columns import COLUMNS, DEVICE, Columns, Filtered, ModelFile, StreamFile, title_of

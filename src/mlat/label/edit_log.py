@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.append_log import AppendLog, decode_lines, encode_line
-from ..base.checksummed.fields import ANYTHING, TEXT, mapped
+from ..base.checksummed import ANYTHING, TEXT, mapped
 from ..base.errors import InputError
 from ..live.journal.records import decode_json
 

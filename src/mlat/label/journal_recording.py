@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.append_log import decode_frames
-from ..base.checksummed.fields import ANYTHING, TEXT, mapped
+from ..base.checksummed import ANYTHING, TEXT, mapped
 from ..base.disk import disk_errors
 from ..base.errors import InputError
 from ..live.core.steps import Steps

@@ -27,7 +27,7 @@ import pyarrow.parquet
 from ..base.checks import Ints, check_text, is_whole
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import DiskError, InputError
-from ..stream.file_format import FileFormat, file_format
+from ..stream.sources import FileFormat, file_format
 from ..stream.stream import Stream
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name

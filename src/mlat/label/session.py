@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.checks import is_whole
-from ..base.checksummed.fields import COUNT, NAME, TEXT, listed, row
-from ..base.checksummed.fields import record as fields
+from ..base.checksummed import COUNT, NAME, TEXT, listed, row
+from ..base.checksummed import record as fields
 from ..base.disk import disk_errors, stamp
 from ..base.errors import DiskError, InputError, MlatError
 from ..stream.stream import Stream

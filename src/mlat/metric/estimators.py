@@ -30,8 +30,7 @@ from ..base import progress
 from ..base.checks import SMALLEST, Floats, Ints, Limits, annotations_of, check_parameter
 from ..base.errors import InputError
 from ..stream.conversion import NO_STATE_NAME
-from ..stream.order import switches_at_random
-from ..stream.overlap import SeenWindows, warn_of_neighbours
+from ..stream.signs import SeenWindows, switches_at_random, warn_of_neighbours
 from ..stream.windows import (
     Windows,
     as_windows,
@@ -48,10 +47,9 @@ from .admm import solve_admm
 from .embedding import Convolution, Linear
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
-from .problem import Listener, MarginProblem, Problem, Record, Solution
+from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
 from .targets import Gap, select_targets, when_of
 from .torch_problem import TorchProblem
-from .unit import Unit
 from .working_set import MANY_WINDOWS, learn_growing
 
 Embedding = Callable[[Floats], Floats]

@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 
 from ..base.checks import Floats, Ints
+from ..base.fixed_order import exponent_of
 from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
 from .loss import LargeMarginLoss, LinearLoss, LossPart, pull
@@ -37,6 +38,9 @@ MIN_SEGMENT = 32
 BLOCK = 512  # windows laid out at a time
 VALUES = 2**24  # of parts of all windows that are laid out at a time
 NEARLY_SINGULAR = 1e-6  # the least part of Cholesky's diagonal in its largest
+# A constant channel this many powers of two above all differences is left out: what its rounding
+# leaves would be seen beside them.
+CONSTANT = 30
 ALL = slice(None)
 
 
@@ -333,3 +337,40 @@ def _cholesky(M: Floats) -> Floats | None:
         return None
     diagonal = np.diagonal(R)
     return R if diagonal.min() > NEARLY_SINGULAR * diagonal.max() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """The unit in which windows are measured before a metric is learned from them.
+
+    It is a power of two. Dividing by it changes no digit, so windows in any unit give the same
+    metric, to the last bit, and neither overflow nor vanish when they are squared.
+
+    Attributes
+    ----------
+    exponent : int
+    offset : array of shape (d,)
+        What is subtracted from each channel first.
+    """
+
+    exponent: int
+    offset: Floats
+
+    @classmethod
+    def of(cls, low: Floats, high: Floats) -> Unit:
+        """The power of two above the largest range of a channel, for channels from low to high.
+
+        The loss depends on differences alone.
+        """
+        half_range = high / 2 - low / 2  # a range may overflow
+        if not half_range.any():
+            return cls(0, low)
+        exponent = exponent_of(half_range) + 1
+        towers = (half_range == 0) & (np.frexp(low)[1] > exponent + CONSTANT)
+        return cls(exponent, np.where(towers, low, 0.0))
+
+    def __call__(self, values: Floats) -> Floats:
+        """Values (..., d) in this unit."""
+        if self.offset.any():
+            values = values - self.offset
+        return np.ldexp(values, -self.exponent) if self.exponent else values

@@ -22,7 +22,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from ..base.checks import Bools, Ints, check_whole
 from ..base.errors import InputError
 from ..stream.conversion import as_recordings, as_states, no_state
-from ..stream.overlap import copied_again, first_equal
+from ..stream.signs import copied_again, first_equal
 from ..stream.stream import Stream
 
 UNUSED = -1  # the fold of a row that is on neither side

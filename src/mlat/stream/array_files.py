@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from .file_format import refuse_growth
 from .mat_structure import check_structure
+from .sources import refuse_growth
 
 
 class ColumnsTable:

@@ -31,7 +31,6 @@ from .conversion import (
     in_seconds,
     stack_columns,
 )
-from .order import breaks_of_index, index_of
 
 Role = Literal["time", "recording", "row"]
 
@@ -54,7 +53,14 @@ _UNNAMED = "the column without a name"  # as pandas writes its index
 NAME_CHANNELS = "name the columns of the channels (channels)"
 MEAN_STRETCH = 5  # steps of a recording; below, rows of several recordings are interleaved
 MANY_GAPS = 0.1  # of the steps: such a time is not regular
-FEW_STEPS = 20  # fewer may count up by chance, as a ramp does
+FEW_STEPS = 20  # fewer show nothing: they may count up by chance, as a ramp does
+MANY_BACK = 0.1  # of the steps of an index that go back; parts put together have few
+MANY_HOLES = 0.05  # of the steps of an index that leave rows out; blocks put together have few
+WHOLE = (
+    "give a stream whole and in order (frame.sort_index()), keep missing values as NaN, and split "
+    "it into blocks or by recordings, not row by row; if the rows do follow each other, number "
+    "them anew (frame.reset_index(drop=True))"
+)
 MANY_STEPS = 100  # a slow signal may rise over fewer
 FEW_RISES = 7  # changes of random direction, so many, agree in one case of 64
 STEPS_PER_RESET = 50
@@ -455,3 +461,54 @@ def _are_resets(rising: Floats, recording: NDArray[Any], back: NDArray[Any]) -> 
     starts = np.sort(np.concatenate([[0], back + 1, ends + 1]))
     first = rising[starts[np.searchsorted(starts, back, side="right") - 1]]
     return bool((rising[back + 1] - first <= 0.1 * (rising[back] - first)).all())
+
+
+def breaks_of_index(frame: Any, begins: Bools) -> Bools | None:
+    """Where rows of a pandas frame do not follow each other by its index, shape (T,).
+
+    Parameters
+    ----------
+    frame : frame
+        Of any other kind than pandas' it has no index.
+    begins : array of shape (T,)
+        True where a recording begins: the index may start anew there.
+
+    Returns
+    -------
+    breaks : array of shape (T,), or None
+        None where there are none, or the index has no order.
+
+    Raises
+    ------
+    InputError
+        If the rows are shuffled, or so many are missing that few windows would be whole.
+    """
+    index = index_of(frame)
+    if index.dtype.kind not in "iufMm" or len(index) < FEW_STEPS:
+        return None
+    steps = np.diff(index).astype(np.float64)
+    inside = ~begins[1:]
+    usual = float(np.median(steps[inside])) if inside.any() else 0.0
+    back = inside & (steps < 0)
+    if back.mean() > MANY_BACK:
+        raise StepError(
+            f"the index of the frame goes back at {int(back.sum())} of {len(index)} steps: its "
+            f"rows are not in the order of time; {WHOLE}"
+        )
+    holes = inside & (steps > GAP_FACTOR * usual) & (usual > 0)
+    if holes.mean() > MANY_HOLES:
+        raise StepError(
+            f"the index of the frame leaves rows out at {int(holes.sum())} of {len(index)} steps, "
+            f"and windows would join steps that do not follow each other; {WHOLE}"
+        )
+    breaks = np.concatenate([[False], back | holes])
+    return breaks if breaks.any() else None
+
+
+def index_of(frame: Any) -> NDArray[Any]:
+    """The index of a pandas frame, shape (T,); of dates with a time zone in UTC."""
+    index = getattr(frame, "index", ())
+    dtype = getattr(index, "dtype", None)
+    if getattr(dtype, "tz", None) is not None:
+        return np.asarray(index, dtype=f"datetime64[{getattr(dtype, 'unit', 'ns')}]")
+    return np.asarray(index)

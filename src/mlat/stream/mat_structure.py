@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .file_format import most_unpacked
+from .sources import most_unpacked
 
 _SIZES = {
     1: 1,

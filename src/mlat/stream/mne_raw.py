@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
 from .array_files import ColumnsTable
-from .file_format import reading
 from .mat_structure import check_structure
+from .sources import reading
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")
 ANNOTATION = "annotation"

@@ -43,7 +43,7 @@ from .read import (
     read_channels,
     read_stream,
 )
-from .several import names_of, sources_in
+from .sources import names_of, sources_in
 from .stream import Stream, as_max_gap, goes_back, kind_of_time, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable
 

@@ -45,10 +45,9 @@ from .conversion import (
     one_per_step,
     stack_columns,
 )
-from .file_format import PARQUET, TEXTS, FileFormat, file_format, reading, refuse_growth
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import read_raw, table_of
-from .several import read_each
+from .sources import PARQUET, TEXTS, FileFormat, file_format, read_each, reading, refuse_growth
 from .stream import Stream, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
 from .xdf import read_xdf

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ..base.errors import DiskError, InputError
-from .file_format import FileFormat
+from .sources import FileFormat
 
 # The remedy for a column that does not hold numbers.
 NAME_COLUMNS = "name the columns to use (channels)"

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
 from .conversion import as_states, no_state, one_per_step
-from .file_format import FileFormat, file_format
+from .sources import FileFormat, file_format
 from .stream import Stream
 
 LOST = frozenset(pyarrow.csv.ConvertOptions().null_values)  # texts that are read as "no state"

@@ -11,7 +11,7 @@ import mlat
 from live_models import ENERGY, EXACT, STREAM, TRAIN, fitted, sizes, two_channels
 from live_oracles import comparable, push_all
 from mlat import InputError, Stream, StreamClassifier
-from mlat.base.checksummed.container import pack, unpack
+from mlat.base.checksummed import pack, unpack
 from mlat.live import LiveModel
 
 STORED = Path(__file__).parents[2] / "live_snapshot_v1"

@@ -31,7 +31,7 @@ from safetensors.numpy import save
 
 from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.checks import Floats, is_whole
-from mlat.base.checksummed.container import Arrays, Contents, pack, unpack
+from mlat.base.checksummed import Arrays, Contents, pack, unpack
 from mlat.base.errors import InputError, MlatError
 from mlat.classifier import model_file
 from mlat.classifier.classifier import StreamClassifier

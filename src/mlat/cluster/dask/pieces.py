@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Floats, Ints
-from ...metric.unit import Unit
+from ...metric.problem import Unit
 from ...stream.windows import Windows, check_finite_steps, windows_per_step
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...base.checks import Floats, Ints
 from ...base.errors import InputError
 from ...metric.estimators import encode_states
-from ...metric.unit import Unit
+from ...metric.problem import Unit
 from ...neighbours.references import steps_inside
 from ...stream.read import read_stream
 from ...stream.stream import Stream

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, ShortRepr
-from ...base.checksummed.container import Arrays, pack, unpack
-from ...base.checksummed.fields import (
+from ...base.checksummed import (
     COUNT,
     FLAG,
     MEASURED,
     NOTHING,
     TEXT,
+    Arrays,
     Kind,
     either,
     listed,
@@ -32,8 +32,10 @@ from ...base.checksummed.fields import (
     number,
     one_of,
     optional,
+    pack,
     record,
     row,
+    unpack,
     whole,
 )
 from ...base.errors import InputError

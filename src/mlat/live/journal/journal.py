@@ -26,7 +26,7 @@ from ...base.append_log import (
     encode_frame,
     last_frame,
 )
-from ...base.checksummed.fields import (
+from ...base.checksummed import (
     ANYTHING,
     FLAG,
     MEASURED,

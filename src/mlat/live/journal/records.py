@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checksummed.fields import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
+from ...base.checksummed import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
 from ...base.errors import InputError
 from ..core.steps import Prediction, Steps
 from ..sources.source import Arrival

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...base.append_log import decode_frame, encode_frame
 from ...base.checks import is_whole
-from ...base.checksummed.fields import ANYTHING, TEXT, mapped, one_of, record
+from ...base.checksummed import ANYTHING, TEXT, mapped, one_of, record
 from ...base.disk import atomic_write, disk_errors
 from ...base.errors import InputError
 from .journal import REMEDY

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.base.checksummed.fields import (
+from mlat.base.checksummed import (
     ANYTHING,
     COUNT,
     FLAG,

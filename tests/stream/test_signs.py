@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mlat import Stream
-from mlat.stream.overlap import FEWEST_STEPS, SeenWindows, count_seen, first_equal, without_copies
+from mlat.stream.signs import FEWEST_STEPS, SeenWindows, count_seen, first_equal, without_copies
 
 
 def slow(seen, windows):

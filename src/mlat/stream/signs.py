@@ -1,4 +1,7 @@
-"""Signs that what is judged is what was learned from: windows that overlap, and copied stretches.
+"""Signs that a score will say nothing: rows out of order, windows that overlap, copied stretches.
+
+A window of steps that did not follow each other means nothing. A random part of the steps, such as
+scikit-learn's ``KFold(shuffle=True)`` and ``train_test_split`` take, gives such windows.
 
 A splitter that does not know of time puts windows that follow each other on both sides of a split.
 They share all steps but one, so a score says nothing. Nothing in the training part shows it; the
@@ -25,6 +28,8 @@ from .stream import Stream
 
 FEWEST_STEPS = 4  # of a window; fewer values may be equal by chance
 FEWEST_COPIED = 8  # steps of a copied stretch
+FEW_STEPS = 20  # fewer show nothing
+LIKE_RANDOM = 0.8  # of the switches of states, or the roughness, that a random order has
 PERIOD_WIDTHS = 10  # a segment that repeats itself after fewer widths is periodic, not copied
 
 Keys = NDArray[np.uint64]
@@ -223,3 +228,26 @@ def _in(keys: Keys, known: Any) -> Bools:
     place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     found: Bools = known[place] == keys
     return found
+
+
+def switches_at_random(codes: Ints) -> bool:
+    """Whether states (n,) switch about as often as in a random order. Negative codes are none."""
+    known = codes[codes >= 0]
+    if len(known) < FEW_STEPS:
+        return False
+    shares = np.bincount(known) / len(known)
+    random = 1 - float((shares**2).sum())
+    return bool(random > 0 and (np.diff(known) != 0).mean() > LIKE_RANDOM * random)
+
+
+def is_rough(values: NDArray[np.floating[Any]]) -> bool:
+    """Whether values (T, d) differ from step to step about as much as any two of them do."""
+    known = values[~np.isnan(values).any(axis=1)].astype(np.float64)
+    if len(known) < FEW_STEPS:
+        return False
+    variance = known.var(axis=0)
+    varies = variance > 0
+    if not varies.any():
+        return False
+    successive = (np.diff(known[:, varies], axis=0) ** 2).mean(axis=0) / (2 * variance[varies])
+    return bool(np.median(successive) > LIKE_RANDOM)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from safetensors.numpy import load, save
 
-from mlat.base.checksummed.container import check_arrays, pack, unpack
+from mlat.base.checksummed import check_arrays, pack, unpack
 from mlat.base.errors import InputError
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
