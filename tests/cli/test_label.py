@@ -1,6 +1,7 @@
 """``mlat label``: what it refuses, before anything is served or written."""
 
 import csv
+import os
 import signal
 import socket
 
@@ -8,7 +9,7 @@ import pytest
 
 from cli_runs import refused
 from label_server import started, states_stream
-from mlat import read_stream
+from mlat import StreamClassifier, read_stream
 from mlat.label.recording import Recording
 from mlat.label.session import LabelSession
 
@@ -54,6 +55,21 @@ def test_what_is_refused_leaves_nothing_behind(walk, arguments, says):
     before = {file.name for file in walk.iterdir()}
     assert says in refused("label", *arguments)
     assert {file.name for file in walk.iterdir()} == before
+
+
+def test_a_model_of_other_channels_is_refused(walk):
+    StreamClassifier(5, metric="euclidean").fit(states_stream(1, n_channels=3)).save(
+        walk / "other.mlat"
+    )
+    said = refused("label", "walk.csv", "--model", "other.mlat")
+    assert "other.mlat knows the channels sensor 0, sensor 1" in said
+    assert not (walk / "walk.labels.csv").exists()
+
+
+def test_a_name_that_is_no_utf_8_is_refused(walk):
+    name = os.fsdecode(b"w\xff.csv")
+    (walk / name).write_bytes((walk / "walk.csv").read_bytes())
+    assert "cannot be written as UTF-8" in refused("label", name)
 
 
 def with_notes(folder, state):

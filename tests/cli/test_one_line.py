@@ -162,12 +162,13 @@ def test_process_interrupted_leaves_nothing(folder, tmp_path):
     assert not list(place.iterdir())
 
 
-def test_process_interrupted_while_it_imports():
+@pytest.mark.parametrize("module", ["mlat.cli.fit", "mlat.cli.one_line", "typer"])
+def test_process_interrupted_while_it_imports(module):
     code = (
         "import sys, mlat.cli\n"
         "class Interrupt:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'mlat.cli.fit': raise KeyboardInterrupt\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupt())\n"
         "sys.argv = ['mlat', 'fit', '--help']\n"
         "mlat.cli.main()\n"

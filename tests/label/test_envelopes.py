@@ -39,3 +39,10 @@ def test_the_coarsest_level_is_small_and_all_pieces_too(n):
     assert n / shape.blocks[last] <= COARSEST
     assert len(shape.piece(last, 0)) <= PIECE
     assert shape.piece(last, 0)[0].tolist() == [[0, 0]]
+
+
+def test_the_largest_numbers_have_a_finite_range():
+    largest = np.finfo(np.float64).max
+    shape = Envelopes(np.array([[-largest, 1e308], [largest, -1e308]] * 20))
+    assert np.isfinite([shape.middle, shape.half]).all()
+    assert np.abs(shape.piece(0, 0)).max() <= 2

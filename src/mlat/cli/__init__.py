@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
 def main() -> None:
     """Run the command that the arguments name."""
-    from .one_line import run_in_one_line
-
+    try:
+        from .one_line import run_in_one_line
+    except KeyboardInterrupt:
+        sys.stderr.write("mlat: interrupted\n")
+        sys.exit(130)
     run_in_one_line(_run)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..base.checks import check_text
 from ..base.errors import InputError
 from ..stream.sources import file_format
 from .columns import Columns, title_of, with_columns
@@ -135,6 +136,9 @@ def label(
         if not len(one):
             raise InputError(f"{path} holds no step")
         read.append(one)
+    if model is not None:
+        with working(f"reading {model.name}"):
+            _check_channels(model, read[0])
     first_labels = {number: one.labels() for number, one in enumerate(read)} if label else {}
     if label and not any(first_labels.values()):
         raise InputError(f"{title_of(recordings)}: column {label!r} names no state; leave it out")
@@ -171,9 +175,21 @@ def _read(path: Path, columns: Columns, label: str | None, rate: float | None) -
     from ..label.journal_recording import is_journal, read_journal_recording
     from ..label.recording import Recording
 
+    check_text(path.name, "the name of the recording")
     if is_journal(path):
         return replace(read_journal_recording(path), given_rate=rate)
     return Recording(path.name, columns.read(path, label), given_rate=rate)
+
+
+def _check_channels(model: Path, one: Recording) -> None:
+    from ..classifier.model_file import load
+
+    channels = load(model).channels_
+    if {*channels} != {*one.stream.channels}:
+        raise InputError(
+            f"{model} knows the channels {', '.join(channels)}, {one.name} has "
+            f"{', '.join(one.stream.channels)}; give a model of the same sensors"
+        )
 
 
 def _width(read: Sequence[Recording]) -> int:

@@ -57,6 +57,8 @@ def work(pipe: Connection) -> None:
                 pipe.send(("failed", str(error)))
             except MemoryError:
                 pipe.send(("failed", "there is too little memory to learn from so many labels"))
+            except Exception as error:  # of mlat itself: what it is, and the page goes on
+                pipe.send(("failed", f"learning failed ({type(error).__name__}: {error})"))
 
 
 class Jobs:

@@ -140,3 +140,9 @@ def test_no_file_of_the_page_names_another_address():
         text = file.content.decode().replace("http://www.w3.org/2000/svg", "")
         text = text.replace("https://github.com/leeoniya/uPlot", "")
         assert "://" not in text.replace("//${location.host}", ""), name
+
+
+def test_numbers_without_end_are_answered(served):
+    view = '{"id": 1, "do": "view", "recording": 0, "step": %s}'
+    _, answers = talk(served, view % "Infinity", view % "1e999", view % "NaN", view % "3")
+    assert [bool(answer.get("error")) for answer in answers] == [True, True, True, False]

@@ -282,3 +282,28 @@ def test_a_snapshot_with_the_old_name_of_the_incremental_search_still_opens():
         np.testing.assert_allclose([p.distance**2 for p in after], [5.5, 9.5, 23.0], rtol=1e-6)
     with pytest.raises(InputError, match="made with search='flat', this session has search='auto'"):
         clf.live().restore(stored)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h, a: h.update(lessons=[9, 0]),  # examples that have no windows
+        lambda h, a: h.update(named=[2], lessons=[2, 0]),  # a state that is named after its windows
+        lambda h, a: h["counters"].update(accepted=1 << 62),
+    ],
+)
+def test_forged_examples_and_counters_are_refused(change):
+    live = ordered_session()
+    good = live.snapshot()
+    with pytest.raises(InputError, match="the snapshot is damaged"):
+        live.restore(changed(good, change))
+    live.restore(good)
+    live.undo()
+
+
+@pytest.mark.parametrize("state", ["a\0b", "a\0", "\0"])
+def test_a_name_with_a_null_cannot_be_taught(state):
+    """No model file holds it."""
+    live = ordered_session()
+    with pytest.raises(InputError, match="holds the character 0"):
+        live.teach(state)

@@ -271,7 +271,7 @@ class LabelRoutes:
                 told = await asyncio.to_thread(act, asked)
             except MlatError as error:
                 told = {"error": str(error)}
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
                 self.refused("bad message")
                 told = {"error": f"that request lacks something: {error}"}
             trouble = self._session.table_error

@@ -505,6 +505,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "a taught state is known already": len(set(model.classes(state))) < len(belief),
         "the belief is no probability": (belief < 0).any()
         or (len(belief) > 0 and abs(belief.sum() - 1) > 1e-6),
+        "a counter is out of range": max(state.counters.values()) > 1 << 61,  # of 62 bits
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
         "the search is of other steps": length > 0
@@ -592,20 +593,25 @@ def _inconsistent_examples(arrays: Arrays, header: dict[str, Any], model: LiveMo
         return "an example has a number out of range"
     if (n_windows < 1).any() or n_windows.sum() != len(windows) or (code >= n_known).any():
         return "a taught window is of no state"
+    if len(named) != len(names):
+        return "a state is of no example"
     if n_steps.sum() != len(arrays["steps"]) or (n_steps == 0).sum() != len(arrays["taught"]):
         return "examples are of other steps"
+    # The example that named each state; those of the model were named before any.
+    namers = np.array([0] * (n_known - len(names)) + named)
     lengths = np.repeat(np.where(n_steps == 0, width, n_steps), n_windows)
     ages = past[:, -1]
     problems = {
         "a taught window has no steps": (start > lengths - width).any()
         or (n_windows[n_steps == 0] != 1).any(),
         "examples are out of order": final > last
+        or last - final != len({*example[example > final].tolist()})
         or any(a > b for a, b in pairwise([0, *named, last]))
         or any(a > b for a, b in pairwise([*example.tolist(), last]))
         or (example < 1).any()
         or (forgotten > last).any(),
         "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
-        "a state is of no example": len(named) != len(names) or 0 in named,
+        "a state is of no example": 0 in named or (namers[code] > example).any(),
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
         or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()

@@ -39,9 +39,9 @@ def usual_range(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     for c, column in enumerate(values.T):
         known = column[np.isfinite(column)]
         if len(known):
-            low, high = np.quantile(known, [0.01, 0.99])
-            middle[c] = (low + high) / 2
-            half[c] = (high - low) / 2 or max(abs(float(high)), 1.0)
+            low, high = np.quantile(known / 4, [0.01, 0.99])  # so that no sum is infinite
+            middle[c] = 2 * (low + high)
+            half[c] = 2 * (high - low) or max(abs(4 * float(high)), 1.0)
     return middle, half
 
 

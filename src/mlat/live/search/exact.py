@@ -254,6 +254,8 @@ class TaughtReferences:
 def check_state(state: Any, unknown: str | int) -> str | int:
     """A state that may be taught: a text where states are texts, else a whole number."""
     if isinstance(unknown, str):
+        if isinstance(state, str) and "\0" in state:
+            raise InputError(f"the state {state!r} holds the character 0; choose another name")
         if isinstance(state, str) and state:
             return check_text(str(state), "the state")
         raise InputError(f"the states of this model are texts; teach a text, not {state!r}")
