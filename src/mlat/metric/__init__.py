@@ -4,6 +4,7 @@ from . import toeplitz
 from .admm import ADMMSolution, solve_admm
 from .estimators import LMNN, MLAT
 from .filter import FilterSolution, solve_filter
+from .forest import Forest
 from .lmnn import LMNNSolution, solve_lmnn
 from .mahalanobis import Mahalanobis
 from .problem import MarginProblem, Problem, Record
@@ -13,6 +14,7 @@ __all__ = [
     "MLAT",
     "ADMMSolution",
     "FilterSolution",
+    "Forest",
     "LMNNSolution",
     "Mahalanobis",
     "MarginProblem",

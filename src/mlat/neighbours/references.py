@@ -19,6 +19,7 @@ from ..base.errors import InputError
 from ..features.features import Features, View
 from ..metric.embedding import transform_windows
 from ..metric.estimators import Embedding, MarginMetric
+from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from ..stream.stream import Stream
 from ..stream.windows import Windows, counts_inside, flatten, sliding_windows
@@ -173,7 +174,7 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    if isinstance(metric, MarginMetric | Mahalanobis):
+    if isinstance(metric, MarginMetric | Mahalanobis | Forest):
         return metric.embedding()
     return partial(transform_windows, metric)
 

@@ -1,0 +1,228 @@
+"""A forest as a metric: windows are near each other where its trees say the same of them.
+
+A forest is an adaptive rule of nearest neighbours: the neighbours of a window are the references
+that share its leaves (Lin & Jeon, 2006). Each leaf has a distribution over states, that of the
+windows that it was grown from. The point of a window is the mean distribution of its leaves,
+
+    z(x) = 1/T Σ_t p_t(leaf_t(x)),
+
+one number for each state, and the distance of two windows is the Euclidean one of their points. On
+development streams this was as accurate as the share of trees in which two windows lie in different
+leaves, and as the forest's own vote (docs/guide/committee.md), with few numbers for each reference.
+It does everything that a metric does: new references, of a new state too, fall into the same
+leaves.
+
+**Parts.** On its way down a tree a window goes from the distribution of a node to that of a child,
+by a split on one feature. So ``z(x)`` is that of the roots plus a sum of changes, each of which
+belongs to a feature, and a squared distance is a sum of parts by feature, as under a matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from ..base.checks import Floats, Ints, Limits, annotations_of, check_parameter
+from ..base.compiled import jit
+from ..base.errors import InputError
+from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
+
+# Splits are sought in single precision. What is beyond it is as far as can be.
+LARGEST = float(np.finfo(np.float32).max) / 2
+
+
+class Forest(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """The distance between what the trees of a forest say of windows.
+
+    The trees are scikit-learn's ``ExtraTreesClassifier``, with states that weigh the same.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Trees.
+    min_samples_leaf : int, default=3
+        The fewest windows of a leaf.
+    width : int, optional
+        Steps per window, for flat windows.
+    random_state : int, default=0
+        The same windows give the same forest.
+
+    Attributes
+    ----------
+    states_ : array of shape (S,)
+        Those that it was learned from.
+    roots_ : array of shape (T,)
+        The first node of each tree.
+    feature_ : array of shape (N,)
+        By which value of a window each node is split, step by step; -1 for a leaf.
+    threshold_ : array of shape (N,)
+        A window with at most this value goes to the first child, any other to the second.
+    child_ : array of shape (N,)
+        The first child; the second follows it.
+    value_ : array of shape (N, S)
+        The distribution over states of the windows of each node.
+
+    Examples
+    --------
+    >>> import mlat
+    >>> from mlat.synthetic import rotating_states
+    >>> train, test = rotating_states(), rotating_states(random_state=1)
+    >>> clf = mlat.StreamClassifier(8, metric=Forest()).fit(train)
+    >>> bool(clf.score(test, test.states) > 0.4)
+    True
+    """
+
+    states_: Any
+    roots_: Ints
+    feature_: Ints
+    threshold_: Floats
+    child_: Ints
+    value_: Floats
+    width_: int
+    n_channels_: int
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_estimators: Annotated[int, Limits(1)] = 100,
+        min_samples_leaf: Annotated[int, Limits(1)] = 3,
+        width: Annotated[int, Limits(1)] | None = None,
+        random_state: Annotated[int, Limits(0)] = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.width = width
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Grow the trees from windows (n, w, d) or (n, w*d) and their states (n,).
+
+        Raises
+        ------
+        InputError
+            If a parameter is not valid, a window holds NaN or infinity, or there is one state only.
+        """
+        for name, annotation in annotations_of(Forest).items():
+            check_parameter(getattr(self, name), name, annotation)
+        X = as_windows(X)
+        windows = check_finite(fold(flatten(X), window_width(X, self.width)))
+        _, self.width_, self.n_channels_ = windows.shape
+        self.n_features_in_ = self.width_ * self.n_channels_
+        if len(np.unique(np.asarray(y))) < 2:
+            raise InputError("a forest needs windows of two states at least")
+        trees = ExtraTreesClassifier(
+            self.n_estimators,
+            min_samples_leaf=self.min_samples_leaf,
+            class_weight="balanced",
+            random_state=self.random_state,
+        ).fit(np.clip(flatten(windows), -LARGEST, LARGEST), y)
+        self.states_ = trees.classes_
+        self._lay_out([one.tree_ for one in trees.estimators_])
+        return self
+
+    def _lay_out(self, trees: list[Any]) -> None:
+        """All nodes in a row, tree by tree, the two children of a node beside each other."""
+        roots, nodes, children = [], [], []
+        n_before = 0
+        for tree in trees:
+            order = [0]  # breadth first
+            child = []
+            for node in order:  # which grows meanwhile
+                left = int(tree.children_left[node])
+                child.append(n_before + len(order) if left >= 0 else 0)
+                if left >= 0:
+                    order += [left, int(tree.children_right[node])]
+            roots.append(n_before)
+            children.append(child)
+            nodes.append((tree, np.array(order)))
+            n_before += len(order)
+        self.roots_ = np.array(roots, np.int64)
+        self.child_ = np.concatenate(children).astype(np.int64)
+        self.feature_ = np.concatenate([np.maximum(tree.feature[at], -1) for tree, at in nodes])
+        self.threshold_ = np.concatenate([tree.threshold[at] for tree, at in nodes])
+        self.threshold_[self.feature_ < 0] = 0.0
+        value = np.concatenate([tree.value[at, 0] for tree, at in nodes])
+        self.value_ = value / value.sum(axis=1, keepdims=True)
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """The mean distribution of the leaves of windows (n, w, d) or (n, w*d), shape (n, S)."""
+        check_is_fitted(self)
+        flat = flatten(as_windows(X))
+        if flat.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"X has {flat.shape[1]} features, but Forest is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        flat = np.asarray(flat, np.float64)
+        return self.embedding()(check_finite(flat.reshape(-1, self.width_, self.n_channels_)))
+
+    def embedding(self) -> Leaves:
+        """The map from windows (n, w, d) to (n, S), prepared for many calls."""
+        return Leaves(self)
+
+    def changes(self, X: Floats) -> Floats:
+        """What the splits on each value add to the points of windows (n, w, d): (n, w*d, S).
+
+        With the mean of the roots they sum to the points.
+        """
+        flat = np.ascontiguousarray(flatten(X), dtype=np.float64)
+        changes = np.zeros((*flat.shape, self.value_.shape[1]))
+        nodes = self.roots_, self.feature_, self.threshold_, self.child_, self.value_
+        _changes(flat, *nodes, changes)
+        return changes
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.value_.shape[1]
+
+
+class Leaves:
+    """The points of windows (n, w, d) under a fitted forest; each on its own, in a fixed order."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.nodes = (
+            forest.roots_,
+            forest.feature_,
+            forest.threshold_,
+            forest.child_,
+            np.ascontiguousarray(forest.value_ / len(forest.roots_)),
+        )
+
+    def __call__(self, X: Floats) -> Floats:
+        flat = np.ascontiguousarray(flatten(X), dtype=np.float64)
+        points = np.zeros((len(flat), self.nodes[-1].shape[1]))
+        points_of_leaves(flat, *self.nodes, points)
+        return points
+
+
+@jit()
+def points_of_leaves(X, roots, feature, threshold, child, value, points):  # type: ignore[no-untyped-def]
+    for i in range(len(X)):
+        for root in roots:
+            node = root
+            while feature[node] >= 0:
+                node = child[node] + (not X[i, feature[node]] <= threshold[node])
+            for s in range(value.shape[1]):
+                points[i, s] += value[node, s]
+
+
+@jit()
+def _changes(X, roots, feature, threshold, child, value, changes):  # type: ignore[no-untyped-def]
+    for i in range(len(X)):
+        for root in roots:
+            node = root
+            while feature[node] >= 0:
+                f = feature[node]
+                after = child[node] + (not X[i, f] <= threshold[node])
+                for s in range(value.shape[1]):
+                    changes[i, f, s] += (value[after, s] - value[node, s]) / len(roots)
+                node = after
