@@ -161,6 +161,12 @@ class Program:
             self._notices.say(
                 f"{journal.folder}: cut {journal.cut} bytes of a record that was never finished"
             )
+        if journal.lost:
+            self._notices.say(
+                f"{journal.folder}: {journal.lost} records after record {journal.end} were there "
+                "once and are lost: a segment was deleted or cut; to have them, end this, and put "
+                "back a copy of the folder"
+            )
         if journal.end:
             self._notices.say(
                 f"{journal.folder}: goes on after {journal.end} records, with step "

@@ -447,3 +447,30 @@ def test_a_later_version_is_refused(tmp_path):
     segment.write_bytes(encode_frame(head.kind, 0, later))
     with pytest.raises(InputError, match="version 2, this mlat knows up to 1; upgrade"):
         Journal(tmp_path, WALK)
+
+
+@pytest.mark.parametrize("what", ["cut", "deleted", "all deleted"])
+def test_records_that_are_lost_at_the_end_are_counted(tmp_path, what):
+    """A cut between two records looks like a journal that never went further."""
+    filled(tmp_path, 6, segment_size=1 if what == "deleted" else 1 << 20)
+    with Journal(tmp_path, WALK) as journal:
+        assert (journal.end, journal.lost) == (6, 0)
+        last = journal.segments()[-1]
+    if what == "cut":
+        content = last.read_bytes()
+        last.write_bytes(content[: [*decode_frames(content, "", last=True)][4].stop])
+    else:
+        last.unlink()
+    left = {"cut": 4, "deleted": 5, "all deleted": 0}[what]
+    with Journal(tmp_path, WALK) as journal:
+        assert (journal.end, journal.lost, journal.cut) == (left, 6 - left, 0)
+    with Journal(tmp_path, WALK) as journal:
+        assert journal.lost == 0  # it was said
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", bytes(24)])
+def test_a_journal_of_before_knows_of_no_loss(tmp_path, content):
+    filled(tmp_path, 3)
+    (tmp_path / "reached").write_bytes(content)
+    with Journal(tmp_path, WALK) as journal:
+        assert (journal.end, journal.lost) == (3, 0)

@@ -4,6 +4,9 @@ A segment is a file named by its first record. It begins with a head that says w
 belongs to. Segments are only ever appended to. Opening the journal cuts off a record that a crash
 left unfinished at the end of the last segment, and checks that the older ones are there, begin with
 their head and end with their last record. What is in between is checked when it is read.
+
+A small file beside them has the number of the next record. So a segment that was cut between two
+records, or a last one that was deleted, is noticed.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from ...base.append_log import (
     AppendLog,
@@ -43,10 +47,11 @@ from ...base.disk import disk_errors
 from ...base.errors import InputError
 from ..core.options import LiveOptions, other_option
 from ..core.session import LiveSession
-from .records import BATCH, HEAD, Batch, decode_batch, decode_json, encode_batch
+from .records import BATCH, END, HEAD, Batch, decode_batch, decode_json, encode_batch
 
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
+REACHED = "reached"  # the file that says how far the journal is
 REMEDY = "what the journal holds is kept; start again with the same folder to go on from there"
 _FORMAT, _VERSION = "mlat live journal", 1
 _HEAD = record(
@@ -133,6 +138,8 @@ class Journal:
         The number of the next record; records count from 0.
     cut : int
         Bytes of an unfinished record that opening has cut off.
+    lost : int
+        Records that were written once, and are not there any more.
 
     Raises
     ------
@@ -163,9 +170,11 @@ class Journal:
         in_use = f"{self.folder} is in use by another mlat live; {other}"
         self._lock = AppendLog(self.folder / "lock", in_use=in_use, then=REMEDY)
         self._segment: AppendLog | None = None
+        self._reached: BinaryIO | None = None
         try:
             with disk_errors(self.folder, REMEDY):
                 self._open_last()
+                self._open_reached()
         except BaseException:
             self.close()
             raise
@@ -178,9 +187,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the files, so that another process can open the journal."""
-        if self._segment is not None:
-            self._segment.close()
-        self._lock.close()
+        for file in (self._segment, self._reached, self._lock):
+            if file is not None:
+                file.close()
 
     def append(self, batch: Batch) -> int:
         """Write a record and return its number. When this returns, the record is on disk."""
@@ -191,6 +200,7 @@ class Journal:
             self._begin_segment()
         self._segment.write(record, flush=self._fsync)
         self.end += 1
+        self._write_reached()
         return self.end - 1
 
     def flush(self) -> None:
@@ -257,6 +267,21 @@ class Journal:
         else:
             self.end = 0
             self._begin_segment()
+
+    def _open_reached(self) -> None:
+        """Find how far the journal once was."""
+        path = self.folder / REACHED
+        path.touch()
+        self._reached = path.open("r+b", buffering=0)
+        found = decode_frame(self._reached.read())
+        self.lost = max(0, found.number - self.end) if found is not None else 0
+        self._write_reached()
+
+    def _write_reached(self) -> None:
+        assert self._reached is not None
+        with suppress(OSError):  # the record itself is on the disk
+            self._reached.seek(0)
+            self._reached.write(encode_frame(END, self.end, b""))
 
     def _read_last(self, segment: Path, content: bytes) -> int:
         """Find the end of the last segment: the number of the next record, and the byte."""

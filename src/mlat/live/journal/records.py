@@ -79,7 +79,7 @@ def last_position(arrivals: Sequence[Arrival]) -> str:
     return next((a.position for a in reversed(arrivals) if a.position), "")
 
 
-HEAD, BATCH, SNAPSHOT = 1, 2, 3  # the kinds of frames
+HEAD, BATCH, SNAPSHOT, END = 1, 2, 3, 4  # the kinds of frames
 
 
 def decode_json(text: bytes, kind: Kind, where: str) -> Any:
