@@ -251,6 +251,7 @@ def test_the_files(computed, tmp_path):
     everything = computed[TEN_STEPS] + computed[ONE_SECOND]
     assert [float(row["accuracy"]) for row in rows] == [r["accuracy"] for r in everything]
     assert [row["windows"] for row in rows] == [TEN_STEPS] * 64 + [ONE_SECOND] * 32
+    assert [row["past"] for row in rows] == [str(r.get("past", "")) for r in everything]
     assert [row["chosen"] for row in rows] == [r.get("chosen", "") for r in everything]
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert {name: width["n_runs"] for name, width in summary["parts"].items()} == {

@@ -128,7 +128,7 @@ def beyond_report(
         lambda: _draw(figures),
         lambda links: _text(figures, links),
         headline(figures.parts[TEN_STEPS].everyone) if TEN_STEPS in figures.parts else [],
-        ("windows", *COLUMNS, "chosen"),
+        ("windows", *COLUMNS, "past", "chosen"),
     )
 
 

@@ -164,7 +164,9 @@ def _closing_lines(found: Compared) -> list[str]:
         if name != AUTO_FILTERED or AUTO not in found.seconds  # it is the same fit
     ]
     return [
-        *["### Time", "", "The median over people and runs, on one thread.", ""],
+        *["### Time", ""],
+        "The median over people and runs, on one thread; over our features without making these.",
+        "",
         *table(["seconds per fit", *map(set_title, sets)], rows),
         *weights_lines(found.weights, "###"),
         *reliability_lines(found.reliability, "###"),

@@ -142,7 +142,7 @@ def streams_report(
         lambda: _draw(figures),
         lambda links: _text(figures, links),
         headline(figures.parts[STREAM].everyone, mean=True) if STREAM in figures.parts else [],
-        (*COLUMNS, "delay", "missed", "n_switches", "chosen", "expected"),
+        (*COLUMNS, "past", "delay", "missed", "n_switches", "chosen", "expected"),
     )
 
 
