@@ -23,7 +23,15 @@ def with_holes(person):
     return stream.with_values(values)
 
 
+def with_gaps(person):
+    stream = imitate(person)
+    return stream.with_order(time=np.arange(len(stream)) + 5 * (np.arange(len(stream)) // 23))
+
+
 SPLITS = {
+    "with gaps in time": lambda: split(
+        with_gaps("p0"), "holdout", 0, width=WIDTH, given=60, n_few=5
+    ),
     "holdout": lambda: split(imitate("p0"), "holdout", 0, width=WIDTH, given=40, n_few=5),
     "with missing values": lambda: split(
         with_holes("p1"), "holdout", 1, width=WIDTH, given=50, n_few=5

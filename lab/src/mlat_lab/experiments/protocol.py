@@ -47,8 +47,8 @@ class Split:
     apart : array of shape (T,)
         Which steps of the stream are farther than a window from every given step of their
         recording; test windows of ``holdout`` lie on these.
-    recording : array of shape (T,)
-        The number of each step's recording.
+    gap_before : array of shape (T,)
+        Where a recording begins, or a gap in time lies before a step.
     left_out : dict of label to str
         The labels without given steps or test windows, and why.
     """
@@ -60,7 +60,7 @@ class Split:
     mean: Floats
     scale: Floats
     apart: Bools
-    recording: Ints
+    gap_before: Bools
     left_out: dict[Any, str]
 
 
@@ -144,7 +144,7 @@ def split(
         mean,
         scale,
         ~near,
-        recording,
+        stream.gap_before,
         left_out,
     )
 
@@ -154,7 +154,8 @@ class SplitStreams(NamedTuple):
 
     Such a system may look further back from a step than the window that ends there. So the given
     steps of each label are a recording of their own, and so is every segment of the other steps
-    that lies farther than a window from them: nothing reaches from one into the other.
+    that lies farther than a window from them: nothing reaches from one into the other, or across a
+    gap in time.
 
     Attributes
     ----------
@@ -176,19 +177,21 @@ def as_streams(split: Split) -> SplitStreams:
     values = split.train.values
     given = list(split.given.items())
     steps = np.concatenate([np.arange(start, stop) for _, (start, stop) in given])
-    lengths = [stop - start for _, (start, stop) in given]
-    train = Stream(
-        values[steps],
-        np.repeat([label for label, _ in given], lengths),
-        recordings=np.repeat(np.arange(len(given)), lengths),
-    )
+    states = np.repeat([label for label, _ in given], [stop - start for _, (start, stop) in given])
+    gap_before = split.gap_before.copy()
+    gap_before[[start for _, (start, _) in given]] = True
+    train = Stream(values[steps], states, recordings=_stretches(steps, gap_before))
     apart = np.flatnonzero(split.apart)
-    recording = split.recording[apart]
-    begins = (np.diff(apart) != 1) | (np.diff(recording) != 0)
-    test = Stream(values[apart], recordings=np.concatenate([[0], np.cumsum(begins)]))
+    test = Stream(values[apart], recordings=_stretches(apart, gap_before))
     return SplitStreams(
         train, test, np.searchsorted(apart, split.test.start + split.test.width - 1)
     )
+
+
+def _stretches(steps: Ints, gap_before: Bools) -> Ints:
+    """The number of the stretch that each step lies in: of steps in a row, without a gap."""
+    begins = (np.diff(steps) != 1) | gap_before[steps[1:]]
+    return np.concatenate([[0], np.cumsum(begins)])
 
 
 def all_windows(stream: Stream, width: int) -> Windows:
