@@ -27,11 +27,11 @@ def run(*arguments: object, status: int = 0, command: typer.Typer = app) -> tupl
 
 
 def refused(*arguments: object, command: typer.Typer = app) -> str:
-    """The one line that says what is wrong, after what was said of columns."""
+    """The one line that says what is wrong, after what was said of columns and compiling."""
     out, error = run(*arguments, status=2, command=command)
     assert out == ""
     *said, wrong = error.splitlines(keepends=True)
-    assert all(re.fullmatch(r"mlat: .* ignored: .*\n", note) for note in said)
+    assert all(re.fullmatch(r"mlat: (.* ignored: .*|.*compil.*)\n", note) for note in said)
     assert re.fullmatch(r"mlat: .*\n", wrong)
     return wrong
 

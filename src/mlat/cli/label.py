@@ -110,8 +110,10 @@ def label(
     Every edit is on disk before it is shown as done. Ctrl-C ends it; the same command goes on.
     """
     from ..label.session import LabelSession
+    from ..live.web.server import token_for
 
     address = parse_address(serve)
+    token = token_for(address[0], token)
     if rate is not None and not 0 < rate < float("inf"):
         raise InputError(f"--rate {rate}: give steps a second, such as 50")
     for given in (model, media):

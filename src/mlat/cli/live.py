@@ -99,12 +99,15 @@ def live(
     from ..live.core.session import LiveSession
     from ..live.page.hub import MOST_STEPS
     from ..live.sources import open_source
+    from ..live.web.server import token_for
     from .live_program import Program
 
     _check_together(journal=journal, fsync=fsync, again=again, keep=keep)
     address = None if serve is None else parse_address(serve)
     if address is None and token is not None:
         raise InputError("--token is for the page, and there is none; add --serve HOST:PORT")
+    if address is not None:  # before anything is read or compiled
+        token = token_for(address[0], token)
     opened = open_source(source)
     classifier = load(model)
     session = LiveSession(

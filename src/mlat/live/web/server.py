@@ -51,6 +51,24 @@ def check_packages() -> None:
         require_package(package, "live", "the page")
 
 
+def token_for(host: str, token: str | None) -> str | None:
+    """The token of a page: the given one, or beyond loopback that of ``MLAT_TOKEN``.
+
+    Raises
+    ------
+    InputError
+        No token where one is needed, or one that is easy to guess.
+    MissingPackageError
+    """
+    check_packages()
+    from .access import check_token, is_loopback
+
+    if token is None and not is_loopback(host):
+        token = os.environ.get("MLAT_TOKEN") or None
+    check_token(host, token)
+    return token
+
+
 async def start(
     app: Any,
     host: str,
@@ -90,12 +108,10 @@ async def start(
     check_packages()
     import uvicorn
 
-    from .access import MAX_BODY, Guard, check_token, is_loopback
+    from .access import MAX_BODY, Guard, is_loopback
     from .connections import Connections
 
-    if token is None and not is_loopback(host):
-        token = os.environ.get("MLAT_TOKEN") or None
-    check_token(host, token)
+    token = token_for(host, token)
     listening = _listen(host, port)
     port, local = int(listening.getsockname()[1]), is_loopback(host)
     max_body = max_body or MAX_BODY
