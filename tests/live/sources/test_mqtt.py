@@ -205,9 +205,10 @@ def test_messages_without_qos_are_taken_and_said_to_be_unsafe(broker):
             await consumer.until_connected()
             await publish(broker.port, "lab/qos0", numbered(*range(200)), qos=0)
             await consumer.until(lambda: len(consumer.seq) == 200)
-            await consumer.until(
-                lambda: any("published with QoS 0" in text for text in consumer.notices("note"))
-            )
+            if broker.kind != "amqtt":  # it delivers all by the QoS of the subscription
+                await consumer.until(
+                    lambda: any("published with QoS 0" in text for text in consumer.notices("note"))
+                )
         assert consumer.seq == list(range(200))
 
     asyncio.run(run())
