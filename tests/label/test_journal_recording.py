@@ -8,7 +8,7 @@ import pytest
 import mlat
 from label_server import STATES, Labelling, states_stream
 from mlat.base.disk import next_free
-from mlat.label.journal_recording import is_journal, read_journal
+from mlat.label.journal_recording import is_journal, read_journal_recording
 from mlat.label.learner import set_aside
 from mlat.label.span_list import Stretch
 from mlat.live import Steps
@@ -36,7 +36,7 @@ def test_the_circle(tmp_path):
     journal(tmp_path / "journal", clf, stream)
     assert is_journal(tmp_path / "journal")
     assert not is_journal(tmp_path)
-    recording = read_journal(tmp_path / "journal")
+    recording = read_journal_recording(tmp_path / "journal")
     np.testing.assert_array_equal(recording.stream.values, stream.values)
     np.testing.assert_array_equal(recording.stream.time, stream.time)
     predicted = clf.predict(stream)

@@ -6,7 +6,9 @@ import inspect
 import json
 import logging
 import os
+import re
 import shutil
+import signal
 import subprocess
 
 import numpy as np
@@ -764,3 +766,77 @@ def test_the_same_packet_of_a_forgotten_session_is_another_message():
     assert deliveries.receive(1, b"x", again=False) == 1
     deliveries.connected(False)
     assert deliveries.receive(1, b"x", again=True) == 2
+
+
+def payloads_of(numbers):
+    return [f'{{"values": [{number}]}}'.encode() for number in numbers]
+
+
+def test_a_broker_that_goes_on_from_an_older_state_doubles_nothing():
+    """It sends what it had kept then, under other numbers and without a mark."""
+    deliveries = Deliveries()
+    deliveries.connected(True)
+    for i, payload in enumerate(payloads_of(range(3000))):
+        assert deliveries.receive(i % 65535 + 1, payload, again=False) == i + 1
+    deliveries.keep(deliveries.position(3000))
+    deliveries.to_acknowledge()
+    deliveries.connected(True)
+    for i, payload in enumerate(payloads_of(range(2100, 2950))):
+        assert deliveries.receive(i + 40, payload, again=i % 2 == 0) is None
+    assert len(deliveries.to_acknowledge()) == 850
+    for i, payload in enumerate(payloads_of(range(3000, 3010))):
+        assert deliveries.receive(i + 1000, payload, again=False) == 3001 + i
+    assert deliveries.take_recognised() == 850
+    # Later one may well be like one before.
+    assert deliveries.receive(2000, payloads_of([2500])[0], again=False) == 3011
+
+
+def test_payloads_that_repeat_are_never_taken_for_those_before():
+    deliveries = Deliveries()
+    deliveries.connected(True)
+    for i in range(3000):
+        deliveries.receive(i + 1, payloads_of([i % 900])[0], again=False)
+    deliveries.connected(True)
+    assert deliveries.receive(40, payloads_of([17])[0], again=False) == 3001
+
+
+def test_a_killed_mosquitto_doubles_nothing_of_payloads_that_differ(new_broker):
+    """It is killed after we acknowledged what is kept in the state that it had written."""
+    settings = "allow_anonymous true\nautosave_on_changes false\nautosave_interval 1800\n"
+    broker = new_broker("mosquitto", settings)
+
+    async def run():
+        values, may_take = [], asyncio.Event()
+
+        async def take(event):
+            await may_take.wait()
+            values.extend(event.steps.values[:, 0].astype(int).tolist())
+            return True
+
+        async def send(first, last):
+            some = [json.dumps([i, 0]) for i in range(first, last)]
+            await publish(broker.port, "lab/arm", some)
+
+        async with Consumer(broker.port, "lab/arm", query="?client=arm", keep=take) as consumer:
+            await consumer.until_connected()
+            may_take.set()
+            await send(0, 1500)
+            await consumer.until(lambda: len(values) == 1500)
+            may_take.clear()
+            await send(1500, 2100)
+            broker._process.send_signal(signal.SIGUSR1)  # it writes its state
+            await asyncio.sleep(0.5)
+            may_take.set()
+            await consumer.until(lambda: len(values) == 2100)
+            broker.kill()
+            await consumer.until(lambda: consumer.notices("lost"))
+            broker.start()
+            await consumer.until_connected(times=2)
+            await send(2100, 2110)
+            await consumer.until(lambda: 2109 in values)
+        assert values == list(range(2110))
+        (no_seq, doubled) = consumer.notices("note")
+        assert "publish seq" in no_seq
+        assert re.search(r"\d+ messages came twice, under other numbers: left out", doubled)
+
+    asyncio.run(run())

@@ -167,6 +167,10 @@ _NO_CLIENT = (
     "without ?client=NAME the broker keeps nothing for this program while it is away; "
     "name a client to lose no step"
 )
+_NO_SEQ = (
+    "messages without seq: after a crash of the broker or of its publisher a message that is sent "
+    "twice is known by its content alone, and may count twice; publish seq"
+)
 _QOS_0 = "published with QoS 0: a step that is lost on the way is not sent again; publish with 1"
 
 
@@ -211,7 +215,7 @@ class MqttSource:
         self._arrived = asyncio.Event()
         self._connection: MqttConnection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._seen_qos0 = False
+        self._seen_qos0 = self._seen_no_seq = False
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
         require_package("aiomqtt", "live", "an MQTT source")
@@ -309,6 +313,8 @@ class MqttSource:
         payload = bytes(message.payload[: MOST_BYTES + 1])
         packet = message.mid if message.qos else 0
         count = self._deliveries.receive(packet, payload, again=bool(message.dup))
+        if count is not None and (n := self._deliveries.take_recognised()):
+            self._put_notice("note", f"{n} messages came twice, under other numbers: left out")
         if count is not None:
             self._put(_Message(count, payload, self._reason_to_refuse(message)))
         if not message.qos and not self._seen_qos0:
@@ -373,7 +379,11 @@ class MqttSource:
         try:
             if item.refused:
                 raise MalformedError(item.refused)
-            return _Decoded(decode(item.payload, self._address.form, self._channels), item.count)
+            steps = decode(item.payload, self._address.form, self._channels)
+            if steps.seq is None and self._address.client and not self._seen_no_seq:
+                self._seen_no_seq = True
+                self._put_notice("note", _NO_SEQ)
+            return _Decoded(steps, item.count)
         except MalformedError as error:
             self._deliveries.refuse(item.count)
             return str(error)
@@ -583,6 +593,7 @@ def _reason(error: BaseException) -> str:
 
 MOST_UNACKNOWLEDGED = 64
 MOST_KNOWN = 32_767  # half of the packet numbers, so that "before" and "after" are never confused
+ALL_DIFFERENT = 1000  # messages; then their contents are taken for names
 _KEY = struct.Struct(">HI")  # packet number, digest
 _POSITION = re.compile(r"(\d+):([\w=-]*)(?::(\d{1,5}))?", re.ASCII)
 
@@ -621,6 +632,10 @@ class Deliveries:
     each other. After a restart of the program these tell which messages are on disk although the
     broker does not know it yet; the oldest by their number alone.
 
+    A broker that was killed may go on from an older state: it sends what it had kept then, under
+    other numbers and without a mark. So the first messages of a connection are also known by their
+    content, where that tells messages apart: none of the last `ALL_DIFFERENT` was like one before.
+
     No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
     when to stop reading.
 
@@ -638,6 +653,10 @@ class Deliveries:
         self._known: dict[int, _Known] = {}  # by packet number, in the order of arrival
         self._last = 0  # packet number of the last message
         self._forgotten = 0  # the count up to which packet numbers were given to others
+        self._contents: dict[int, int] = {}  # counts by digest, of the last messages
+        self._alike = 0  # the count of the last message that was like one before
+        self._returned: int | None = None  # the last that came back, while a connection begins
+        self._recognised = 0
         if after:
             self._count, keys, before = _parse_position(after)
             self._acknowledged = self._count
@@ -647,6 +666,7 @@ class Deliveries:
             known += keys
             for count, (packet, digest) in enumerate(known, self._count - len(known) + 1):
                 self._remember(count, packet, digest)
+            self._alike = self._count
 
     @property
     def full(self) -> bool:
@@ -655,6 +675,7 @@ class Deliveries:
     def connected(self, session_present: bool) -> None:
         """A connection begins: what was received over the last one is sent again, or never."""
         self._open.clear()
+        self._returned = 0 if session_present else None
         if not session_present:
             self._known.clear()  # their packet numbers will be given to other messages
             self._last = 0
@@ -669,11 +690,34 @@ class Deliveries:
         if known is not None and known.digest in (None, digest):
             self._open.append((known.count, packet))
             return None
+        like = self._contents.get(digest, 0)
+        if self._returned is not None:
+            if like > max(self._returned, self._alike) and self._tells_apart:
+                self._returned = like
+                self._recognised += 1
+                self._open.append((like, packet))
+                return None
+            self._returned = None
         self._count += 1
+        if like:
+            self._alike = self._count
+        self._contents.pop(digest, None)
+        self._contents[digest] = self._count
+        if len(self._contents) > MOST_KNOWN:
+            del self._contents[next(iter(self._contents))]
         if packet:
             self._open.append((self._count, packet))
             self._remember(self._count, packet, digest)
         return self._count
+
+    @property
+    def _tells_apart(self) -> bool:
+        return self._count - self._alike >= ALL_DIFFERENT
+
+    def take_recognised(self) -> int:
+        """How many were known by their content alone, since this was last asked."""
+        n, self._recognised = self._recognised, 0
+        return n
 
     def _remember(self, count: int, packet: int, digest: int | None) -> None:
         while packet in self._known or len(self._known) >= MOST_KNOWN:
