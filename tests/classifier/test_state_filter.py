@@ -12,7 +12,6 @@ from mlat.classifier.state_filter import (
     Belief,
     StateFilter,
     filter_proba,
-    filter_step,
     learn_state_filter,
     switch_delay,
 )
@@ -76,21 +75,6 @@ def test_chunks_do_not_change_a_bit(seed, cuts):
 
 
 @given(seeds)
-def test_one_step_is_one_step_of_the_filter(seed):
-    proba, starts, state_filter = random_case(seed)
-    whole, _ = filter_proba(proba, starts, state_filter)
-    belief = Belief(state_filter.stationary)
-    for p, start, expected in zip(proba, starts, whole, strict=True):
-        if start:
-            belief = Belief(state_filter.stationary)
-        power = 1.0 if belief.fresh else state_filter.tempering
-        after = filter_step(belief.proba, p, state_filter.transition, power)
-        belief = Belief(after, fresh=bool(np.isnan(p).any()))
-        if not belief.fresh:
-            np.testing.assert_array_equal(after, expected)
-
-
-@given(seeds)
 def test_rows_sum_to_one_and_nothing_is_invented(seed):
     proba, starts, state_filter = random_case(seed)
     before = proba.copy()
@@ -108,14 +92,15 @@ def test_without_windows_belief_fades_to_the_stationary_one():
     state_filter = StateFilter(np.array([[0.9, 0.1], [0.3, 0.7]]), 0.5)
     np.testing.assert_allclose(state_filter.stationary, [0.75, 0.25])
     after = np.array([0.0, 1.0])
-    for _ in range(200):
-        after = filter_step(after, np.full(2, np.nan), state_filter.transition, 1.0)
-    np.testing.assert_allclose(after, [0.75, 0.25])
+    windows, starts = np.full((200, 2), np.nan), np.zeros(200, bool)
+    _, belief = filter_proba(windows, starts, state_filter, Belief(after))
+    np.testing.assert_allclose(belief.proba, [0.75, 0.25])
 
 
 def test_a_window_that_contradicts_the_belief_wholly_is_passed_over():
-    after = filter_step(np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.eye(2), 1.0)
-    np.testing.assert_array_equal(after, [1.0, 0.0])
+    belief, window = Belief(np.array([1.0, 0.0])), np.array([[0.0, 1.0]])
+    _, after = filter_proba(window, np.array([False]), StateFilter(np.eye(2), 1.0), belief)
+    np.testing.assert_array_equal(after.proba, [1.0, 0.0])
 
 
 # --- Learning how states follow each other ----------------------------------------------------

@@ -169,23 +169,6 @@ def helpful_filter(
     return best
 
 
-def filter_step(before: Floats, proba: Floats, transition: Floats, power: float) -> Floats:
-    """The belief (S,) after one more window, from that before it.
-
-    ``power`` is the tempering, or 1 for the first window after a gap. A ``proba`` of NaN is no
-    window: the belief moves towards the stationary one.
-    """
-    after = np.empty(len(before))
-    _step(
-        np.ascontiguousarray(before, dtype=np.float64),
-        np.ascontiguousarray(proba, dtype=np.float64),
-        np.ascontiguousarray(transition, dtype=np.float64),
-        float(power),
-        after,
-    )
-    return after
-
-
 def filter_proba(
     proba: Floats, starts: Bools, state_filter: StateFilter, belief: Belief | None = None
 ) -> tuple[Floats, Belief]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..label.label_table import only_of, read_spans, with_spans
-from ..stream.pieces import Pieces, cut_stream, read_pieces
+from ..stream.pieces import Pieces, StreamPieces, read_pieces
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
 from .options import Options, with_options
@@ -108,7 +108,7 @@ class Columns:
         Not with a table of spans, which are of the whole recording.
         """
         if labels is not None:
-            yield cut_stream(self.read_for_model(classifier, model, file, label, labels))
+            yield StreamPieces(self.read_for_model(classifier, model, file, label, labels))
             return
         names = self._own_channels(classifier, model)
         with standard_input(file) as there:

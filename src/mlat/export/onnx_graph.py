@@ -22,7 +22,6 @@ from .tables import EXTREME, STORED, quantised
 OPSET, IR_VERSION = 11, 6  # of 2019
 MOST_BYTES = 2**31 - 1  # of a file of this format
 ALL = 2**31 - 1  # the end of a slice that reaches to the end
-N_STATISTICS = 5  # of a lift: mean, magnitude, deviation, differences, difference; then the value
 WHOLE = {8: np.int8, 16: np.int16}
 
 

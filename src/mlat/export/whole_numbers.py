@@ -161,7 +161,7 @@ class WholeNumbers:
         metric = one.in_units(unit)
         if one.blocks is not None:
             count = w - np.arange(len(metric))
-            rows = _row_sums(np.abs(metric), w)
+            rows = _row_sums(np.abs(metric))
             spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
             of_steps = self._feature_errors[one.columns]
             moved = np.sqrt(of_steps @ spread @ of_steps)
@@ -248,7 +248,7 @@ def _exponent(value: float) -> int:
     return int(np.frexp(value)[1])
 
 
-def _row_sums(blocks: Floats, width: int) -> Floats:
+def _row_sums(blocks: Floats) -> Floats:
     """An upper bound of the row sums of a block-Toeplitz matrix of such lags."""
     total = blocks[0].sum(axis=1)
     for block in blocks[1:]:

@@ -271,7 +271,7 @@ def read_spans(
     """
     file = Path(path)
     form = file_format(file)
-    columns, where = (_read_parquet if form.delimiter is None else _read_text)(file, form)
+    columns, where = _read_parquet(file) if form.delimiter is None else _read_text(file, form)
     steps = None if stream is None else steps_of_recordings(stream, name)
     spans, where = _spans_of_columns(columns, where, file, stream, steps)
     if stream is None or steps is None:
@@ -431,7 +431,7 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
     return dict(zip(header, columns, strict=True)), lambda i: f"{path}, line {lines[i]}"
 
 
-def _read_parquet(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], Where]:
+def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Where]:
     try:
         table = pyarrow.parquet.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:

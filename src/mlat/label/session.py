@@ -197,12 +197,6 @@ class LabelSession:
             spans = [Span(*piece) for piece in self.lists[recording]]
         return with_spans(self.recordings[recording].stream, spans)
 
-    def add_states(self, states: Sequence[str]) -> None:
-        """Offer states before they are used, such as those of a model."""
-        with self.lock:
-            for state in states:
-                self._add_state(state)
-
     # --- inside
 
     def _list(self, recording: int) -> SpanList:

@@ -17,6 +17,8 @@ from .lbfgs import Memory, minimize
 from .lmnn import MahalanobisObjective, scaled_identity, shrinkage_penalty
 from .problem import Listener, MarginProblem, Record, Solution, relative_weight
 
+INNER_ITER = 3  # L-BFGS steps of each M-update, which begins where the last one ended
+
 
 @dataclass(frozen=True, kw_only=True)
 class ADMMSolution(Solution):
@@ -35,7 +37,6 @@ def solve_admm(
     *,
     rho: float = 0.3,
     max_iter: int = 100,
-    inner_iter: int = 3,
     tol: float = 1e-3,
     init: Floats | None = None,
     listener: Listener | None = None,
@@ -49,8 +50,6 @@ def solve_admm(
         The penalty ρ, relative to the loss (``relative_weight``).
     max_iter : int
         The paper's K.
-    inner_iter : int
-        L-BFGS steps of each M-update, which begins where the last one ended.
     tol : float
         The relative tolerance of Boyd et al. (2011, section 3.3); the absolute one is the same
         fraction of the size of M0's entries.
@@ -74,7 +73,7 @@ def solve_admm(
         # M-update (Eq. 9) over L, with the shrinkage as part of the loss. Between updates only the
         # centre of the quadratic moves, so the curvature is kept.
         objective.penalties = [*shrinkage_penalty(problem), (weight, Z - U)]
-        L = minimize(objective, L, max_iter=inner_iter, tol=0.0, memory=memory).x
+        L = minimize(objective, L, max_iter=INNER_ITER, tol=0.0, memory=memory).x
         objective(L)
         M = L.T @ L
         # Z-update (Eq. 10), and U-update (Eq. 8c).

@@ -20,6 +20,7 @@ Objective = Callable[[Floats], tuple[float, Floats]]
 ARMIJO = 1e-4  # sufficient decrease
 CURVATURE = 0.9  # weak Wolfe
 MAX_LINE_STEPS = 30
+FIRST_STEP = 0.1  # the length of the first trial step, relative to ‖x0‖
 NEGLIGIBLE = 0.01  # a value below this fraction of the first counts as that fraction
 PATIENCE = 5  # iterations over which the relative decrease is averaged
 
@@ -44,7 +45,6 @@ def minimize(
     max_iter: int = 100,
     tol: float = 1e-5,
     memory: Memory | None = None,
-    first_step: float = 0.1,
     callback: Callable[[int, float, float], Any] | None = None,
 ) -> Minimum:
     """Minimise ``fun`` from ``x0``.
@@ -61,8 +61,6 @@ def minimize(
         as that hundredth, so that a solved problem is not refined without end.
     memory : Memory, optional
         Curvature to begin with; it is updated. For a sequence of problems that differ little.
-    first_step : float
-        Length of the first trial step, relative to ``‖x0‖``.
     callback : callable, optional
         Called with the iteration, the value and the gradient's norm.
     """
@@ -88,7 +86,7 @@ def minimize(
         if slope >= 0:  # rounding errors have made the memory useless
             pairs.clear()
             direction, slope = -gradient, -(norm**2)
-        start = first_step * max(float(np.linalg.norm(x)), 1e-8) / norm if not pairs.count else 1.0
+        start = FIRST_STEP * max(float(np.linalg.norm(x)), 1e-8) / norm if not pairs.count else 1.0
         found = _weak_wolfe(flat, x, value, slope, direction, start)
         n_evaluations += found.n_evaluations
         if found.value >= value:

@@ -225,8 +225,6 @@ def learn_growing(
     problem: Problem,
     solve: Callable[[MarginProblem, SolutionT | None, float], SolutionT],
     linear: Callable[[SolutionT], Floats],
-    *,
-    first: int | None = None,
 ) -> Grown[SolutionT]:
     """Learn from working sets that grow until the loss is within a hundredth.
 
@@ -238,15 +236,13 @@ def learn_growing(
         the tolerance is allowed, to a solution.
     linear : callable
         The map L (r, w*d) of a solution.
-    first : int
-        Windows of the first working set; default 2,000.
     """
     sampler = Sampler(problem)
     validation = sampler.validation()
     validate = _values(sampler.loss(validation), validation)
     L = np.sqrt(sampler.scale) * np.eye(problem.width * problem.n_channels)
     initial_loss, violations = validate(L)
-    solution, size, offset = None, first or min(FIRST, LARGEST), 0.0
+    solution, size, offset = None, min(FIRST, LARGEST), 0.0
     before, history = initial_loss, list[Record]()
     while True:
         offset += GOLDEN

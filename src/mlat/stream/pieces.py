@@ -118,7 +118,9 @@ def read_pieces(
             except StepError as error:
                 raise InputError(f"{plan.table.where(error.steps)}{error}") from None
         reader = read_stream if named else read_channels
-        return _Cut(reader(source, channels=channels, sep=sep, decimal=decimal, **more), size)
+        return StreamPieces(
+            reader(source, channels=channels, sep=sep, decimal=decimal, **more), size
+        )
 
     sources = sources_in(source)
     if sources is None:
@@ -126,15 +128,10 @@ def read_pieces(
     return _Joined([one(each) for each in sources], names_of(sources))
 
 
-def cut_stream(stream: Stream, size: int = STEPS) -> Pieces:
+class StreamPieces:
     """A stream in memory, in pieces of ``size`` steps."""
-    return _Cut(stream, size)
 
-
-class _Cut:
-    """A stream in memory, in pieces."""
-
-    def __init__(self, stream: Stream, size: int) -> None:
+    def __init__(self, stream: Stream, size: int = STEPS) -> None:
         self._stream, self._size = stream, size
         self.n_steps, self.channels, self.notes = len(stream), stream.channels, stream.notes
         self.classes, self.no_state = stream.classes, stream.no_state

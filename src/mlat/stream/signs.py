@@ -64,7 +64,7 @@ class SeenWindows:
         return near
 
 
-def warn_of_neighbours(seen: SeenWindows, windows: Floats, *, stacklevel: int = 3) -> None:
+def warn_of_neighbours(seen: SeenWindows, windows: Floats) -> None:
     """Warn if windows come one step before or after those that a metric was learned from."""
     count = int(seen.neighbours(windows).sum())
     if count:
@@ -73,7 +73,7 @@ def warn_of_neighbours(seen: SeenWindows, windows: Floats, *, stacklevel: int = 
             "from, all but one step: a score on them says nothing; split by whole runs or "
             "recordings, or into blocks with a gap (mlat.model_selection)",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
 
 

@@ -38,10 +38,10 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots in the folder of a journal, of which the newest ``kept`` are kept."""
+    """The snapshots in the folder of a journal, of which the newest three are kept."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, kept: int = KEPT) -> None:
-        self.folder, self._kept = Path(folder), kept
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
 
     def write(self, snapshot: Snapshot) -> Path:
         """Write a snapshot, whole or not at all, and delete the oldest."""
@@ -49,7 +49,7 @@ class Snapshots:
         with disk_errors(self.folder, REMEDY):
             with atomic_write(path) as temporary:
                 temporary.write_bytes(encode_snapshot(snapshot))
-            for old in self._files()[self._kept :]:
+            for old in self._files()[KEPT:]:
                 old.unlink()
         return path
 

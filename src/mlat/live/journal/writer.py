@@ -22,8 +22,8 @@ class JournalWriter:
     Parameters
     ----------
     journal : Journal
-    snapshot_steps, snapshot_seconds : int, float
-        Take a snapshot after this many steps, or after this much time with at least one step.
+    snapshot_steps : int
+        Take a snapshot after this many steps, or after a minute with at least one step.
     keep : int, optional
         Delete segments that every snapshot covers, except the newest ``keep``. Default keeps all.
 
@@ -38,11 +38,10 @@ class JournalWriter:
         journal: Journal,
         *,
         snapshot_steps: int = SNAPSHOT_STEPS,
-        snapshot_seconds: float = SNAPSHOT_SECONDS,
         keep: int | None = None,
     ) -> None:
         self.journal, self._snapshots, self._keep = journal, Snapshots(journal.folder), keep
-        self._max_steps, self._max_seconds = snapshot_steps, snapshot_seconds
+        self._max_steps = snapshot_steps
         self._steps, self._since = 0, time.monotonic()
         self.position = ""
 
@@ -65,7 +64,7 @@ class JournalWriter:
     async def snapshot_if_due(self, session: LiveSession) -> None:
         """Take a snapshot if there were enough steps, or there was enough time, since the last."""
         waited = time.monotonic() - self._since
-        if self._steps >= self._max_steps or waited >= self._max_seconds:
+        if self._steps >= self._max_steps or waited >= SNAPSHOT_SECONDS:
             await self.snapshot(session)
 
     async def snapshot(self, session: LiveSession) -> None:

@@ -27,22 +27,17 @@ _SESSION = {
 
 
 class Histogram:
-    """How often a value was at most each bound.
+    """How often a value was at most each of ``LAG_BOUNDS``.
 
     prometheus_client's ``Histogram`` has no way to count a value several times at once.
-
-    Parameters
-    ----------
-    bounds : increasing numbers
     """
 
-    def __init__(self, bounds: Sequence[float] = LAG_BOUNDS) -> None:
-        self.bounds = tuple(bounds)
-        self.counts = [0] * (len(self.bounds) + 1)
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LAG_BOUNDS) + 1)
         self.total = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        self.counts[bisect_left(self.bounds, value)] += times
+        self.counts[bisect_left(LAG_BOUNDS, value)] += times
         self.total += value * times
 
 
@@ -139,7 +134,7 @@ class _Collector:
         if self._age is not None:
             about = "Seconds since the last step."
             yield GaugeMetricFamily("mlat_last_step_age_seconds", about, self._age)
-        bounds = [*map(str, counts.lag.bounds), "+Inf"]
+        bounds = [*map(str, LAG_BOUNDS), "+Inf"]
         yield HistogramMetricFamily(
             "mlat_lag_seconds",
             "Seconds from a step's arrival to its prediction.",

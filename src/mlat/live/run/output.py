@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TextIO
 
 from ..core.steps import Prediction
 
 FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time", "agreement")
+EVERY = 1.0  # seconds between notices of a kind, once there were many
 _PIECE = 4096  # bytes that a pipe which is ready takes without blocking
 
 
@@ -102,8 +102,8 @@ class Notices:
 
     Parameters
     ----------
-    every, at_once : float, int
-        ``at_once`` lines of a kind are printed at once, then one every ``every`` seconds.
+    at_once : int
+        So many lines of a kind are printed at once, then one a second.
 
     Attributes
     ----------
@@ -111,15 +111,8 @@ class Notices:
         Refusals so far, printed or not.
     """
 
-    def __init__(
-        self,
-        stream: TextIO | None = None,
-        *,
-        every: float = 1.0,
-        at_once: int = 5,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stream, self._every, self._at_once, self._clock = stream, every, at_once, clock
+    def __init__(self, *, at_once: int = 5, clock: Callable[[], float] = time.monotonic) -> None:
+        self._at_once, self._clock = at_once, clock
         self._free_at: dict[str, float] = {}  # when a kind may use its full number of lines again
         self._unsaid = 0
         self.n_refused = 0
@@ -127,7 +120,7 @@ class Notices:
     def say(self, text: str) -> None:
         """Print a line."""
         with suppress(OSError, ValueError):  # nobody reads it: no reason to stop
-            print(f"mlat: {' '.join(text.split())}", file=self._stream or sys.stderr, flush=True)
+            print(f"mlat: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
     def notice(self, kind: str, text: str) -> None:
         """Print a line, unless too many of its kind have just been printed."""
@@ -147,9 +140,9 @@ class Notices:
     def _may_say(self, kind: str) -> bool:
         now = self._clock()
         free_at = max(self._free_at.get(kind, now), now)
-        if free_at - now > (self._at_once - 1) * self._every:
+        if free_at - now > (self._at_once - 1) * EVERY:
             return False
-        self._free_at[kind] = free_at + self._every
+        self._free_at[kind] = free_at + EVERY
         return True
 
 

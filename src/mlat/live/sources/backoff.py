@@ -10,16 +10,10 @@ CAP = 30.0  # seconds
 LASTING = 5.0  # seconds that a connection must hold to end a series of failures
 
 
-def delay(
-    failures: int,
-    uniform: Callable[[float, float], float] = random.uniform,
-    *,
-    first: float = FIRST_CEILING,
-    cap: float = CAP,
-) -> float:
+def delay(failures: int, uniform: Callable[[float, float], float] = random.uniform) -> float:
     """Seconds to wait after so many failures in a row.
 
-    Uniform between 0 and a ceiling that doubles with every failure up to ``cap``. The draw is from
+    Uniform between 0 and a ceiling that doubles with every failure up to ``CAP``. The draw is from
     the whole range, not from its upper half, so that clients that lost one broker at the same time
     come back spread out.
 
@@ -31,7 +25,7 @@ def delay(
     if failures < 1:
         return 0.0
     # 2.0 ** 1100 would overflow; the cap decides long before that.
-    ceiling = min(cap, first * 2.0 ** min(failures - 1, 64))
+    ceiling = min(CAP, FIRST_CEILING * 2.0 ** min(failures - 1, 64))
     return uniform(0.0, ceiling)
 
 

@@ -54,13 +54,10 @@ class LineSource:
         Default standard input. If it has a descriptor, that is read, past the file's buffer.
     """
 
-    def __init__(
-        self, file: IO[Any] | None = None, *, name: str = "-", max_line: int = MOST_BYTES
-    ) -> None:
-        self.name = name
+    def __init__(self, file: IO[Any] | None = None) -> None:
+        self.name = "-"
         self._file: IO[Any] | None = sys.stdin if file is None else file
         self._title = "standard input" if file is None else "lines"
-        self._max_line = max_line
         self._parser: LineParser | None = None
         self._closing = Closing()
         self._readable: asyncio.Future[None] | None = None
@@ -68,7 +65,7 @@ class LineSource:
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
         if self._file is None:
             raise InputError("standard input is closed; pipe lines into it, or name a source")
-        self._parser = LineParser(channels, self._title, self._max_line)
+        self._parser = LineParser(channels, self._title)
 
     async def events(self) -> AsyncIterator[Event]:
         assert self._parser is not None, "open the source first"

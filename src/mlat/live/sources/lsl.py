@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,13 +43,7 @@ class LslSource:
         End after so many failed tries in a row to find the outlet; default never.
     """
 
-    def __init__(
-        self,
-        spec: str,
-        *,
-        max_tries: int | None = None,
-        uniform: Callable[[float, float], float] = random.uniform,
-    ) -> None:
+    def __init__(self, spec: str, *, max_tries: int | None = None) -> None:
         match = _PROPERTY.fullmatch(spec)
         self._property, self._value = (match[1], match[2]) if match else ("name", spec)
         if not self._value or "'" in self._value or "\0" in self._value:
@@ -59,7 +52,7 @@ class LslSource:
                 "lsl:NAME, lsl:type=EEG, lsl:source_id=…"
             )
         self.name = f"lsl:{spec}"
-        self._tries = Tries(max_tries, uniform)
+        self._tries = Tries(max_tries)
         self._closing = Closing()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlat-lsl")
 

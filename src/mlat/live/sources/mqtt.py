@@ -12,7 +12,6 @@ import base64
 import contextlib
 import hashlib
 import os
-import random
 import re
 import secrets
 import socket
@@ -200,16 +199,10 @@ class MqttSource:
         End after so many failed tries to connect in a row; default never.
     """
 
-    def __init__(
-        self,
-        address: MqttAddress,
-        *,
-        max_tries: int | None = None,
-        uniform: Callable[[float, float], float] = random.uniform,
-    ) -> None:
+    def __init__(self, address: MqttAddress, *, max_tries: int | None = None) -> None:
         self.name = str(address)
         self._address = address
-        self._tries = Tries(max_tries, uniform)
+        self._tries = Tries(max_tries)
         self._closing = Closing()
         self._inbox: deque[Notice | _Message] = deque()
         self._arrived = asyncio.Event()

@@ -19,6 +19,7 @@ from ..core.steps import Steps
 from .source import Refusal
 
 MOST_BYTES = 1 << 20  # of a message or a line: some thousand steps of 27 channels
+LONGEST_SHOWN = 40  # characters of what was sent, in a message
 _PACKED = re.compile(r"(q\+)?f([48])")
 _NUMBERS = {float, int}
 _NUMBERS_OR_NULL = {float, int, type(None)}
@@ -226,10 +227,10 @@ def check_time(time: float) -> float:
     return time
 
 
-def shown(sent: object, most: int = 40) -> str:
+def shown(sent: object) -> str:
     """What was sent, short and on one line, for a message."""
     text = repr(sent.decode("utf-8", "replace") if isinstance(sent, bytes) else sent)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
 def missing_names(channels: tuple[str, ...], sent: Collection[str]) -> str:
