@@ -99,7 +99,8 @@ def test_without_windows_belief_fades_to_the_stationary_one():
 
 def test_a_window_that_contradicts_the_belief_wholly_is_passed_over():
     belief, window = Belief(np.array([1.0, 0.0])), np.array([[0.0, 1.0]])
-    _, after = filter_proba(window, np.array([False]), StateFilter(np.eye(2), 1.0), belief)
+    state_filter = StateFilter(np.array([[1.0, 0.0], [0.5, 0.5]]), 1.0)
+    _, after = filter_proba(window, np.array([False]), state_filter, belief)
     np.testing.assert_array_equal(after.proba, [1.0, 0.0])
 
 
