@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from mlat import LMNN, MLAT, Lift, StreamClassifier
+from mlat.metric import Forest
 from mlat.synthetic import rotating_states
 
 TRAIN = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
@@ -26,6 +27,12 @@ SHAPES = {
     },
     "unknown": {"metric": "euclidean", "unknown_rate": 0.2},
     "unscaled": {"metric": "euclidean", "scale": False},
+    "forest": {"metric": Forest(20), "width": 4},
+    "forest of steps": {
+        "metric": Forest(20),
+        "width": 1,
+        "lift": Lift(["difference", "running_deviation", "identity"], 6),
+    },
     "committee": {},
 }
 
@@ -45,12 +52,12 @@ LIFTS = st.lists(
 @st.composite
 def random_models(draw):
     """A small classifier of any kind, learned in a moment."""
-    metric = draw(st.sampled_from(["euclidean", MLAT(max_iter=2), LMNN(max_iter=2)]))
+    metric = draw(st.sampled_from(["euclidean", MLAT(max_iter=2), LMNN(max_iter=2), Forest(9)]))
     return StreamClassifier(
         width=draw(st.integers(1, 6)),
         metric=metric,
         lift=Lift(draw(LIFTS), draw(st.integers(2, 9))),
-        whiten=draw(st.booleans()),
+        whiten=draw(st.booleans()) and not isinstance(metric, Forest),
         n_neighbors=draw(st.sampled_from([1, 1, 3])),
         unknown_rate=draw(st.sampled_from([0.0, 0.1])),
     ).fit(TRAIN)

@@ -211,7 +211,7 @@ def test_any_model_and_stream(clf, bits, seed):
     assert_only_ties_differ(clf, told, last_of_each(clf, windows), bound)
 
 
-@pytest.mark.parametrize("name", ["votes", "whitened lift", "committee"])
+@pytest.mark.parametrize("name", ["votes", "whitened lift", "forest", "committee"])
 def test_the_reference_evaluator_says_the_same(name):
     from onnx.reference import ReferenceEvaluator
 

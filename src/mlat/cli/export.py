@@ -238,7 +238,8 @@ def export(
     if fixed:
         screen.print(
             "Whole numbers: a distance of an expert is off by at most "
-            f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored."
+            f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored"
+            + (" and splits that go the other way." if plain.forests else ".")
         )
     _say_written(written)
 

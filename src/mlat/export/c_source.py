@@ -20,13 +20,14 @@ from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from .differences import derive, with_leads
+from .plain_forest import PlainForest, StoredForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
-ALGORITHM = ("lift.c", "search.c", "decide.c", "stream.c")
+ALGORITHM = ("lift.c", "search.c", "trees.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
 MOST_STEPS = 2**31 - 1  # that a channel may be constant: an int
 
@@ -83,6 +84,10 @@ class Arithmetic(Protocol):
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
     ) -> Sequence[str]:
         """Its metric, and the squares of its references; returns what its struct has besides."""
+        ...
+
+    def of_forest(self, one: StoredForest) -> Sequence[str]:
+        """What the struct of such an expert has besides."""
         ...
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]: ...
@@ -145,32 +150,42 @@ def write_c(
     limit = model.limit(far)
     model, n_fast = with_knots(with_leads(model), every)
     F = model.steps.shape[1]
-    every = 1 if n_fast == F else every
+    n_slow = int(model.is_compared.sum()) - n_fast
+    every = every if n_slow else 1
     steps, unit = derive(*quantised(model.steps, bits), model)
     identity = np.full(F, -1) if model.identity is None else model.identity
     n_stored = n_fast - int((identity >= 0).sum())
     d, n = len(model.channels), len(model.start)
-    largest = max(one.width * len(one.columns) for one in model.experts)
+    forests = model.forests
+    largest = max(
+        *(one.width * len(one.columns) for one in model.experts),
+        *(one.leaves.shape[1] for one in forests),
+        1,
+    )
     memory = model.lift.size
 
     def knots(width: int) -> int:
         return (width - 2) // every + 2
 
     # Wider than the two steps that enter and leave.
-    sums = [incremental and one.is_lagless and one.width > 2 for one in model.experts]
-    most_slow = max(int((one.columns >= n_fast).sum()) for one in model.experts)
+    sums = [
+        incremental and isinstance(one, PlainExpert) and one.is_lagless and one.width > 2
+        for one in model.experts
+    ]
+    most_slow = max((int((one.columns >= n_fast).sum()) for one in model.matrices), default=0)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
         "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "FEATURES": F,
         "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "STORED": n_stored, "SLOW": F - n_fast, "LEAD": model.lead,
+        "STORED": n_stored, "SLOW": n_slow, "LEAD": model.lead,
         "EVERY": every, "RUNS": len(runs),
         "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
         "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
-        "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.experts)),
+        "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.matrices)),
+        "FORESTS": len(forests), "POINTS": sum(one.leaves.shape[1] for one in forests),
     }  # fmt: skip
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
@@ -189,7 +204,7 @@ def write_c(
     arithmetic.add_features(tables, model, unit)
     tables.stored("mlat_steps", steps[:, :n_stored], stored)
     if every > 1:
-        tables.stored("mlat_knots", steps[::every, n_fast:], stored)
+        tables.stored("mlat_knots", steps[::every, n_fast : n_fast + n_slow], stored)
         steps = between_knots(steps, every, n_fast)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
@@ -204,8 +219,24 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
-    experts, products = [], 0
+    types = forest_types(forests, bits) if forests else {}
+    experts: list[str] = []
+    of_forests: list[str] = []
+    products = n_points = 0
     for number, whole in enumerate(model.experts):
+        if isinstance(whole, PlainForest):
+            trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
+            tables.whole(f"columns_{number}", whole.columns, "unsigned short")
+            fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
+            fields += [*("0" * 4), "-1", str(len(of_forests))]
+            fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
+            experts.append(f"    {{{', '.join(fields)}}},")
+            fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
+            fields += add_forest(tables, number, trees, types, bits)
+            of_forests.append(f"    {{{', '.join(fields)}}},")
+            n_points += n_values
+            products += (n + spare) * n_values
+            continue
         one = whole.rounded(unit) if bits <= 16 else whole
         is_slow = one.columns >= n_fast
         is_stored = one.columns < n_stored
@@ -224,17 +255,19 @@ def write_c(
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
             "0" if coded is None else f"first_squares_{number}",
             str(n * sum(sums[:number]) if sums[number] else -1),
+            *(["-1"] if forests else []),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        n_slow = int(is_slow.sum())
-        of_row = one.width * (c - n_slow) + n_slow * (one.width if every == 1 else knots(one.width))
+        own_slow = int(is_slow.sum())
+        times = one.width if every == 1 else knots(one.width)
+        of_row = one.width * (c - own_slow) + own_slow * times
         if sums[number]:
             # Two steps; of slow features once from knot to knot. Some begin anew.
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            rows = begins * of_row + (n - begins) * 2 * round(c - n_slow + n_slow / every)
+            rows = begins * of_row + (n - begins) * 2 * round(c - own_slow + own_slow / every)
         else:
             rows = n * of_row
         products += of_metric + rows + (spare + 2) * size
@@ -256,12 +289,16 @@ def write_c(
             *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
             f"\ntypedef {stored} mlat_stored;",
             f"typedef {arithmetic.square_type} mlat_stored_square;",
-            f"typedef {arithmetic.metric_type} mlat_metric;\n",
+            f"typedef {arithmetic.metric_type} mlat_metric;",
+            *(f"typedef {kind} {name};" for name, kind in types.items()),
+            "",
             *names,
             "",
             *tables.lines,
             "",
-            algorithm.replace("/*EXPERTS*/", "\n".join(experts)),
+            algorithm.replace("/*EXPERTS*/", "\n".join(experts)).replace(
+                "/*FORESTS*/", "\n".join(of_forests)
+            ),
         ]
     )
     header = _text("interface.h")
@@ -328,7 +365,7 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     if sizes["DEAD_CHANNELS"]:
         reals, wholes = reals + d, wholes + d
     if sizes["SPARE"]:
-        reals += sizes["SPARE"] * w * F
+        reals += sizes["SPARE"] * (w * F + sizes["POINTS"])
         squares += sizes["SPARE"] * sizes["EXPERTS"]
         wholes += sizes["SPARE"] + 2 + bool(sizes["NEW_STATES"])
     return real * reals + square * squares + 4 * wholes

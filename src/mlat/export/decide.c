@@ -22,7 +22,15 @@ static int decide(mlat *m, mlat_out *out)
     }
     for (e = 0; e < MLAT_EXPERTS; e++) {
         const numbers *by = &experts[e].by;
+#if MLAT_FORESTS > 0
+        if (experts[e].forest >= 0) {
+            search_points(m, &experts[e]);
+        } else {
+            search(m, &experts[e]);
+        }
+#else
         search(m, &experts[e]);
+#endif
         for (s = 0; s < n_states; s++) {
             if (m->square[s] < MLAT_HUGE) {
                 const mlat_square distance = distance_of(m->square[s], by);

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..base.checks import Floats, Ints
+from .plain_forest import PlainForest
 from .plain_model import PlainModel
 from .slow_features import reordered, stretches
 
@@ -23,9 +24,9 @@ SMOOTH = 4.0  # a channel whose largest value is so many times its largest diffe
 def with_leads(model: PlainModel) -> PlainModel:
     """The model with a lead before every stretch, and with such differences as its last features.
 
-    Differences are then not centred, which changes no distance. A channel that is smooth keeps
-    them: in its coarse units they would be rounded too much. Nothing changes where none is left,
-    where they are not those of the steps, or where leads are there already.
+    Differences are then not centred, which changes no distance between steps. A channel that is
+    smooth keeps them: in its coarse units they would be rounded too much. Nothing changes where
+    none is left, where they are not those of the steps, or where leads are there already.
     """
     identity = _identity_of(model)
     derived = np.flatnonzero(identity >= 0)
@@ -48,11 +49,15 @@ def with_leads(model: PlainModel) -> PlainModel:
         parts += [lead[None], steps[begin:end]]
     mean = model.feature_mean.copy()
     mean[derived] = 0.0
+    change = (model.feature_mean - mean) / model.feature_scale
     whole = replace(
         model,
         steps=np.concatenate(parts),
         start=model.start + np.searchsorted(first, model.start, side="right"),
         feature_mean=mean,
+        experts=tuple(
+            one.moved(change) if isinstance(one, PlainForest) else one for one in model.experts
+        ),
         identity=identity,
     )
     return reordered(whole, np.argsort(identity >= 0, kind="stable"))
@@ -73,7 +78,7 @@ def _identity_of(model: PlainModel) -> Ints:
     """For differences that need not be stored, the feature that is the channel; -1 for all else."""
     lift = model.lift
     found = np.full(len(lift.sources), -1)
-    plain = lift.floors == 0
+    plain = (lift.floors == 0) & model.is_compared
     largest = np.abs(model.steps).max(axis=0) * model.feature_scale
     for f in np.flatnonzero((lift.sources == DIFFERENCE) & plain):
         same = (lift.sources == IDENTITY) & plain & (lift.channels == lift.channels[f])

@@ -28,6 +28,7 @@ typedef struct {
 } numbers;
 
 #define of_metric(sum, by) ((sum) * (by)->metric_unit)
+#define threshold_of(stored, by) ((mlat_real)(stored) * (by)->metric_unit)
 #define square_of(stored, by) ((stored) * (by)->square_unit)
 
 /* After so many additions a sum begins anew, before rounding adds up. One of a window far larger

@@ -142,6 +142,7 @@ typedef struct {
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
+#define threshold_of(stored, by) ((stored) * ((int64_t)1 << (by)->metric_shift))
 #define square_of(stored, by) ((stored) * (by)->square_unit)
 
 /* Sums of whole numbers are exact: they never have to begin anew. */

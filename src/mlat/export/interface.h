@@ -80,6 +80,9 @@ typedef struct {
 #if MLAT_SPARE > 0
     mlat_real taught[MLAT_SPARE][MLAT_WIDTH][MLAT_FEATURES];
     mlat_square taught_square[MLAT_EXPERTS][MLAT_SPARE];
+#if MLAT_FORESTS > 0
+    mlat_real taught_points[MLAT_SPARE][MLAT_POINTS];
+#endif
     int taught_state[MLAT_SPARE], n_taught, next_taught;
 #endif
 } mlat;

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
+from .plain_forest import PlainForest
 from .plain_model import PlainExpert, PlainModel
 from .tables import EXTREME, STORED, quantised
 
@@ -294,9 +295,14 @@ def _decided(
         g.constant(0.5),
     )
     features = _features(g, model, values, alive, size)
-    steps = _steps(g, model)
+    steps = _steps(g, model) if model.matrices else ""
     order = np.argsort(model.codes, kind="stable")
-    squares = [_squares(g, model, one, features, steps, order) for one in model.experts]
+    squares = [
+        _squares_of_points(g, model, one, features, order)
+        if isinstance(one, PlainForest)
+        else _squares(g, model, one, features, steps, order)
+        for one in model.experts
+    ]
     codes = model.codes[order]
     if model.n_neighbors > 1:
         return (known, *_voted(g, model, squares[0], codes))
@@ -362,8 +368,8 @@ def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) 
 
 
 def _steps(g: _Graph, model: PlainModel) -> str:
-    """The references' steps (T, F), as they are stored."""
-    steps, unit = quantised(model.steps, g.bits)
+    """The references' steps as they are stored, in the features that a matrix compares."""
+    steps, unit = quantised(model.steps[:, model.is_compared], g.bits)
     if g.bits not in WHOLE:
         return g.constant(steps)
     return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), g.constant(unit))
@@ -379,19 +385,78 @@ def _squares(
 ) -> str:
     """Squared distances (N, n) of an expert, to references in that order."""
     w, n = one.width, len(one.columns)
-    columns = g.wholes(one.columns)
-    x = g("Gather", g.slice(features, -w, ALL, 1), columns, axis=2)
-    x = g("Reshape", x, g.wholes([-1, w * n]))
+    x = _seen(g, one, features)
     u = g("MatMul", x, _metric(g, one))
     begin = (model.start + model.width - w)[order]
     at = g("Add", g.wholes(begin[:, None]), g.wholes(np.arange(w)[None]))
-    y = g("Gather", g("Gather", steps, columns, axis=1), at, axis=0)
+    columns = (np.cumsum(model.is_compared) - 1)[one.columns]
+    y = g("Gather", g("Gather", steps, g.wholes(columns), axis=1), at, axis=0)
     y = g("Transpose", g("Reshape", y, g.wholes([-1, w * n])), perm=[1, 0])
     stored, unit = quantised(model.steps, g.bits)
     squares = one.squares(stored * unit, begin)
     apart = g("Sub", g.constant(squares), g("Mul", g("MatMul", u, y), g.constant(2.0)))
     apart = g("Add", apart, g.total(g("Mul", x, u), 1, keep=True))
     return g("Max", apart, g.constant(0.0))
+
+
+def _seen(g: _Graph, one: PlainExpert | PlainForest, features: str) -> str:
+    """What an expert sees of a window, (N, w·n)."""
+    last = g.slice(features, -one.width, ALL, 1)
+    x = g("Gather", last, g.wholes(one.columns), axis=2)
+    return g("Reshape", x, g.wholes([-1, one.width * len(one.columns)]))
+
+
+def _squares_of_points(
+    g: _Graph, model: PlainModel, one: PlainForest, features: str, order: NDArray[np.int64]
+) -> str:
+    """The same of an expert with a forest. All trees go down by one split at a time."""
+    _, unit = quantised(model.steps, g.bits)
+    forest, power, point_unit, grain = one.in_bits(unit, g.bits)
+    x = _seen(g, one, features)
+    n, n_leaves = len(forest.feature), len(forest.leaves)
+    first = np.cumsum(forest.sizes) - forest.sizes
+    # Leaves follow the splits of all trees, and lead to themselves.
+    down = forest.links + np.repeat(first, forest.sizes)[:, None]
+    down = np.where(forest.links < 0, n - 1 - forest.links, down)
+    down = np.concatenate([down, np.repeat(n + np.arange(n_leaves), 2).reshape(-1, 2)])
+    low, high = _indices(g, down[:, 0]), _indices(g, down[:, 1])
+    feature = _indices(g, np.append(forest.feature, np.zeros(n_leaves, np.int64)))
+    threshold = np.append(forest.threshold, np.zeros(n_leaves))
+    if g.bits in WHOLE:
+        units = np.append(one.of_splits(unit), np.zeros(n_leaves)) * 2.0**power
+        thresholds = g("Mul", g.cast(g.constant(threshold, np.int16)), g.constant(units))
+    else:
+        thresholds = g.constant(threshold)
+    nothing = g("Mul", g.slice(x, 0, 1, 1), g.constant(0.0))
+    node = g("Add", g.cast(nothing, np.int32), g.constant(first, np.int32))  # (N, T)
+    for _ in range(forest.depth):
+        value = g("GatherElements", x, g("Gather", feature, node), axis=1)
+        is_high = g("Greater", value, g("Gather", thresholds, node))
+        node = g("Where", is_high, g("Gather", high, node), g("Gather", low, node))
+    leaves = _wholes_times(g, forest.leaves, point_unit)
+    row = g("Sub", node, g.constant(n, np.int32))
+    point = g.total(g("Gather", leaves, row, axis=0), 1)  # (N, S)
+    points = _wholes_times(g, forest.points[order].T, point_unit * grain)
+    squares = ""
+    for s in range(len(forest.points.T)):
+        of_references = g("Gather", points, g.wholes(s), axis=0)
+        apart = g("Sub", g.slice(point, s, s + 1, 1), of_references)
+        apart = g("Mul", apart, apart)
+        squares = g("Add", squares, apart) if squares else apart
+    return squares
+
+
+def _indices(g: _Graph, values: NDArray[np.int64]) -> str:
+    """Whole numbers from 0 on, in as few bytes as they need."""
+    return g.cast(g.constant(values, np.min_scalar_type(int(values.max()))), np.int32)
+
+
+def _wholes_times(g: _Graph, values: NDArray[Any], unit: float) -> str:
+    """Numbers that are whole in 16 and 8 bits, times a unit."""
+    if g.bits not in WHOLE:
+        return g.constant(values * unit)
+    kind = np.min_scalar_type(int(values.max(initial=0)))
+    return g("Mul", g.cast(g.constant(values, kind)), g.constant(unit))
 
 
 def _metric(g: _Graph, one: PlainExpert) -> str:

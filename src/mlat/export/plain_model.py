@@ -22,12 +22,13 @@ from ..classifier.classifier import StreamClassifier
 from ..features.lifts import PreparedLift
 from ..live.core.dead_channels import dead_after
 from ..metric.embedding import metric_array, unmixed
+from ..metric.forest import Forest
 from ..metric.toeplitz import distance
 from ..neighbours.references import References
+from .plain_forest import SHORT_MOST, PlainForest
 
 BLOCK = 1024  # windows at a time
 SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
-SHORT_MOST = 2**15 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +113,7 @@ class PlainModel(ShortRepr):
         Of the widest expert.
     lift : PreparedLift
     channel_mean, channel_scale, feature_mean, feature_scale : arrays
-    experts : tuple of PlainExpert
+    experts : tuple of PlainExpert or PlainForest
     steps : array of shape (T, F)
         The features of the references' steps.
     start, codes : arrays of shape (n,)
@@ -139,7 +140,7 @@ class PlainModel(ShortRepr):
     channel_scale: Floats
     feature_mean: Floats
     feature_scale: Floats
-    experts: tuple[PlainExpert, ...]
+    experts: tuple[PlainExpert | PlainForest, ...]
     steps: Floats
     start: Ints
     codes: Ints
@@ -159,9 +160,27 @@ class PlainModel(ShortRepr):
         """Steps that are stored before the first window of every stretch."""
         return int(self.identity is not None)
 
+    @property
+    def matrices(self) -> list[PlainExpert]:
+        """The experts whose metric is a matrix: they need the references' steps."""
+        return [one for one in self.experts if isinstance(one, PlainExpert)]
+
+    @property
+    def forests(self) -> list[PlainForest]:
+        """The other ones, which need the references' points."""
+        return [one for one in self.experts if isinstance(one, PlainForest)]
+
+    @property
+    def is_compared(self) -> Bools:
+        """Which features (F,) have to be stored of the references' steps."""
+        found = np.zeros(self.steps.shape[1], bool)
+        for one in self.matrices:
+            found[one.columns] = True
+        return found
+
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:
-        """Raises InputError for a metric that is not linear."""
+        """Raises InputError for a metric that is neither linear nor a forest."""
         features, confidence = clf.features_, clf.confidence_
         widest = max(clf.experts_, key=lambda expert: expert.windows.width)
         kept, start = _kept_steps(widest)
@@ -200,9 +219,10 @@ class PlainModel(ShortRepr):
 
     def _check_sizes(self) -> None:
         """Refuse numbers that no stream leads to, before something overflows."""
-        metrics = [one.matrix if one.blocks is None else one.blocks for one in self.experts]
+        metrics = [one.matrix if one.blocks is None else one.blocks for one in self.matrices]
         scales = self.channel_scale, self.feature_scale
-        levels = self.channel_mean, self.feature_mean, self.steps
+        levels = [self.channel_mean, self.feature_mean, self.steps]
+        levels += [one.threshold for one in self.forests]
         usual = np.array([(one.typical, one.weight) for one in self.experts])
         for what, arrays, least in (
             ("metric", metrics, SMALLEST),
@@ -247,6 +267,10 @@ class PlainModel(ShortRepr):
             steps=self.steps[inside],
             start=place[self.start[rows]],
             codes=self.codes[rows],
+            experts=tuple(
+                replace(one, points=one.points[rows]) if isinstance(one, PlainForest) else one
+                for one in self.experts
+            ),
         )
 
 
@@ -256,9 +280,13 @@ def short_bits(metric: Floats) -> int:
     return 15 - int(np.frexp(most)[1])
 
 
-def _expert(one: References, n_features: int, weight: float, typical: float) -> PlainExpert:
+def _expert(
+    one: References, n_features: int, weight: float, typical: float
+) -> PlainExpert | PlainForest:
     columns = one.view.columns
     columns = np.arange(n_features) if columns is None else columns
+    if isinstance(one.metric, Forest):
+        return PlainForest.of(one, columns, weight, typical)
     width, n = one.windows.width, len(columns)
     metric = unmixed(metric_array(one.metric, width, n), one.view.mixing, width)
     if metric is None:

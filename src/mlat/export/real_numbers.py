@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..base.checks import Floats, Ints
+from .plain_forest import StoredForest
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .square_codes import CODE, code_unit, encode_squares
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
@@ -65,6 +66,11 @@ class RealNumbers:
         else:
             tables.real(f"squares_{number}", squares)
         return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
+
+    def of_forest(self, one: StoredForest) -> Sequence[str]:
+        number = Tables("" if self._bits == 64 else "f").number
+        units = 2.0**one.threshold_power, one.point_unit**2
+        return [*map(number, (one.forest.weight, one.forest.typical, *units, 0.0))]
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"

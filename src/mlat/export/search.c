@@ -12,6 +12,9 @@ typedef struct {
     const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
     const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
     int first_sum;                  /* of its running sums, -1 where it has none */
+#if MLAT_FORESTS > 0
+    int forest;                     /* -1 where its metric is a matrix */
+#endif
     numbers by;
 } expert;
 
@@ -98,7 +101,20 @@ static mlat_square symmetric_product(const mlat_metric *matrix, const mlat_real 
     return a + b;
 }
 
-/* x, oldest step first, and u = Mx; returns x'u */
+/* The values of the newest window that an expert sees, oldest step first. */
+static void gather(const mlat *m, const expert *e, mlat_real *x)
+{
+    const int w = e->width, n = e->n_columns;
+    int t, c;
+    for (t = 0; t < w; t++) {
+        const mlat_real *step = step_before(m, w - 1 - t);
+        for (c = 0; c < n; c++) {
+            x[t * n + c] = step[e->columns[c]];
+        }
+    }
+}
+
+/* x, and u = Mx; returns x'u */
 static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
 {
     const int w = e->width, n = e->n_columns;
@@ -107,12 +123,7 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
 #if MLAT_LAGS
     int lag;
 #endif
-    for (t = 0; t < w; t++) {
-        const mlat_real *step = step_before(m, w - 1 - t);
-        for (c = 0; c < n; c++) {
-            x[t * n + c] = step[e->columns[c]];
-        }
-    }
+    gather(m, e, x);
     for (t = 0; t < w; t++) {
         for (c = 0; c < n; c++) {
             mlat_square row;

@@ -15,6 +15,7 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..features.lifts import PreparedLift
+from .plain_forest import PlainForest
 from .plain_model import PlainExpert, PlainModel
 
 N_SLOW = 4  # the first sources of a lift are statistics over its reach
@@ -25,18 +26,19 @@ def with_knots(model: PlainModel, every: int) -> tuple[PlainModel, int]:
     """The model with its slow features after the others, and how many others there are.
 
     Every stretch of successive steps begins at a knot, and a knot follows its last step. With
-    ``every`` 1, or where all features are slow or none is, nothing changes.
+    ``every`` 1, or where no feature is slow, there is no knot. Features that no matrix compares
+    come last.
     """
     if not 1 <= every <= MOST:
         raise InputError(f"every must be from 1 to {MOST}, not {every}")
-    slow = model.lift.sources < N_SLOW
-    n_fast = int((~slow).sum())
-    if every == 1 or not slow.any():
-        return model, len(slow)
-    first = model.start - model.lead
-    steps, first = _on_knots(model.steps, first, model.width + model.lead, every)
-    on_knots = replace(model, steps=steps, start=first + model.lead)
-    return reordered(on_knots, np.argsort(slow, kind="stable")), n_fast
+    compared = model.is_compared
+    slow = compared & (model.lift.sources < N_SLOW) & (every > 1)
+    n_fast = int((compared & ~slow).sum())
+    if slow.any():
+        first = model.start - model.lead
+        steps, first = _on_knots(model.steps, first, model.width + model.lead, every)
+        model = replace(model, steps=steps, start=first + model.lead)
+    return reordered(model, np.argsort(np.where(compared, slow, 2), kind="stable")), n_fast
 
 
 def reordered(model: PlainModel, order: Ints) -> PlainModel:
@@ -92,8 +94,10 @@ def _on_knots(steps: Floats, start: Ints, width: int, every: int) -> tuple[Float
     return np.concatenate(parts), moved[start]
 
 
-def _reordered(one: PlainExpert, place: Ints) -> PlainExpert:
+def _reordered(one: PlainExpert | PlainForest, place: Ints) -> PlainExpert | PlainForest:
     columns = place[one.columns]
+    if isinstance(one, PlainForest):
+        return replace(one, columns=columns)
     order = np.argsort(columns, kind="stable")
     blocks, matrix = one.blocks, one.matrix
     if blocks is not None:

@@ -143,6 +143,12 @@ int mlat_teach(mlat *m, int state)
         }
     }
     for (e = 0; e < MLAT_EXPERTS; e++) {
+#if MLAT_FORESTS > 0
+        if (experts[e].forest >= 0) {
+            point_of(m, &experts[e], m->taught_points[r] + forests[experts[e].forest].first_point);
+            continue;
+        }
+#endif
         m->taught_square[e][r] = prepare(m, &experts[e], m->x, m->u);
     }
     m->taught_state[r] = state;

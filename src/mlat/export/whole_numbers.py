@@ -19,13 +19,13 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
+from .plain_forest import StoredForest
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .square_codes import CODE, code_unit, encode_squares
-from .tables import SHORT, STORED, Tables
+from .tables import SHORT, STORED, X_BITS, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
-X_BITS = {8: 10, 16: 4}  # of a feature in its stored unit
 COARSEST = 2.0**10  # a unit of the input, in those of a scaled channel: 1/64 of a deviation
 LARGEST_BITS = 23  # of such a feature, all in all
 TYPES = """#include <stdint.h>
@@ -212,6 +212,22 @@ class WholeNumbers:
             str(int(factor[0])),
             f"(int64_t){square_unit}",
             str(shift),
+            str(int(factor_shift[0])),
+        )
+
+    def of_forest(self, one: StoredForest) -> Sequence[str]:
+        typical = one.forest.typical
+        ratio = 2.0**LOG_BITS * one.point_unit / typical
+        factor, factor_shift = _mantissas(np.array([ratio]), 30)
+        # From stored numbers on everything is exact; splits have no bound.
+        self.bounds.append((0.0, 0.0))
+        self.squares.append(np.zeros(0))
+        self._typical.append(typical)
+        return (
+            str(round(one.forest.weight * 2**LOG_BITS)),
+            str(int(factor[0])),
+            "(int64_t)1",
+            str(one.threshold_power + self._x_bits),
             str(int(factor_shift[0])),
         )
 

@@ -1,0 +1,194 @@
+"""An expert whose metric is a forest, as plain numbers.
+
+Leaves with the same distribution are one, and most are: those of one state only. So a leaf is a
+place in a short table, and only the splits of a tree take room.
+
+In 16 and 8 bits everything is a whole number. Leaves have as many levels as let a sum over all
+trees be a power of two times a stored number of a reference's point: that is the *grain*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.checks import Floats, Ints, ShortRepr
+from ..base.errors import InputError
+from ..neighbours.references import References
+from .tables import STORED, X_BITS, Tables
+
+MOST_TREES = 2**14  # whose sums 32 bits hold
+SHORT_MOST = 2**15 - 1
+
+
+class StoredForest(NamedTuple):
+    """A forest in some bits: its numbers, and what they mean.
+
+    Attributes
+    ----------
+    forest : PlainForest
+    threshold_power : int
+        A threshold is in 2 to this power, times the unit of its feature.
+    point_unit : float
+        Of leaves and their sums.
+    grain : int
+        A number of a stored point, in those units.
+    """
+
+    forest: PlainForest
+    threshold_power: int
+    point_unit: float
+    grain: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlainForest(ShortRepr):
+    """One expert.
+
+    Attributes
+    ----------
+    width : int
+    columns : array of shape (n,)
+        The features that it sees.
+    sizes : array of shape (T,)
+        Splits of each tree.
+    feature, threshold : arrays of shape (N,)
+        The value of a window (w*n) that a split is by, and what is at most on its first side.
+    links : array of shape (N, 2)
+        Where each side leads: a split, counted within its tree, or -1 - a row of leaves.
+    leaves : array of shape (R, S)
+        Distributions over states, divided by T.
+    points : array of shape (n, S)
+        Of the references.
+    weight, typical : float
+        As in :class:`~mlat.export.plain_model.PlainExpert`.
+    """
+
+    width: int
+    columns: Ints
+    sizes: Ints
+    feature: Ints
+    threshold: Floats
+    links: Ints
+    leaves: Floats
+    points: Floats
+    weight: float
+    typical: float
+
+    @classmethod
+    def of(
+        cls, references: References, columns: Ints, weight: float, typical: float
+    ) -> PlainForest:
+        """Raises InputError for trees over whitened features."""
+        if references.view.mixing is not None:
+            raise InputError(
+                "a forest over whitened features cannot be exported; fit the model with "
+                "whiten=False"
+            )
+        forest = references.metric
+        node, n_trees = np.arange(len(forest.feature_)), len(forest.roots_)
+        if n_trees > MOST_TREES:
+            raise InputError(f"a forest of more than {MOST_TREES:,} trees cannot be exported")
+        is_leaf = forest.feature_ < 0
+        is_split = ~is_leaf
+        is_split[forest.roots_] = True  # a tree of one leaf has a split, both sides of which are it
+        count = np.append(0, np.cumsum(is_split))
+        tree = np.searchsorted(forest.roots_, node, side="right") - 1
+        goes = np.where(is_leaf, -np.cumsum(is_leaf), count[node] - count[forest.roots_][tree])
+        child = np.where(is_leaf, node, forest.child_)
+        links = np.stack([goes[child], goes[child + is_split * ~is_leaf]], axis=1)[is_split]
+        leaves = forest.value_[is_leaf] / n_trees
+        return cls(
+            references.windows.width,
+            columns,
+            np.bincount(tree[is_split], minlength=n_trees),
+            np.maximum(forest.feature_, 0)[is_split],
+            forest.threshold_[is_split],
+            links,
+            leaves,
+            references.embedded(),
+            weight,
+            typical,
+        )._merged()
+
+    @property
+    def depth(self) -> int:
+        """Splits on the longest way to a leaf."""
+        first = np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        level, depth = np.unique(np.cumsum(self.sizes) - self.sizes), 0
+        while len(level):
+            depth += 1
+            links = self.links[level]
+            level = (links + first[level, None])[links >= 0]
+        return depth
+
+    def of_splits(self, values: Floats) -> Floats:
+        """What features have (F,), by the feature of each split, (N,)."""
+        seen: Floats = values[self.columns][self.feature % len(self.columns)]
+        return seen
+
+    def moved(self, change: Floats) -> PlainForest:
+        """The same for features to each of which a number (F,) is added."""
+        return replace(self, threshold=self.threshold + self.of_splits(change))
+
+    def in_bits(self, unit: Floats, bits: int) -> StoredForest:
+        """As it is stored, for features in units (F,) of their own."""
+        threshold, whole = self.threshold / self.of_splits(unit), STORED[bits][1]
+        if not whole:
+            return StoredForest(replace(self, threshold=threshold), 0, 1.0, 1)
+        largest = float(np.abs(threshold).max(initial=0.0))
+        power = max(int(np.frexp(largest)[1]) - 15, -X_BITS[bits])
+        n_trees = len(self.sizes)
+        grain = 2 ** int(np.log2((2 * whole + 1) * n_trees / whole))
+        total = whole * grain // n_trees * n_trees
+        threshold = np.clip(np.rint(threshold * 2.0**-power), -SHORT_MOST, SHORT_MOST)
+        numbers = replace(
+            self,
+            threshold=threshold,
+            leaves=np.rint(self.leaves * total),
+            points=np.rint(self.points * (total / grain)),
+        )
+        return StoredForest(numbers._merged(), power, 1.0 / total, grain)
+
+    def _merged(self) -> PlainForest:
+        """Each distribution once."""
+        leaves, row = np.unique(self.leaves, axis=0, return_inverse=True)
+        row = row.ravel()
+        links = np.where(self.links < 0, -1 - row[-1 - np.minimum(self.links, -1)], self.links)
+        return replace(self, leaves=leaves, links=links)
+
+
+def forest_types(forests: list[PlainForest], bits: int) -> dict[str, str]:
+    """The C types of their tables."""
+    real = STORED[bits][0]
+    values = max(one.width * len(one.columns) for one in forests)
+    links = max(max(int(one.sizes.max()), len(one.leaves)) for one in forests)
+    return {
+        "mlat_split": "unsigned char" if values <= 256 else "unsigned short",
+        "mlat_link": "short" if links <= SHORT_MOST else "int",
+        "mlat_threshold": "short" if STORED[bits][1] else real,
+        "mlat_leaf": {16: "unsigned short", 8: "unsigned char"}.get(bits, real),
+    }
+
+
+def add_forest(
+    tables: Tables, number: int, one: StoredForest, types: dict[str, str], bits: int
+) -> list[str]:
+    """Its tables; returns their names."""
+    forest = one.forest
+    names = []
+    values: NDArray[Any]
+    for name, values, kind in (
+        ("sizes", forest.sizes, types["mlat_link"]),
+        ("splits", forest.feature, types["mlat_split"]),
+        ("thresholds", forest.threshold, types["mlat_threshold"]),
+        ("links", forest.links, types["mlat_link"]),
+        ("leaves", forest.leaves, types["mlat_leaf"]),
+        ("points", forest.points, STORED[bits][0]),
+    ):
+        names.append(f"{name}_{number}")
+        tables.stored(names[-1], values, kind)
+    return names
