@@ -233,3 +233,18 @@ def easy_windows(n=90, w=12, d=3, seed=0):
     X = rng.normal(size=(n, w, d)) + 4 * codes[:, None, None]
     X[:, :, -1] = 0.0
     return X, np.array(["walk", "run", "sit"])[codes]
+
+
+def scored(accuracy, protocol="holdout"):
+    """Results from {(set, person): {(system, size): accuracies of the runs}}."""
+    return [
+        {
+            "data_set": data_set, "person": person, "run": run, "protocol": protocol,
+            "system": system, "size": size, "accuracy": value,
+            "right": {"a": value, "b": 0.0}, "total": {"a": 100, "b": 100},
+            "left_out": {}, "fit_seconds": 1.0, "predict_seconds": 0.0,
+        }
+        for (data_set, person), by in accuracy.items()
+        for (system, size), values in by.items()
+        for run, value in enumerate(values)
+    ]  # fmt: skip

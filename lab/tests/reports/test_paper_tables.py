@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from imitations import compute, experiment
+from imitations import compute, experiment, scored
 from mlat_lab.experiments.experiment import ALL, plan
 from mlat_lab.experiments.journal import Journal
 from mlat_lab.experiments.runner import run_jobs
@@ -28,21 +28,6 @@ from mlat_lab.reports.statistics import Figure, Footing
 def computed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("computed")
     return compute(experiment(), folder)[0], folder
-
-
-def scored(accuracy, protocol="holdout"):
-    """Results from {(set, person): {(system, size): accuracies of the runs}}."""
-    return [
-        {
-            "data_set": data_set, "person": person, "run": run, "protocol": protocol,
-            "system": system, "size": size, "accuracy": value,
-            "right": {"a": value, "b": 0.0}, "total": {"a": 100, "b": 100},
-            "left_out": {}, "fit_seconds": 1.0, "predict_seconds": 0.0,
-        }
-        for (data_set, person), by in accuracy.items()
-        for (system, size), values in by.items()
-        for run, value in enumerate(values)
-    ]  # fmt: skip
 
 
 def test_losses_name_the_labels():

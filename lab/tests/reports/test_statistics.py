@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from imitations import compute, experiment
+from imitations import compute, experiment, scored
 from mlat_lab.experiments.experiment import ALL, FEW
 from mlat_lab.reports.statistics import (
     Scores,
@@ -15,21 +15,6 @@ from mlat_lab.reports.statistics import (
     holm,
     left_out,
 )
-
-
-def scored(accuracy, protocol="holdout"):
-    """Results from {(set, person): {(system, size): accuracies of the runs}}."""
-    return [
-        {
-            "data_set": data_set, "person": person, "run": run, "protocol": protocol,
-            "system": system, "size": size, "accuracy": value,
-            "right": {"a": value, "b": 0.0}, "total": {"a": 100, "b": 100},
-            "left_out": {}, "fit_seconds": 1.0, "predict_seconds": 0.0,
-        }
-        for (data_set, person), by in accuracy.items()
-        for (system, size), values in by.items()
-        for run, value in enumerate(values)
-    ]  # fmt: skip
 
 
 def test_figures_are_the_mean_over_people_of_the_mean_over_runs():
