@@ -48,11 +48,3 @@ def write_csv(file: Path, stream: mlat.Stream, **columns: object) -> Path:
             )
         )
     return file
-
-
-def model_and_stream(folder: Path) -> Path:
-    """The folder, with a model (walk.mlat) and a labelled stream of its sensors (again.csv)."""
-    clf = mlat.StreamClassifier(WIDTH, metric=mlat.MLAT(max_iter=5))
-    clf.fit(rotating_states(**SENSORS)).save(folder / "walk.mlat")
-    write_csv(folder / "again.csv", rotating_states(**SENSORS, random_state=1))
-    return folder

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 
 import mlat
-from cli_runs import SENSORS, WIDTH, model_and_stream, refused, run, write_csv
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from mlat.synthetic import rotating_states
 
 PNG = b"\x89PNG"
 
 
 again = rotating_states(**SENSORS, random_state=1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_and_stream(tmp_path_factory.mktemp("evaluate"))
 
 
 def test_evaluate_tells_and_draws(folder, in_folder):

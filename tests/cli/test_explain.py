@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlat
-from cli_runs import SENSORS, WIDTH, model_and_stream, refused, run, write_csv
+from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from explain_models import split_vote
 from mlat.explain.explanation import explain
 from mlat.synthetic import rotating_states
@@ -18,11 +18,6 @@ PNG = b"\x89PNG"
 
 
 again = rotating_states(**SENSORS, random_state=1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_and_stream(tmp_path_factory.mktemp("explain"))
 
 
 def test_explain_tells_and_draws(folder, in_folder):

@@ -41,12 +41,6 @@ def fitted_folder(fitted) -> Path:
     return fitted[0]
 
 
-@pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def weights(out: str) -> dict[str, tuple[str, str]]:
     """What the table of the committee says of each expert: its weight, and how good it is alone."""
     rows = re.findall(r"│ (\S.*?) +│ .*?│ +\d* │ +(\d+%|left out) │ +([\d.]*%?) │", out)

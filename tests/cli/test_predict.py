@@ -29,12 +29,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_predict_on_a_device(models):
     pytest.importorskip("torch")
     files = (models / "walk.mlat", models / "again.csv")
