@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 import warnings
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 from mlat.base.errors import InputError
+from mlat.stream.conversion import distinct
 from mlat.stream.stream import Stream
 
 TEXTS = {
@@ -310,3 +312,12 @@ def test_entries_that_mean_no_state(make):
         "a",
         "",
     ]
+
+
+def test_very_many_names_are_compared_at_once():
+    names = [f"c{i}" for i in range(100_000)]
+    began = time.monotonic()
+    distinct(names, "channel names")
+    assert time.monotonic() - began < 5  # each with all before it: more than a minute
+    with pytest.raises(InputError, match="'c7' is both number 8 and number 100001"):
+        distinct([*names, "c7"], "channel names")

@@ -93,12 +93,24 @@ def parquet_with_another_page():
     return content
 
 
+def fif_that_points_back():
+    """MNE followed the parts of it for ever, and its list of them filled the memory."""
+    first = struct.pack(">iIii", 100, 31, 20, 0) + bytes(20)
+    return (
+        first
+        + struct.pack(">iIii", 101, 3, 4, 0)
+        + struct.pack(">i", -1)
+        + struct.pack(">iIii", 106, 3, 4, 36)
+    )
+
+
 @pytest.mark.parametrize(
     ("suffix", "make"),
     [
         (".mat", mat_of_another_type),
         (".mat", mat_that_is_cut),
         (".set", set_of_another_type),
+        (".fif", fif_that_points_back),
         (".npy", npy_of_another_shape),
         (".npy", npy_with_an_open_bracket),
         (".npz", npz_with_another_checksum),
@@ -109,7 +121,7 @@ def parquet_with_another_page():
     ],
 )
 def test_one_line_that_names_the_file(tmp_path, suffix, make):
-    if suffix == ".set":
+    if suffix in (".set", ".fif"):
         pytest.importorskip("mne")
     path = tmp_path / f"walk{suffix}"
     path.write_bytes(make())

@@ -175,11 +175,12 @@ def as_channels(channels: Sequence[Any] | None, n_channels: int) -> tuple[str, .
 
 def distinct(names: Sequence[Any], what: str) -> None:
     """Raise InputError if a name occurs twice."""
-    for position, name in enumerate(names):
-        if name in names[:position]:
+    first: dict[Any, int] = {}
+    for number, name in enumerate(names, 1):
+        if first.setdefault(name, number) != number:
             raise InputError(
-                f"{what} must differ, but {name!r} is both number {names.index(name) + 1} and "
-                f"number {position + 1}; rename one"
+                f"{what} must differ, but {name!r} is both number {first[name]} and number "
+                f"{number}; rename one"
             )
 
 

@@ -8,7 +8,9 @@ channels only if they are named.
 
 from __future__ import annotations
 
+import gzip
 import re
+import struct
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,11 +22,12 @@ from numpy.typing import NDArray
 from ..base.errors import InputError, require_package
 from .array_files import ColumnsTable
 from .mat_structure import check_structure
-from .sources import reading
+from .sources import reading, refuse_growth
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")
 ANNOTATION = "annotation"
 EVENT = "event"
+_TAG = struct.Struct(">8xii")  # of FIF: the length of what follows it, and where the next one is
 BAD = ("bad", "edge")  # what descriptions of annotations begin with, in upper or lower case
 NO_SENSORS = {"stim", "exci", "syst", "ias", "gof", "dipole", "chpi"}  # types of channels
 # Formats without types of channels tell a trigger by its name alone.
@@ -63,17 +66,37 @@ def read_raw(path: Path) -> RawTable | ColumnsTable:
     is_epochs = re.search(r"[-_]epo\.fif(\.gz)?$", path.name, re.IGNORECASE)
     if path.suffix.lower() == ".set":  # which is MATLAB's
         check_structure(path)
+    if path.name.lower().endswith((".fif", ".fif.gz")):
+        _refuse_circle(path)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         table: RawTable | ColumnsTable
         if is_epochs:
             table = _table_of_epochs(mne.read_epochs(path, verbose="warning"), str(path))
         else:
-            table = RawTable(mne.io.read_raw(path, verbose="warning"), str(path))
+            raw = mne.io.read_raw(path, verbose="warning")
+            others = [Path(name) for name in raw.filenames if name is not None]
+            refuse_growth(path, 8 * raw.n_times * len(raw.ch_names), *others)
+            table = RawTable(raw, str(path))
     # As of a file that is shorter than it says; what it is called does not matter.
     words = dict.fromkeys(str(one.message).splitlines()[0] for one in said)
     table.notes += tuple(f"MNE: {word}" for word in words if "naming conventions" not in word)
     return table
+
+
+def _refuse_circle(path: Path) -> None:
+    """Refuse a FIF file of which one tag points back to another: MNE would follow it for ever."""
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    at = 0
+    with opener(path, "rb") as file:
+        while len(head := file.read(_TAG.size)) == _TAG.size:
+            size, following = _TAG.unpack(head)
+            if following < 0:
+                return
+            if (to := following or at + _TAG.size + size) <= at:
+                raise ValueError("its parts point to each other in a circle")
+            at = to
+            file.seek(at)
 
 
 def _left_out(recording: Any) -> dict[str, str]:

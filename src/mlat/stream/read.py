@@ -453,12 +453,14 @@ def _value_columns(
     chosen = [channels] if isinstance(channels, str) else list(channels)
     if not chosen:
         raise InputError("channels is empty; name at least one column of values")
-    for i, column in enumerate(chosen):
+    seen: set[Any] = set()
+    for column in chosen:
         _check_column(column, "channels", table)
         if column in roles:
             raise InputError(f"column {column!r} is the {roles[column]} and cannot be a channel")
-        if column in chosen[:i]:
+        if column in seen:
             raise InputError(f"column {column!r} is named twice in channels")
+        seen.add(column)
     return chosen
 
 

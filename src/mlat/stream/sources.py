@@ -192,9 +192,9 @@ def most_unpacked(size: int) -> int:
     return max(_USUAL, _RATIO * size)
 
 
-def refuse_growth(path: Path, unpacked: int) -> None:
-    """Raise `InputError` for a file that unpacks to far more than a recording can."""
-    size = path.stat().st_size
+def refuse_growth(path: Path, unpacked: int, *others: Path) -> None:
+    """Raise `InputError` for a file, with others, that unpacks to far more than a recording can."""
+    size = sum(one.stat().st_size for one in {path, *others})
     if unpacked > most_unpacked(size):
         raise InputError(
             f"{path} has {size:,} bytes and would unpack to {unpacked:,}; no recording shrinks so "

@@ -194,11 +194,12 @@ class TextTable:
         counted = [str(i) for i in range(len(self.columns))]  # pandas' default names
         if len(numbers) == len(self.columns) and numbers != counted:
             raise InputError(f"{self.where([])}numbers where names are expected; add a header line")
-        for i, name in enumerate(self.columns):
-            if name and name in self.columns[:i]:
+        first: dict[str, int] = {}
+        for i, name in enumerate(self.columns, 1):
+            if name and first.setdefault(name, i) != i:
                 raise InputError(
-                    f"{self.where([])}columns {self.columns.index(name) + 1} and {i + 1} are both "
-                    f"named {name!r}; rename one"
+                    f"{self.where([])}columns {first[name]} and {i} are both named {name!r}; "
+                    "rename one"
                 )
 
     def _refuse_bytes(self, line: int, field: str, column: str) -> None:
