@@ -76,6 +76,8 @@ def test_everyone_learns_and_is_judged_at_the_same_steps(parts, streams, default
     seen = see_past(streams, WIDTH, default)
     assert seen.past == WIDTH + default.features_.lift.reach
     assert seen.X.shape[1] == seen.test.shape[1] == seen.past
+    inside = [stop - start - seen.past + 1 for start, stop, _ in streams.train.runs]
+    assert seen.padded == pytest.approx(1 - np.maximum(inside, 0).sum() / len(seen.X))
     assert sorted_windows(seen.X[:, -WIDTH:], seen.y) == sorted_windows(
         parts.train.X, parts.train.y
     )

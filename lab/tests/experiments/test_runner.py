@@ -243,6 +243,7 @@ def test_what_was_chosen_is_written_down_for_streams_alone(on_streams):
             on_stream = r["system"] in (AUTO, AUTO_FILTERED)
             more = ["chosen", "expected"] if on_stream else []
             more += ["past"] if has_same_past(r["system"]) else []
+            more += ["padded"] if r["system"] == "QUANT-past" else []
             more += ["reliability"] if r["system"] == AUTO else []
             assert set(r) == {*Job._fields, *FIELDS, *more}
             assert r.get("chosen") == (f"{width} steps, Euclidean distance" if on_stream else None)

@@ -215,13 +215,20 @@ def test_the_same_past_is_told_first_and_where_ours_does_not_win_it_is_said(draw
     }
     width, text = report_of(accuracy)
     assert list(width.everyone.footings) == [EQUAL, WINDOWS]
-    first, second = [line for line in text.splitlines() if line.startswith("- Windows of ten")]
+    first, second = [line for line in text.splitlines() if ": MLAT, auto has" in line]
     assert first.startswith("- Windows of ten steps, same past: MLAT, auto has the mean rank 2.")
     assert re.search(r"number [23] of 3, after QUANT, same past \(1\.00\)[.;] ", first)
     assert "Significantly ahead of nobody. Significantly behind QUANT, same past (-" in first
     assert "No significant difference from forest on our features (" in first
     assert "windows alone: MLAT, auto has the mean rank 1.00, number 1 of 3. " in second
     assert "Significantly behind nobody. No significant difference from nobody." in second
+    assert "better with windows alone" not in text
+    for by in accuracy.values():
+        by["QUANT"] = [by["QUANT-past"][0] + 3]
+    assert (
+        "in the mean better with windows alone than with the same past: QUANT (+3.0)."
+        in (report_of(accuracy)[1])
+    )
     tests = [line for line in text.splitlines() if "against the others" in line]
     assert tests[0] == "### Same past: MLAT, auto against the others, over 12 groups"
     assert tests[1] == "### Windows alone: MLAT, auto against the others, over 12 groups"
@@ -288,6 +295,7 @@ def test_the_opening_says_what_each_system_sees(computed):
     assert rows["one second: steps per window"] == ["6", "6"]
     assert rows["ten steps: steps of the same past"] == ["12", "12"]
     assert rows["one second: steps of the same past"] == ["14", "14"]
+    assert rows["ten steps: windows of these that are padded"] == ["22%", "22%"]
     assert rows["one second: m of MDTW"] == ["2", "2"]
     assert "ten steps: m of MDTW" not in rows, "there it sees every step"
     assert "see every m-th step" in page

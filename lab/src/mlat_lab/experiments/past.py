@@ -34,6 +34,8 @@ class Seen(NamedTuple):
     test : array of shape (n_test, w, d), or (n_test, d')
     past : int, optional
         The steps that it may see, where these are more than a window.
+    padded : float, optional
+        The share of what is learned from before which there are fewer steps than that.
     """
 
     X: NDArray[Any]
@@ -42,6 +44,7 @@ class Seen(NamedTuple):
     run: Ints
     test: NDArray[Any]
     past: int | None = None
+    padded: float | None = None
 
 
 def unweighted_default() -> StreamClassifier:
@@ -61,14 +64,15 @@ def see_past(streams: SplitStreams, width: int, default: StreamClassifier) -> Se
     """Windows of ``width`` steps and as many before these as the default may look at."""
     windows = all_windows(streams.train, width)
     past = width + default.features_.lift.memory
-    begins = streams.train.runs.start[windows.run]
+    begins, ends = streams.train.runs.start[windows.run], windows.start + width - 1
     segments = streams.test.segments.start
     first = segments[np.searchsorted(segments, streams.ends, side="right") - 1]
     return Seen(
-        look_back(streams.train.values, begins, windows.start + width - 1, past),
+        look_back(streams.train.values, begins, ends, past),
         *(windows.y, windows.start, windows.run),
         look_back(streams.test.values, first, streams.ends, past),
         past,
+        float((ends - begins + 1 < past).mean()),
     )
 
 

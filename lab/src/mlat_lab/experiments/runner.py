@@ -190,7 +190,8 @@ class Worker:
         fitted = time.perf_counter()
         predicted = classifier.predict(seen.test)
         took = time.perf_counter() - fitted
-        more = None if seen.past is None else {"past": seen.past}
+        told = {"past": seen.past, "padded": seen.padded}
+        more = {name: value for name, value in told.items() if value is not None}
         return Outcome(predicted, fitted - began, took, more)
 
     def _seen(self, job: Job, train: Windows) -> Seen:

@@ -25,7 +25,7 @@ from .comparison import (
     compare,
     comparison_page,
     headline,
-    past_row,
+    past_rows,
     slug,
     systems_with_results,
 )
@@ -75,7 +75,7 @@ def _width(_: str, found: Sequence[Result], experiment: Experiment) -> Width:
     steps = {name: experiment.width_of(name) for name in everyone.data_sets}
     told = compare(results, experiment, sections, n_runs)
     # Of the same past the longest of a set.
-    past = {one: told["past"].get(one, (0, width))[1] for one, width in steps.items()}
+    past = {one: max(told["past"].get(one, [width])) for one, width in steps.items()}
     every: dict[str, dict[str, int]] = {}
     for name in systems:
         made, sees = experiment.systems[name].make("", ALL), experiment.systems[name].sees
@@ -212,8 +212,7 @@ def _windows_table(widths: Mapping[str, Width], n_channels: Mapping[str, int]) -
     for title, width in widths.items():
         steps = [str(width.steps.get(one, NONE)) for one in n_channels]
         rows.append([f"{title}: steps per window", *steps])
-        if width.past:
-            rows.append([f"{title}: steps of the same past", *past_row(width.past, n_channels)])
+        rows += [[f"{title}: {what}", *cells] for what, *cells in past_rows(width, n_channels)]
         by_m: dict[tuple[int, ...], list[str]] = {}
         for name, every in width.every.items():
             by_m.setdefault(tuple(every.get(one, 1) for one in n_channels), []).append(name)

@@ -5,7 +5,6 @@ The tables ``beyond`` and ``streams`` are made of these.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from .standing import (
     seconds_cell,
     test_lines,
 )
-from .statistics import Group, Summary, left_out, median_seconds, same_over
+from .statistics import Group, Summary, grouped, left_out, median_seconds, same_over
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,8 @@ class Compared:
     seconds: Mapping[str, Mapping[str, float]]  # the median of a fit, by system and data set
     weights: Mapping[str, Mapping[str, float]]  # of each expert of MLAT-auto, the mean by data set
     reliability: Mapping[str, Bins]  # of its probabilities, by data set
-    past: Mapping[str, tuple[int, int]]  # fewest and most steps of the same past, by data set
+    past: Mapping[str, Sequence[int]]  # steps of the same past, of each result, by data set
+    padded: Mapping[str, Sequence[float]]  # the share of its windows that were padded
     left_out: Sequence[Mapping[str, Any]]
 
 
@@ -79,23 +79,27 @@ def compare(
         "seconds": {name: seconds[name] for name in systems},
         "weights": weights_of(results),
         "reliability": pooled(results),
-        "past": _past(results),
+        "past": _told(results, "past"),
+        "padded": _told(results, "padded"),
         "left_out": left_out(results),
     }
 
 
-def _past(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
-    steps: dict[str, list[int]] = defaultdict(list)
-    for result in results:
-        if "past" in result:
-            steps[result["data_set"]].append(result["past"])
-    return {one: (min(found), max(found)) for one, found in steps.items()}
+def _told(results: Sequence[Result], field: str) -> dict[str, list[Any]]:
+    """What the results of each set tell in a field, where they do."""
+    some = [result for result in results if field in result]
+    return {one: [r[field] for r in found] for one, found in grouped(some, "data_set").items()}
 
 
-def past_row(past: Mapping[str, tuple[int, int]], sets: Iterable[str]) -> list[str]:
-    """The cells that tell the same past of each set, from the fewest steps to the most."""
-    ends = (past.get(one) for one in sets)
-    return [NONE if e is None else f"{e[0]}" if e[0] == e[1] else f"{e[0]}…{e[1]}" for e in ends]
+def past_rows(found: Compared, sets: Iterable[str]) -> list[list[str]]:
+    """By set: the steps of the same past, and how many windows of these had to be padded."""
+    names = list(sets)
+    steps = [found.past.get(one) for one in names]
+    ends = ["…".join(map(str, sorted({min(s), max(s)}))) if s else NONE for s in steps]
+    shares = [found.padded.get(one) for one in names]
+    padded = [f"{sum(s) / len(s):.0%}" if s else NONE for s in shares]
+    rows = [["steps of the same past", *ends], ["windows of these that are padded", *padded]]
+    return rows if found.past else []
 
 
 def comparison_page(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..experiments.experiment import ALL
-from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, has_same_past
+from ..experiments.systems import AUTO, AUTO_FILTERED, ED_FILTERED, SAME_PAST, has_same_past
 from .page import NONE, Picture, interval_cell, mean_cell, p_cell, signed, table, wins_cell
 from .paper import set_title, system_title
 from .plots import ByPerson, BySet, draw_critical_differences, draw_dots
@@ -142,10 +142,31 @@ def in_short_lines(sections: Mapping[str, Standing]) -> list[str]:
         for title, section in sections.items()
         for name, ours, footing in _tested(section)
     ]
+    lines += [
+        f"- {title}: in the mean better with windows alone than with the same past: {who}."
+        for title, section in sections.items()
+        if (who := _better_alone(section))
+    ]
     if not lines:
         return []
     rule = "Significant is what has p < 0.05 after Holm's correction; points are in brackets."
     return ["## In short", "", rule, "", *lines, ""]
+
+
+def _better_alone(section: Standing) -> str:
+    """The rivals to whom more of the past does harm, and by how many points."""
+    found = []
+    for name, alone in section.people.items():
+        past = section.people.get(f"{name}{SAME_PAST}", {})
+        gains = [
+            mean - past[one][person]
+            for one, by in alone.items()
+            for person, mean in by.items()
+            if person in past.get(one, {})
+        ]
+        if gains and np.mean(gains) > 0:
+            found.append(f"{system_title(name)} ({signed(float(np.mean(gains)))})")
+    return "; ".join(found)
 
 
 def _place(ours: str, footing: Footing) -> str:

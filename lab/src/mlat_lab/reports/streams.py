@@ -20,7 +20,7 @@ from .comparison import (
     compare,
     comparison_page,
     headline,
-    past_row,
+    past_rows,
     systems_with_results,
 )
 from .page import COLUMNS, NONE, Links, Picture, Report, left_out_lines, table
@@ -220,8 +220,7 @@ def _opening(figures: Summary[Recorded]) -> list[str]:
             ["steps judged, mean", *(f"{c.n_test:.0f}" for c in counts)],
             ["switches, mean", *(f"{c.n_switches:.0f}" for c in counts)],
         ]
-        if found.past:
-            rows.append(["steps of the same past", *past_row(found.past, found.counts)])
+        rows += past_rows(found, found.counts)
         lines += table([f"`{protocol}`", *map(set_title, found.counts)], rows)
     return lines
 
