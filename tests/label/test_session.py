@@ -1,8 +1,10 @@
 """A session is what its edits made it, whenever the process ends and starts again."""
 
+import contextlib
 import csv
 import json
 import shutil
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -449,3 +451,47 @@ def test_other_recordings_than_those_labelled_are_refused(tmp_path):
     session.close()
     with pytest.raises(InputError, match=r"labels of r0.csv, r1.csv"):
         LabelSession(recordings((30,)), tmp_path / "walk.labels.csv")
+
+
+def test_a_long_table_is_written_beside_the_edits(tmp_path, monkeypatch):
+    """An edit does not wait for it; at the end, and after a kill, the table holds them all."""
+    monkeypatch.setattr("mlat.label.session.SHORT", 5)
+    one = Recording("long.csv", Stream(np.zeros((1000, 1)), channels=["x"]))
+    table = tmp_path / "long.labels.csv"
+    slow = threading.Event()
+
+    def write_slowly(*args):
+        slow.wait(10)
+        write_spans(*args)
+
+    session = LabelSession([one], table)
+    session.fill({0: [Stretch(i, i + 1, f"s{i % 3}") for i in range(0, 100, 2)]})
+    monkeypatch.setattr("mlat.label.session.write_spans", write_slowly)
+    for i in range(200, 210):
+        session.label(0, 2 * i, 2 * i + 1, "more")  # while the table waits for the disk
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path, killed)
+    slow.set()
+    session.close()
+    assert len(read_spans(table, one.stream)) == 60
+    assert not session.table_error
+    for folder in (killed, tmp_path):
+        with contextlib.closing(LabelSession([one], folder / "long.labels.csv")) as again:
+            assert again.version == 11
+        assert len(read_spans(folder / "long.labels.csv", one.stream)) == 60
+
+
+def test_a_line_about_the_table_may_come_after_later_edits(tmp_path):
+    """The table is as of the edits that the line says, not as of those before the line."""
+    one = Recording("walk.csv", Stream(np.zeros((100, 1)), channels=["x"]))
+    session = LabelSession([one], tmp_path / "walk.labels.csv")
+    session.label(0, 0, 5, "a")
+    old = (tmp_path / "walk.labels.csv").read_bytes()
+    digest = session._table
+    session.label(0, 10, 15, "b")
+    session._log.append({"table": digest, "edits held": 1})
+    session.close()
+    (tmp_path / "walk.labels.csv").write_bytes(old)
+    with contextlib.closing(LabelSession([one], tmp_path / "walk.labels.csv")) as again:
+        assert again.version == 2
+    assert len(read_spans(tmp_path / "walk.labels.csv", one.stream)) == 2

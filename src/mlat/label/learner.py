@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -140,7 +138,6 @@ class Learner:
         self._changed = changed
         self._lock = threading.RLock()
         self._process = LearnerProcess()
-        self._folder = Path(tempfile.mkdtemp(prefix="mlat-label-"))
         self._cells: Cells | None = None
         self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
         self._recent: dict[int, list[list[Proposal]]] = {}  # by version
@@ -150,7 +147,7 @@ class Learner:
         self._opinion: CellStates | None = None
         self._learned: CellStates | None = None
         self._learned_from: Spans | None = None  # None: from a model or journal given
-        self._trained: tuple[Spans, Path] | None = None  # the newest model, and its labels
+        self._trained: tuple[Spans, bytes] | None = None  # the newest model, and its labels
         self._edited, self._wanted = threading.Event(), threading.Event()
         self._jobs: list[Callable[[], None]] = []
         journals = all(one.predicted is not None for one in session.recordings)
@@ -172,7 +169,6 @@ class Learner:
         self._edited.set()
         self._wanted.set()
         self._process.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def proposed(self, recording: int) -> tuple[int, list[Proposal]]:
         """The version and the proposals for a recording."""
@@ -266,7 +262,7 @@ class Learner:
             raise done[0]
         path = next_free(path)
         with disk_errors(path), atomic_write(path) as temporary:
-            shutil.copyfile(done[0], temporary)
+            temporary.write_bytes(done[0])
         return path
 
     def compare(self) -> None:
@@ -397,7 +393,7 @@ class Learner:
         states = self._process.do("load", self.model, say=self._say)
         self._predict_all(states, None)
 
-    def _trained_now(self) -> Path:
+    def _trained_now(self) -> bytes:
         if not self.is_current:
             self._train(predict=False)
         assert self._trained is not None
@@ -407,12 +403,11 @@ class Learner:
         if self.is_current and predict:
             return
         spans = self.session.pieces()
-        out = self._folder / "model.mlat"
         self._say("learning", 0.0)
-        states = self._process.do(
-            "learn", self._stream(spans), self.width, out, self.model, say=self._say
+        states, content = self._process.do(
+            "learn", self._stream(spans), self.width, self.model, say=self._say
         )
-        self._trained = spans, out
+        self._trained = spans, content
         if predict:
             self._predict_all(states, spans)
         else:

@@ -21,7 +21,7 @@ import numpy as np
 from ..base.errors import MlatError
 from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
-from ..classifier.model_file import load
+from ..classifier.model_file import load, to_bytes
 from ..explain.confusions import count_confusions
 from ..stream.stream import Stream
 
@@ -71,12 +71,13 @@ class Jobs:
         self.clf = load(model)
         return [str(state) for state in self.clf.classes_.tolist()]
 
-    def learn(self, say: Say, stream: Stream, width: int, out: Path, old: Path | None) -> list[str]:
-        """Learn a model from a labelled stream and the references of an old one; its states."""
+    def learn(
+        self, say: Say, stream: Stream, width: int, old: Path | None
+    ) -> tuple[list[str], bytes]:
+        """Learn from a labelled stream and an old model's references: the states, and a file."""
         with _reporting(say):
             self.clf = learn_from(_with_references(stream, old), width)
-        self.clf.save(out)
-        return [str(state) for state in self.clf.classes_.tolist()]
+        return [str(state) for state in self.clf.classes_.tolist()], to_bytes(self.clf)
 
     def reach(self, say: Say) -> tuple[int, int]:
         """The width of the classifier, and how many steps before a step its state depends on."""

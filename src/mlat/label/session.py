@@ -1,6 +1,7 @@
 """The labels of some recordings while they are edited: on the disk before anything is done.
 
-The log (:mod:`.edit_log`) is what counts; the table of labels is written from it after every edit.
+The log (:mod:`.edit_log`) is what counts; the table of labels is written from it after every edit,
+or, if it is long, beside them.
 Then a line of the log says which bytes the table has, so that its position in the log is known: a
 table that is only behind the log is written anew, and one that another program changed is found.
 """
@@ -33,6 +34,8 @@ from .span_list import (
 )
 
 FORMAT, VERSION = "mlat label log", 1
+SHORT = 20_000  # spans of a table that is written with every edit
+REST = 1.0  # seconds between two writings of a longer one
 MOST_STATES = 20_000
 
 _LABELLED = listed(fields({"name": TEXT, "steps": COUNT, "digest": TEXT}))
@@ -90,6 +93,8 @@ class LabelSession:
         self._in_table = 0  # the version that the table holds
         self._table = ""  # what is known of the table: the bytes that it has
         self._stamp = stamp(table)
+        self._writer: threading.Thread | None = None  # of a long table
+        self._closing = threading.Event()
         self._done: list[Change] = []
         self._undone: list[Change] = []
         self._listeners: list[EditListener] = []
@@ -101,6 +106,10 @@ class LabelSession:
             raise
 
     def close(self) -> None:
+        """Write what is not in the table yet, and let another process have the files."""
+        self._closing.set()
+        if (writer := self._writer) is not None:
+            writer.join()
         with self.lock:
             self._log.close()
 
@@ -178,13 +187,15 @@ class LabelSession:
 
     def spans(self) -> list[Span]:
         """All spans, as the table has them."""
+        return self._as_spans(self.pieces())
+
+    def _as_spans(self, pieces: Sequence[Sequence[Stretch]]) -> list[Span]:
         one = len(self.recordings) == 1
-        with self.lock:
-            return [
-                Span(*piece, "" if one else recording.name)
-                for recording, spans in zip(self.recordings, self.lists, strict=True)
-                for piece in spans
-            ]
+        return [
+            Span(*piece, "" if one else recording.name)
+            for recording, spans in zip(self.recordings, pieces, strict=True)
+            for piece in spans
+        ]
 
     def pieces(self) -> list[tuple[Stretch, ...]]:
         """The spans of each recording."""
@@ -221,7 +232,13 @@ class LabelSession:
         note(change)
         for listener in self._listeners:  # it is on disk: proposals need not wait for the table
             listener(change)
-        self._write_table()
+        if self._writer is not None:
+            pass  # it writes until the table holds every edit
+        elif sum(map(len, self.lists)) <= SHORT:
+            self._write_table()
+        else:
+            self._writer = threading.Thread(target=self._write_long_table, daemon=True)
+            self._writer.start()
         return self.version
 
     def _apply(self, change: Change) -> None:
@@ -275,6 +292,8 @@ class LabelSession:
                 "written anew from them"
             ) from None
         written = None  # the labels of the table when it was written last
+        # The edits that it holds; a longer table is written while others are made.
+        held: Any = records[last].get("edits held") if last >= 0 else None
         for number, record in enumerate(records):
             try:
                 self._replay(record)
@@ -283,10 +302,11 @@ class LabelSession:
                     f"{self._log.path}, line {number + 2} holds an edit that cannot be made: "
                     f"{error}; put back a copy of it, or move it away"
                 ) from None
-            if number == last:
+            if self.version == held if is_whole(held) else number == last:
                 written, self._in_table = self.pieces(), self.version
             # The process may have ended between the table and the line of the log about it.
-            if number >= last and on_disk is not None and self._is_now(on_disk):
+            since = self.version >= held if is_whole(held) else number >= last
+            if since and on_disk is not None and self._is_now(on_disk):
                 is_ours, self._in_table = True, self.version
         if on_disk is not None and not is_ours:
             self._take_table(on_disk, written or self.pieces(), changed)
@@ -426,6 +446,19 @@ class LabelSession:
                 )
         return [tuple(sorted(by_name[one.name])) for one in self.recordings]
 
+    def _write_long_table(self) -> None:
+        """Write the table until it holds every edit; edits are in the log, and do not wait."""
+        while True:
+            with self.lock:
+                behind = self._in_table != self.version and not (
+                    self._closing.is_set() and self.table_error
+                )
+                if not behind:
+                    self._writer = None
+                    return
+            self._write_table()
+            self._closing.wait(REST)
+
     def _write_table(self) -> None:
         try:
             if stamp(self.table) != self._stamp and self._digest() not in ("", self._table):
@@ -434,15 +467,18 @@ class LabelSession:
                     f"edits are in {self._log.path.name}. Move the table away, and the next edit "
                     "writes it anew; or start again, which asks what to do with its changes"
                 )
-            write_spans(self.table, self.spans())
-            self._in_table, self.table_error = self.version, ""
+            with self.lock:
+                version, pieces = self.version, self.pieces()
+            write_spans(self.table, self._as_spans(pieces))
+            self._in_table, self.table_error = version, ""
             self._stamp, self._table = stamp(self.table), self._digest()
         except (DiskError, InputError) as error:
             # The log has the edit, and the table is written anew after the next one or at a start.
             self.table_error = str(error)
             return
-        with suppress(DiskError):  # without this line the table is compared with the log at a start
-            self._log.append({"table": self._table}, flush=False)
+        # Without this line the table is compared with the log at a start.
+        with suppress(DiskError), self.lock:
+            self._log.append({"table": self._table, "edits held": version}, flush=False)
 
     def _digest(self) -> str:
         """What the table on the disk is known by; ``""`` if there is none."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import httpx
@@ -146,3 +147,25 @@ def test_numbers_without_end_are_answered(served):
     view = '{"id": 1, "do": "view", "recording": 0, "step": %s}'
     _, answers = talk(served, view % "Infinity", view % "1e999", view % "NaN", view % "3")
     assert [bool(answer.get("error")) for answer in answers] == [True, True, True, False]
+
+
+def test_many_saves_do_not_hold_up_an_edit(served, monkeypatch):
+    """They wait in threads of their own."""
+    ended = threading.Event()
+    monkeypatch.setattr(served.server.learner, "save", lambda path: ended.wait(30) and path)
+
+    async def talking():
+        async with connect(f"ws://127.0.0.1:{served.port}/news", proxy=None) as ws:
+            for i in range(40):
+                await ws.send(json.dumps({"id": f"s{i}", "do": "save"}))
+            label = {"do": "label", "recording": 0, "start": 1, "end": 9, "state": "walk"}
+            await ws.send(json.dumps({"id": "edit", **label}))
+            answered = []
+            while len(answered) < 41:
+                told = json.loads(await asyncio.wait_for(ws.recv(), 10))
+                if told["kind"] == "answer":
+                    answered.append(told["id"])
+                    ended.set()
+            return answered[0]
+
+    assert asyncio.run(talking()) == "edit"

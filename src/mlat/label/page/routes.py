@@ -14,6 +14,7 @@ import mimetypes
 import secrets
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ class LabelRoutes:
         self._saved: list[str] = []
         self._exported: dict[Path, tuple[int, ...] | None] = {}
         self._exporting = threading.Lock()
+        self._slow = ThreadPoolExecutor(4, "mlat-label-slow")
         session.listen(self._tell_change)
 
     def use(self, learner: Learner) -> None:
@@ -266,9 +268,12 @@ class LabelRoutes:
             _put(queue, json.dumps({"kind": "answer", "id": None, "error": said}))
             return
 
+        may_take_long = do in ("save", "export", "next")
+        pool = self._slow if may_take_long else None  # edits must not wait for their threads, too
+
         async def answer() -> None:
             try:
-                told = await asyncio.to_thread(act, asked)
+                told = await asyncio.get_running_loop().run_in_executor(pool, act, asked)
             except MlatError as error:
                 told = {"error": str(error)}
             except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -277,7 +282,7 @@ class LabelRoutes:
             trouble = self._session.table_error
             _put(queue, json.dumps({"kind": "answer", "id": number, "trouble": trouble, **told}))
 
-        if do in ("save", "export", "next"):  # they may take long, and edits must not wait
+        if may_take_long:
             task = asyncio.create_task(answer())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
