@@ -21,6 +21,12 @@ SHAPES = {
         "lift": Lift(["identity", "rectified", "running_deviation", "running_difference"], 7),
         "whiten": True,
     },
+    "levels": {
+        "metric": MLAT(n_taps=1, max_iter=3),
+        "width": 5,
+        "lift": Lift(["identity", "low_pass", "running_magnitude", "difference"], 6),
+        "whiten": True,
+    },
     "some channels": {
         "metric": "euclidean",
         "lift": Lift({"log_magnitude": [2, 0], "difference": None, "low_pass": [1]}, 5),

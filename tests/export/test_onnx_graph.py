@@ -162,7 +162,7 @@ def test_missing_values_are_held():
 
 
 def test_far_is_that_of_a_live_session():
-    clf = StreamClassifier().fit(TRAIN)
+    clf = StreamClassifier(**SHAPES["levels"]).fit(TRAIN)
     values = FRESH.values.copy()
     values[80:90] *= 30
     live = clf.live(search="exact", far=1.5, dead="off")

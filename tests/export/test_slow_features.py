@@ -13,7 +13,7 @@ from mlat.export.differences import with_leads
 from mlat.export.slow_features import between_knots, with_knots
 
 
-@pytest.fixture(scope="module", params=["committee", "whitened lift", "some channels"])
+@pytest.fixture(scope="module", params=["levels", "whitened lift", "some channels"])
 def clf(request):
     return StreamClassifier(**SHAPES[request.param]).fit(TRAIN)
 

@@ -159,7 +159,7 @@ def test_any_model_and_stream(tmp_path_factory, clf, bits, seed):
 
 @pytest.mark.parametrize(("bits", "every"), [(16, 1), (8, 3)])
 def test_going_on_from_the_step_before_is_bit_for_bit_the_same(bits, every, tmp_path):
-    clf = StreamClassifier(width=5, reach=6).fit(TRAIN)
+    clf = StreamClassifier(**SHAPES["levels"]).fit(TRAIN)
     values = FRESH.values.copy()
     values[[20, 21, 90], 1] = np.nan
     values[60, 0] = 300.0  # a wild one, which leaves nothing behind
@@ -185,7 +185,10 @@ def test_the_filter_is_that_of_predict(name, tmp_path):
     stream = Stream(values)
     proba = clf.predict_proba(stream, filtered=True)
     known = ~np.isnan(proba).any(axis=1)
-    np.testing.assert_allclose(told[3][known], proba[known], atol=2e-3)
+    apart = np.abs(told[3][known] - proba[known]).max(axis=1)
+    forests = PlainModel.of(clf).forests
+    assert apart.max() < (0.05 if forests else 2e-3)
+    assert (apart < 2e-3).mean() > 0.8
     assert (told[0] == clf.predict(stream, filtered=True)).mean() >= 0.99
 
 
@@ -215,7 +218,7 @@ def test_it_is_taught_as_a_live_session(tmp_path):
     assert (states == [p.state for p in wanted]).mean() > 0.99
     for found, prediction in zip(proba, wanted, strict=True):
         of = prediction.probabilities
-        np.testing.assert_allclose(found[: len(of)], of, atol=5e-3)
+        np.testing.assert_allclose(found[: len(of)], of, atol=0.05)  # a split may go the other way
 
 
 def test_no_floating_point_is_left(tmp_path):
@@ -280,4 +283,4 @@ def test_what_whole_numbers_cannot_hold_is_refused():
 
 def test_every_running_map_is_among_those_tried():
     tried = {m for one in SHAPES.values() for m in getattr(one.get("lift"), "maps", ())}
-    assert {*RUNNING} <= tried | {"running_magnitude"}  # which the committee has
+    assert {*RUNNING} <= tried

@@ -423,8 +423,9 @@ def _squares_of_points(
     feature = _indices(g, np.append(forest.feature, np.zeros(n_leaves, np.int64)))
     threshold = np.append(forest.threshold, np.zeros(n_leaves))
     if g.bits in WHOLE:
-        units = np.append(one.of_splits(unit), np.zeros(n_leaves)) * 2.0**power
-        thresholds = g("Mul", g.cast(g.constant(threshold, np.int16)), g.constant(units))
+        units = g.constant(np.tile(unit[one.columns], one.width) * 2.0**power)
+        of_splits = g("Gather", units, feature)
+        thresholds = g("Mul", g.cast(g.constant(threshold, np.int16)), of_splits)
     else:
         thresholds = g.constant(threshold)
     nothing = g("Mul", g.slice(x, 0, 1, 1), g.constant(0.0))

@@ -22,7 +22,9 @@ static const forest forests[MLAT_FORESTS] = {
 static void point_of(mlat *m, const expert *e, mlat_real *point)
 {
     const forest *f = &forests[e->forest];
-    size_t first = 0;
+    const mlat_split *splits = f->splits;
+    const mlat_threshold *thresholds = f->thresholds;
+    const mlat_link *links = f->links;
     int t, s;
     gather(m, e, m->x);
     for (s = 0; s < f->n_values; s++) {
@@ -32,15 +34,18 @@ static void point_of(mlat *m, const expert *e, mlat_real *point)
         const mlat_leaf *leaf;
         mlat_link at = 0;
         do {
-            const size_t i = first + (size_t)at;
-            const int is_low = m->x[f->splits[i]] <= threshold_of(f->thresholds[i], &e->by);
-            at = f->links[2 * i + (is_low ? 0 : 1)];
+            const int is_low = m->x[splits[at]] <= threshold_of(thresholds[at], &e->by);
+            const mlat_link *sides = links + at + at;
+            at = sides[is_low ? 0 : 1];
         } while (at >= 0);
         leaf = f->leaves + (size_t)(-1 - at) * (size_t)f->n_values;
         for (s = 0; s < f->n_values; s++) {
             point[s] += (mlat_real)leaf[s];
         }
-        first += (size_t)f->sizes[t];
+        splits += f->sizes[t];
+        thresholds += f->sizes[t];
+        links += f->sizes[t];
+        links += f->sizes[t];
     }
 }
 
