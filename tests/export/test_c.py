@@ -296,3 +296,18 @@ def test_its_size_is_told(tmp_path):
         text, data, bss = map(int, said.stdout.splitlines()[1].split()[:3])
         assert compiled.code.flash < text + data < compiled.code.flash + 20_000
         assert compiled.code.ram <= bss < compiled.code.ram + 200
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e12])
+def test_far_beyond_training_states_differ_in_ties_alone(scale, tmp_path):
+    """Single precision cannot tell states apart there; with ``far`` they are unknown."""
+    clf = StreamClassifier(**SHAPES["mlat"]).fit(TRAIN)
+    values = FRESH.values[:60] * scale
+    states, why, distances, _ = Compiled(clf, tmp_path, bits=32).push(values)
+    wanted, exact = clf.predict(Stream(values)), clf.class_distances(Stream(values))
+    known = ~np.isnan(exact).any(axis=1)
+    np.testing.assert_allclose(distances[known], exact[known], rtol=1e-6)
+    assert (near_ties(clf, values, 1e-6) | (states == wanted))[known].all()
+    states, why, *_ = Compiled(clf, tmp_path, bits=32, far=3.0).push(values)
+    assert {*states[known].tolist()} == {""}
+    assert {*why[known.nonzero()[0][0] :]} == {"far"}
