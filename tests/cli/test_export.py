@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cli_runs import refused, run
-from mlat import StreamClassifier
+from mlat import Lift, StreamClassifier
 from mlat.synthetic import rotating_states
 
 
@@ -62,11 +62,15 @@ def test_the_arduino_library_has_its_places(model, tmp_path):
     assert "#define MLAT_SPARE 2" in (tmp_path / "lib/src/mlat.h").read_text()
 
 
-def test_it_fits_where_it_must(model, tmp_path):
-    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "12")[0]
+def test_it_fits_where_it_must(tmp_path):
+    stream = rotating_states(n_channels=3, run_length=60, runs_per_state=2, random_state=0)
+    lift = Lift(["identity", "low_pass", "running_deviation", "difference"], 12)
+    model = tmp_path / "walk.mlat"
+    StreamClassifier(metric="euclidean", lift=lift, whiten=True).fit(stream).save(model)
+    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "3")[0]
     assert re.search(r"Kept \d+ of \d+ references; [\d.]+% of the decisions stay the same", said)
-    assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 12
-    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "9.5")[0]
+    assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 3
+    said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "2.5")[0]
     assert "Slow features are stored at one step of" in said
     said = run("export", model, "--c", tmp_path, "--max-references", "100")[0]
     assert int(re.search(r"^(\d+) references", said, re.M)[1]) <= 100

@@ -23,6 +23,7 @@ from mlat.base.checksummed import pack, unpack
 from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised
+from mlat.metric import Forest
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 
@@ -287,6 +288,19 @@ def test_a_metric_of_zeros_is_exported_in_every_size(tmp_path):
     none = tuple(replace(one, blocks=np.zeros_like(one.blocks)) for one in plain.matrices)
     for bits in (8, 16, 32, 64):
         write_c(replace(plain, experts=none), bits=bits)
+
+
+def test_trees_of_one_leaf_are_exported_and_trees_over_whitened_features_refused(tmp_path):
+    few = StreamClassifier(2, metric=Forest(5, min_samples_leaf=150)).fit(TRAIN)
+    assert (
+        0
+        in np.diff(np.append(few.experts_[0].metric.roots_, len(few.experts_[0].metric.child_))) - 1
+    )
+    told = Compiled(few, tmp_path, bits=64).push(FRESH.values)
+    assert_same(few, told, FRESH.values)
+    whitened = StreamClassifier(2, metric=Forest(5), whiten=True).fit(TRAIN)
+    with pytest.raises(InputError, match="whitened features cannot be exported"):
+        PlainModel.of(whitened)
 
 
 def test_its_size_is_told(tmp_path):
