@@ -72,7 +72,7 @@ def test_a_system_that_fails_in_its_process_is_said():
 
 def test_a_table_says_which_figure_is_a_goal_and_fits_in_a_hundred_columns(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    names = "short brute read long_few long session session_long committee committee_long"
+    names = "short brute product read long_few long session session_long committee committee_long"
     steps = dict.fromkeys(names.split(), 1234.5)
     more = {"n_references": 2505, "n_experts": 3, "snapshot": 98_000, "one_snapshot": 40_000}
     live.show_steps(steps | more | {"n_bytes": 1_000_000}, Bench())

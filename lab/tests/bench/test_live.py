@@ -19,8 +19,15 @@ def test_the_benchmark_measures_what_it_says():
     steps = {
         "incremental": step,
         "brute": live.brute_step(clf, values),
+        "product": live.product_step(clf, values),
         "read": live.reading(live.bytes_of_a_step(search)),
     }
+    # The peers have the same nearest references, in no more coordinates than a window has values.
+    Y, Z = live.smallest_space(clf, values)
+    assert Y.shape[1] == Z.shape[1] <= 15
+    rows = clf.kneighbors(Stream(values))[1][4:, 0]
+    assert [steps["product"](i) for i in range(20)] == rows[:20].tolist()
+    assert [int(steps["brute"](i)[1][0, 0]) for i in range(20)] == rows[:20].tolist()
     taken = in_turn(steps, 2, 5)
     assert set(taken) == set(steps)
     assert all(seconds > 0 for seconds in taken.values())

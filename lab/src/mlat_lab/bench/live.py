@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from mlat.base.checks import Floats
@@ -154,14 +154,34 @@ def session_step(clf: StreamClassifier, values: Floats) -> Callable[[int], objec
     return lambda i: session.push(values[i % n])
 
 
-def brute_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
-    """scikit-learn's search for one window, already in the learned space."""
-    peer = KNeighborsClassifier(n_neighbors=1, algorithm="brute")
-    peer.fit(clf.references_.embedded(), clf.references_.codes)
+def smallest_space(clf: StreamClassifier, values: Floats) -> tuple[Floats, Floats]:
+    """References and windows in the smallest space that has the same distances, contiguous.
+
+    The learned space has as many coordinates as a convolution gives, the windows under it span no
+    more than the values of a window.
+    """
     seen = clf.features_(Stream(values))
     starts = np.arange(len(seen) - clf.width_ + 1)
     Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
-    return lambda i: peer.predict(Z[i % len(Z) : i % len(Z) + 1])
+    Y = clf.references_.embedded()
+    centre = Y.mean(axis=0)
+    _, size, basis = np.linalg.svd(np.concatenate([Y, Z]) - centre, full_matrices=False)
+    basis = basis[size > 1e-10 * size[0]].T
+    return np.ascontiguousarray((Y - centre) @ basis), np.ascontiguousarray((Z - centre) @ basis)
+
+
+def brute_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
+    """scikit-learn's search for one window, already in the smallest exact space."""
+    Y, Z = smallest_space(clf, values)
+    peer = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Y)
+    return lambda i: peer.kneighbors(Z[i % len(Z) : i % len(Z) + 1])
+
+
+def product_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
+    """The floor: one product of BLAS with squares that are stored, and its least."""
+    Y, Z = smallest_space(clf, values)
+    squares = (Y**2).sum(axis=1)
+    return lambda i: (squares - 2.0 * (Y @ Z[i % len(Z)])).argmin()
 
 
 def bytes_of_a_step(search: IncrementalSearch) -> int:
@@ -251,10 +271,11 @@ LONG = 200
 def measure_steps(bench: Bench) -> Row:
     """One stream, one step at a time; microseconds, and the bytes that a step reads and writes.
 
-    ``short`` is the search at w=10, ``brute`` scikit-learn's query there, ``read`` reading as many
-    bytes as the short search does; ``long_few`` and ``long`` are the searches at w=200 with as few
-    taps and with all of them. ``session`` and ``session_long`` are whole steps of a session, from
-    raw channels to a prediction, ``committee`` and ``committee_long`` those of the default.
+    ``short`` is the search at w=10, ``brute`` scikit-learn's query there and ``product`` one of
+    BLAS, both in the smallest exact space, ``read`` reading as many bytes as the short search does;
+    ``long_few`` and ``long`` are the searches at w=200 with as few taps and with all of them.
+    ``session`` and ``session_long`` are whole steps of a session, from raw channels to a
+    prediction, ``committee`` and ``committee_long`` those of the default.
     """
     bench.say(f"learning three metrics and two committees over {CHANNELS} channels ...")
     values = live_values(2000)
@@ -265,6 +286,7 @@ def measure_steps(bench: Bench) -> Row:
         {
             "short": step,
             "brute": brute_step(short, values),
+            "product": product_step(short, values),
             "read": reading(n_bytes),
             "long_few": incremental_step(model(LONG, 20), values)[1],
             "long": incremental_step(long, values)[1],
@@ -298,8 +320,9 @@ def show_steps(steps: Row, bench: Bench) -> None:
     experts = f"a step of a committee of {steps['n_experts']}"
     lines = [
         ("scikit-learn, brute force, one query", brute, "", ""),
-        ("a session's step, w=10", session, f"1/{brute / session:.0f} of it", "1/5"),
-        ("its search alone, w=10", short, f"1/{brute / short:.0f} of it", "1/5"),
+        ("a product of BLAS, and its least", steps["product"], "", ""),
+        ("a session's step, w=10", session, f"1/{brute / session:.1f} of the query", "1/5"),
+        ("its search alone, w=10", short, f"1/{brute / short:.1f} of the query", "1/5"),
         *(
             (f"{name}, w={LONG}{taps}", steps[key], f"{steps[key] / base:.2f} of w=10", "1.5")
             for name, taps, key, base in (
