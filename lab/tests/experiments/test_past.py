@@ -65,7 +65,15 @@ def test_looking_back_step_by_step(data):
     past = data.draw(st.integers(1, 40))
     values = np.arange(2.0 * n).reshape(n, 2)
     found = look_back(values, np.array([begin]), np.array([end]), past)[0]
-    assert found.tolist() == [values[max(begin, end - i)].tolist() for i in range(past)][::-1]
+    at, step, wanted = end, -1, []  # to and fro between the first step and the last
+    for _ in range(past):
+        wanted.append(values[at].tolist())
+        if at == begin:
+            step = 1
+        elif at == end:
+            step = -1
+        at = min(max(at + step, begin), end)
+    assert found.tolist() == wanted[::-1]
 
 
 def sorted_windows(X, y):

@@ -3,8 +3,10 @@
 At a step the default sees its window and, by its features, ``reach`` steps more. So every rival is
 also given windows of ``width + reach`` steps, and some learn from the default's own features of the
 last step. They learn at the same steps as from windows, and are judged at the same steps: where a
-stretch is shorter than that, it is padded by its first step. To learn from, a stretch is a run, as
-it is to the default; to be judged, it is all of the stream since a gap.
+stretch is shorter than that, it is mirrored at its first step. A first step that repeats would mark
+the run, and forests learn that: of one second of EMG a forest then had half of the accuracy that it
+has from windows alone. To learn from, a stretch is a run, as it is to the default; to be judged, it
+is all of the stream since a gap.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def see_features(streams: SplitStreams, width: int, default: StreamClassifier) -
 
 
 def look_back(values: NDArray[Any], begins: Ints, ends: Ints, past: int) -> NDArray[Any]:
-    """The last ``past`` steps up to each end, shape (n, past, d); the first of a stretch repeats.
+    """The last ``past`` steps up to each end, shape (n, past, d); what lacks is mirrored.
 
     Parameters
     ----------
@@ -99,5 +101,7 @@ def look_back(values: NDArray[Any], begins: Ints, ends: Ints, past: int) -> NDAr
     begins, ends : arrays of shape (n,)
         The first step of each stretch, and the step to look back from.
     """
-    steps = ends[:, None] - np.arange(past - 1, -1, -1)
-    return values[np.maximum(steps, begins[:, None])]
+    length = np.maximum(ends - begins, 1)[:, None]
+    back = np.abs(ends[:, None] - begins[:, None] - np.arange(past - 1, -1, -1)) % (2 * length)
+    steps = begins[:, None] + np.minimum(back, 2 * length - back)
+    return values[np.minimum(steps, ends[:, None])]

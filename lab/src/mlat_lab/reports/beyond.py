@@ -181,7 +181,7 @@ def _opening(figures: Summary[Width]) -> list[str]:
         "recording of its own, more than a window away from all given steps. What a system may "
         "see decides how good it can be, so every rival stands here twice. With the *same past* it "
         "learns from and predicts by windows that are as long as all that the default may look at; "
-        "at the beginning of a segment, or of a given run, the first step is repeated. Below stand "
+        "at the beginning of a segment, or of a given run, what lacks is mirrored. Below stand "
         f"those that see the window alone, and fewer steps than {auto}. Everyone learns at the "
         "same steps and is judged at the same steps.",
         "",

@@ -200,7 +200,7 @@ def _opening(figures: Summary[Recorded]) -> list[str]:
         "a window, within the same stretch of the test stream. What a system may see decides how "
         "good it can be, so every rival stands here twice. With the *same past* it learns from and "
         "predicts by windows that are as long as all that the default may look at; where a given "
-        "run or a stretch of the test stream begins, the first step is repeated. Below stand those "
+        "run or a stretch of the test stream begins, what lacks is mirrored. Below stand those "
         "that see windows "
         f"of {width} steps alone. Everyone learns at the same steps and is judged at the same "
         f"steps. {system_title(FOREST)} (extremely randomised trees) and {system_title(LINEAR)} "
