@@ -8,7 +8,7 @@ windows that it was grown from. The point of a window is the mean distribution o
 
 one number for each state, and the distance of two windows is the Euclidean one of their points. On
 development streams this was as accurate as the share of trees in which two windows lie in different
-leaves, and as the forest's own vote (docs/guide/committee.md), with few numbers for each reference.
+leaves, and as the forest's own vote, with few numbers for each reference.
 It does everything that a metric does: new references, of a new state too, fall into the same
 leaves.
 
