@@ -232,13 +232,12 @@ class LabelSession:
         note(change)
         for listener in self._listeners:  # it is on disk: proposals need not wait for the table
             listener(change)
-        if self._writer is not None:
-            pass  # it writes until the table holds every edit
-        elif sum(map(len, self.lists)) <= SHORT:
-            self._write_table()
-        else:
-            self._writer = threading.Thread(target=self._write_long_table, daemon=True)
-            self._writer.start()
+        if self._writer is None:  # else it writes until the table holds every edit
+            if sum(map(len, self.lists)) <= SHORT:
+                self._write_table()
+            else:
+                self._writer = threading.Thread(target=self._write_long_table, daemon=True)
+                self._writer.start()
         return self.version
 
     def _apply(self, change: Change) -> None:

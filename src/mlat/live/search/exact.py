@@ -15,7 +15,7 @@ import numpy as np
 from ...base.checks import Floats, Ints, check_text, is_whole
 from ...base.compiled import jit
 from ...base.errors import InputError
-from ...base.fixed_order import LANES
+from ...base.fixed_order import padded
 from ...classifier.classifier import StreamClassifier
 from ...neighbours.votes import vote
 
@@ -138,7 +138,7 @@ class ExactSearch:
 
     def teach(self, names: tuple[str | int, ...], codes: Ints, windows: Floats) -> TaughtReferences:
         """Windows (m, w, d') of the states ``codes`` (m,), prepared to be compared."""
-        columns = tuple(_padded(centred.T) for centred in self.centred(windows))
+        columns = tuple(padded(centred.T) for centred in self.centred(windows))
         return TaughtReferences(names, windows, codes.astype(np.int64), columns)
 
     def teach_more(
@@ -155,7 +155,7 @@ class ExactSearch:
         to the same numbers as if all were.
         """
         columns = tuple(
-            _padded(np.concatenate([before[:, : len(old)], centred.T], axis=1)[:, kept])
+            padded(np.concatenate([before[:, : len(old)], centred.T], axis=1)[:, kept])
             for before, centred in zip(old.columns, self.centred(windows), strict=True)
         )
         every = np.concatenate([old.windows, windows])[kept]
@@ -264,11 +264,6 @@ def check_state(state: Any, unknown: str | int) -> str | int:
     raise InputError(
         f"the states of this model are whole numbers; teach one other than {unknown}, not {state!r}"
     )
-
-
-def _padded(columns: Floats) -> Floats:
-    """Columns (r, m) with zeros beside them, up to whole vectors."""
-    return np.ascontiguousarray(np.pad(columns, [(0, 0), (0, -columns.shape[1] % LANES)]))
 
 
 @jit()
