@@ -29,12 +29,22 @@ class Compiled:
         model=None,
         **options,
     ):
-        self.under = under
-        self.clf, self.code = clf, write_c(model or PlainModel.of(clf), **options)
-        self.n_states = len(clf.classes_) + options.get("new_states", 0)
-        (folder / "mlat.h").write_text(self.code.header)
-        (folder / "mlat.c").write_text(self.code.source)
-        self.program = folder / "program"
+        code = write_c(model or PlainModel.of(clf), **options)
+        for name, text in code.files().items():
+            (folder / name).write_text(text)
+        self._compile(clf, folder, flags, compiler, under)
+        self.code, self.n_states = code, len(clf.classes_) + options.get("new_states", 0)
+
+    @classmethod
+    def of_files(cls, clf, folder):
+        """Of a library that is written already."""
+        made = cls.__new__(cls)
+        made._compile(clf, folder, STRICT, COMPILER, ())
+        made.n_states = len(clf.classes_)
+        return made
+
+    def _compile(self, clf, folder, flags, compiler, under):
+        self.clf, self.under, self.program = clf, under, folder / "program"
         main = Path(__file__).parent / "export" / "stdin.c"
         files = [str(main), str(folder / "mlat.c")]
         subprocess.run(

@@ -7,6 +7,8 @@ import statistics
 
 import numpy as np
 
+from mlat.metric.forest import Forest
+
 # --- Streams and Phase I: runs and windows ---------------------------------------------------
 
 
@@ -284,7 +286,11 @@ def naive_expert_distances(clf, stream):
             steps[:, expert.view.columns] @ _or_identity(expert.view.mixing, expert.view.columns)
             for steps in (features, expert.steps)
         )
-        M = np.eye(w * seen.shape[1]) if expert.metric is None else expert.metric.metric_
+        if isinstance(expert.metric, Forest):  # Euclidean, between what the trees say
+            seen, known = (_forest_points(expert.metric, steps) for steps in (seen, known))
+            M = np.eye(seen.shape[1])
+        else:
+            M = np.eye(w * seen.shape[1]) if expert.metric is None else expert.metric.metric_
         rows = np.full((len(stream), len(clf.classes_)), np.nan)
         for end in ends:
             window = seen[end - w + 1 : end + 1].ravel()
@@ -296,6 +302,20 @@ def naive_expert_distances(clf, stream):
                 rows[end, code] = math.sqrt(max(min(squared), 0.0))
         found.append(rows)
     return found
+
+
+def _forest_points(forest, steps):
+    """The mean distribution of the leaves of single steps, tree by tree; NaN where one misses."""
+    points = np.full((len(steps), forest.value_.shape[1]), np.nan)
+    for i in np.flatnonzero(~np.isnan(steps).any(axis=1)):
+        leaves = []
+        for node in forest.roots_:
+            while forest.feature_[node] >= 0:
+                right = steps[i, forest.feature_[node]] > forest.threshold_[node]
+                node = forest.child_[node] + right
+            leaves.append(forest.value_[node])
+        points[i] = np.mean(leaves, axis=0)
+    return points
 
 
 def _or_identity(mixing, columns):

@@ -2,7 +2,7 @@
 A model on a microcontroller
 ============================
 
-A fitted model leaves Python as one C header and one C source, with everything sized beforehand and
+A fitted model leaves Python as a few files of C, with everything sized beforehand and
 no memory allocated. This writes one, compiles it, and runs it beside ``predict``.
 """
 
@@ -44,9 +44,8 @@ int main(void) {
 sizes, same = [], []
 for bits in (32, 16, 8):
     source = write_c(PlainModel.of(clf), bits=bits)
-    (folder / "mlat.h").write_text(source.header)
-    (folder / "mlat.c").write_text(source.source)
-    (folder / "main.c").write_text(PROGRAM)
+    for name, text in {**source.files(), "main.c": PROGRAM}.items():
+        (folder / name).write_text(text)
     subprocess.run(
         ["cc", "-std=c99", "-Os", "main.c", "mlat.c", "-lm", "-o", "main"], cwd=folder, check=True
     )

@@ -82,9 +82,22 @@ def odd_values_do_no_harm():
         assert model.predict_one({"b": value}) is not None
 
 
+def a_text_is_refused_and_changes_nothing():
+    model, untouched = learned(30), learned(30)
+    for ask in (model.learn_one, model.predict_one):
+        said = ""
+        try:
+            ask({**STEPS[30], "colour": "red"})
+        except ValueError as error:
+            said = str(error)
+        assert "'colour' is 'red'" in said
+    assert model.predict_proba_one(STEPS[30]) == untouched.predict_proba_one(STEPS[30])
+
+
 if __name__ == "__main__":
     tests = [looking_changes_nothing, it_is_the_nearest_known_window, copies_go_on_alike]
     tests += [a_late_label_is_for_its_own_step, a_label_may_be_anything, odd_values_do_no_harm]
+    tests += [a_text_is_refused_and_changes_nothing]
     for test in tests:
         test()
     print(f"{len(tests)} promises kept")

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import check_estimator
 
 import mlat
 from mlat import InputError, PanelClassifier, series_windows
@@ -88,3 +89,9 @@ def test_wrong_panels(panel):
         PanelClassifier(n_neighbors=25).fit(X, y)
     with pytest.raises(InputError, match="series of 39 steps and 3 channels, but 40"):
         PanelClassifier("euclidean").fit(X, y).predict(X[:, :, 1:])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_takes_it_for_a_classifier():
+    results = check_estimator(PanelClassifier(), on_skip=None, on_fail=None)
+    assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}

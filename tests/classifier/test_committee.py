@@ -13,10 +13,13 @@ from sklearn.base import clone
 import mlat
 from mlat import MLAT, InputError, Stream, StreamClassifier
 from mlat.classifier.committee import (
+    MOST_CHANGE,
     SOFT,
     Committee,
     Judged,
     Member,
+    _logs,
+    _shares,
     fit_weights,
     typical_distance,
 )
@@ -143,11 +146,11 @@ def test_a_committee_says_who_decides_and_why():
     assert told.n_runs > 0
     assert all(0 <= member.accuracy <= 1 for member in told.members)
     unjudged = fit(clusters(0, [40, 40])).committee_
-    assert unjudged.why.startswith("all weigh the same: ")
+    assert unjudged.why.startswith("usual weights: ")
     assert np.isnan(unjudged.accuracy)
     assert len({member.weight for member in unjudged.members}) == 1
     unheld = fit(energy_states(0), held_out=False)
-    assert unheld.committee_.why == "all weigh the same: nothing was held out to judge them by"
+    assert unheld.committee_.why == "usual weights: nothing was held out to judge them by"
     assert unheld.held_out_ is None
 
 
@@ -167,19 +170,32 @@ def judged_by(seed, good, n=60, n_states=3):
 def test_the_better_expert_weighs_more():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    beta = fit_weights(judged, typical, 0.01)
+    usual = np.ones(3)
+    beta = fit_weights(judged, typical, usual, several=True)
     assert beta[0] > 2 * beta[2]
     assert beta.argmax() == 0
-    # A ridge draws them together, the more the stronger it is.
-    spread = [np.ptp(fit_weights(judged, typical, ridge)) for ridge in (0.01, 1.0, 100.0)]
-    assert spread[0] > spread[1] > spread[2]
+    # Of one run a state little is known: the same order, and no factor above the largest.
+    few = fit_weights(judged, typical, usual, several=False)
+    assert few.argmax() == 0
+    assert few.max() <= MOST_CHANGE * (1 + 1e-9)
+    assert few.min() >= (1 - 1e-9) / MOST_CHANGE
+
+
+def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
+    judged = judged_by(2, [0.5, 1.0])
+    wide = judged._replace(nearest=judged.nearest ** np.array([1.0, 5.0])[:, None, None])
+    for one in (judged, wide):
+        typical = np.array([typical_distance(nearest) for nearest in one.nearest])
+        power, weight = _shares(fit_weights(one, typical, np.ones(2), True), _logs(one, typical))
+        assert weight[0] > 0.9
+        np.testing.assert_allclose([power.sum(), weight.sum()], 1)
 
 
 def test_the_windows_of_a_run_count_as_one_piece_of_evidence():
     judged = judged_by(1, [0.5, 0.8])
     typical = np.ones(2)
     twice = Judged(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
-    once, again = fit_weights(judged, typical, 1.0), fit_weights(twice, typical, 1.0)
+    once, again = (fit_weights(j, typical, np.ones(2), several=True) for j in (judged, twice))
     np.testing.assert_allclose(once, again, rtol=1e-3)
 
 

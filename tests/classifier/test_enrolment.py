@@ -31,7 +31,7 @@ def test_what_was_learned_stays_and_the_references_are_new(learned):
         assert mine.metric is old.metric
         assert mine.view is old.view
     assert new.confidence_.calibration == learned.confidence_.calibration
-    assert new.confidence_.threshold != learned.confidence_.threshold
+    assert new.confidence_.farthest != learned.confidence_.farthest
     np.testing.assert_array_equal(
         new.confidence_.state_filter.transition, learned.confidence_.state_filter.transition
     )

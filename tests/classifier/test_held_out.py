@@ -11,13 +11,17 @@ from mlat.classifier.held_out import (
     EARLY,
     LATE,
     NEITHER,
+    RECORDING,
+    RUN,
+    Evidence,
     _alternate,
     cut,
+    evidence,
+    expect,
     far_folds,
     far_sides,
     has_switches,
     held_out_gap,
-    n_episodes,
     rows_nearby,
     time_blocks,
 )
@@ -110,11 +114,55 @@ def test_what_is_judged_has_the_switches_of_the_stream():
         assert len(fold.judged.segments) == 4
 
 
-def test_episodes_are_counted_by_state():
+def test_evidence_is_counted_by_state():
     states = np.tile(np.repeat(["a", "b"], 60), 4)
-    assert n_episodes(Stream(np.zeros((480, 1)), states), 10) == 4
-    assert n_episodes(Stream(np.zeros((120, 1)), np.repeat(["a", "b"], 60)), 10) == 1
-    assert n_episodes(Stream(np.zeros((4, 1)), ["", "", "", ""]), 10) == 0
+    assert evidence(Stream(np.zeros((480, 1)), states), 10)[1:] == (RUN, 4)
+    assert evidence(Stream(np.zeros((120, 1)), np.repeat(["a", "b"], 60)), 10)[1:] == ("", 1)
+    assert evidence(Stream(np.zeros((4, 1)), ["", "", "", ""]), 10)[1:] == ("", 0)
+    two = Stream(np.zeros((480, 1)), states, recordings=np.arange(480) // 240)
+    assert evidence(two, 10)[1:] == (RECORDING, 2)
+    apart = Stream(np.zeros((120, 1)), np.repeat(["a", "b"], 60), recordings=np.arange(120) // 60)
+    assert evidence(apart, 10)[1:] == ("", 1), "no state is in two recordings"
+
+
+def test_recordings_are_left_out_as_a_whole():
+    states = np.tile(np.repeat(["a", "b", "c"], 60), 4)
+    recordings = np.repeat([0, 1, 2, 2], 180)
+    values = np.arange(720.0)[:, None]
+    folds = far_folds(Stream(values, states, recordings=recordings), 10, 3)
+    assert len(folds) == 3
+    for fold in folds:
+        judging = set(recordings[fold.judged.values[:, 0].astype(int)])
+        teaching = set(recordings[fold.train.values[fold.train.labelled, 0].astype(int)])
+        assert not judging & teaching
+        assert fold.judged.classes.tolist() == ["a", "b", "c"]
+
+
+def test_what_is_expected_is_what_was_right_and_surer_with_more_runs():
+    widths = []
+    for n_runs in (3, 12):
+        run = np.repeat(np.arange(4 * n_runs), 50)
+        codes = run % 4
+        # Of every ten runs two are half wrong.
+        right = (run % 5 > 0) | (np.arange(len(run)) % 2 > 0)
+        predicted = np.where(right, codes, (codes + 1) % 4)
+        found = expect(Evidence(run, RUN, n_runs), predicted, codes, run)
+        assert found.of == RUN
+        assert found.accuracy == pytest.approx(right.mean(), abs=0.02)
+        assert 0 <= found.low < found.accuracy < found.high <= 1
+        widths.append(found.high - found.low)
+    assert widths[1] < widths[0]
+
+
+def test_two_runs_expect_more_than_what_one_taught_and_one_run_expects_nothing():
+    run = np.repeat(np.arange(8), 20)
+    codes = run % 4
+    predicted = np.where(np.arange(160) % 2, codes, (codes + 1) % 4)
+    few, several = (expect(Evidence(run, RUN, n), predicted, codes, run) for n in (2, 3))
+    assert few.accuracy > several.accuracy == pytest.approx(0.5)
+    assert expect(Evidence(run, "", 1), predicted, codes, run) is None
+    guessed = expect(Evidence(run, RUN, 2), (codes + 1) % 4, codes, run)
+    assert guessed.accuracy == 0.25
 
 
 @settings(max_examples=80)
@@ -145,6 +193,7 @@ def test_lifted_values_of_one_side_do_not_know_the_other(stream, width, reach, d
 @settings(max_examples=150)
 @given(stream=streams(max_run=150), width=st.integers(1, 6))
 def test_sides_by_state(stream, width):
+    assume(evidence(stream, width).of != RECORDING)
     """Whole episodes where there are several, thirds of one, and both sides of a short one."""
     assume(can_be_cut(stream, width))
     sides, apart = far_sides(stream, width)

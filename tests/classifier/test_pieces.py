@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat.classifier.pieces import PiecePredictor
+from mlat.neighbours.votes import vote
 from mlat.synthetic import rotating_states
 
 train = rotating_states(random_state=0)
@@ -48,11 +49,18 @@ def broken_stream(seed: int) -> mlat.Stream:
 def naive(clf, stream, filtered):
     """Step by step from the public parts: distances over the whole stream, then one decision."""
     confidence = clf.confidence_
-    if clf.n_neighbors_ == 1:
-        found = confidence.of_nearest(clf.class_distances(stream))
-    else:
-        found = confidence.of_votes(*clf.kneighbors(stream), clf.references_.codes)
-    known, codes, proba, novel = found
+    nearest = clf.class_distances(stream)
+    known = ~np.isnan(nearest[:, 0])
+    proba = confidence.calibration.proba(nearest)
+    learned = confidence.calibration
+    odds = (nearest[known] / learned.typical + learned.soft) ** -learned.beta
+    np.testing.assert_allclose(proba[known], odds / odds.sum(axis=1, keepdims=True), rtol=1e-9)
+    codes, novel = nearest[known].argmin(axis=1), nearest.min(axis=1) > confidence.threshold
+    if clf.n_neighbors_ > 1:
+        distances, rows = clf.kneighbors(stream)
+        of = clf.references_.codes[rows[known]]
+        codes, proba[known] = vote(of, distances[known], len(clf.classes_))
+        novel = distances[:, 0] > confidence.threshold
     if filtered:
         starts = np.zeros(len(stream), bool)
         starts[clf.as_stream(stream).segments.start] = True
@@ -61,7 +69,12 @@ def naive(clf, stream, filtered):
     states = np.full(len(stream), clf.unknown_, dtype=clf.classes_.dtype)
     states[known] = clf.classes_[codes]
     states[novel] = clf.unknown_
-    return states, proba, clf.ends_window(stream), *naive_breaks(clf.as_stream(stream), clf.width_)
+    broken = naive_breaks(clf.as_stream(stream), clf.width_)
+    if clf.n_neighbors_ > 1:
+        distance = clf.kneighbors(stream)[0][:, 0]
+    else:
+        distance = clf.class_distances(stream).min(axis=1)
+    return states, proba, clf.ends_window(stream), *broken, distance
 
 
 def naive_breaks(stream, width):

@@ -188,9 +188,9 @@ def test_explain_tells_what_each_expert_says(committee, in_folder):
 
 def test_explain_one_expert_of_several(committee, in_folder):
     where = (committee / "walk.mlat", committee / "again.csv", "--step", "100")
-    out, _ = run("explain", *where, "--expert", "Energies", "-o", "a.png")
+    out, _ = run("explain", *where, "--expert", "Forest", "-o", "a.png")
     assert out.count("Squared distance by feature") == out.count("Squared distance by lag") == 1
-    assert "\nenergies, weight " in out
+    assert "\nforest, weight " in out
     assert Path("a.png").read_bytes().startswith(PNG)
     assert "--expert nobody is not in the committee; these are MLAT over channels" in refused(
         "explain", *where, "--expert", "nobody"

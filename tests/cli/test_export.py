@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from cli_runs import refused, run
-from mlat import Lift, StreamClassifier
+from cli_runs import refused, run, write_csv
+from compiled_c import Compiled
+from mlat import Lift, StreamClassifier, load
 from mlat.synthetic import rotating_states
 
 
@@ -36,14 +37,14 @@ def test_whole_numbers_say_how_they_round(model, tmp_path):
 
 
 def test_a_sketch_that_was_edited_is_kept(model, tmp_path):
-    run("export", model, "--arduino", tmp_path)
+    run("export", model, "--c", tmp_path)
     sketch = tmp_path / "examples" / "state" / "state.ino"
     sketch.write_text("// my own sensor\n")
-    (tmp_path / "src" / "mlat.h").write_text("")
-    _, said = run("export", model, "--arduino", tmp_path)
+    (tmp_path / "mlat.h").write_text("")
+    _, said = run("export", model, "--c", tmp_path)
     assert "state.ino" in said
     assert sketch.read_text() == "// my own sensor\n"
-    assert (tmp_path / "src" / "mlat.h").read_text()
+    assert (tmp_path / "mlat.h").read_text()
 
 
 def test_the_model_is_not_overwritten(model, tmp_path):
@@ -53,13 +54,36 @@ def test_the_model_is_not_overwritten(model, tmp_path):
     assert mine.read_bytes() == model.read_bytes()
 
 
-def test_the_arduino_library_has_its_places(model, tmp_path):
-    run("export", model, "--arduino", tmp_path / "lib", "--bits", "8", "--spare", "2")
+def test_the_folder_is_a_library_with_examples(model, tmp_path):
+    run("export", model, "--c", tmp_path / "lib", "--bits", "8", "--spare", "2", "--prefix", "walk")
     found = {str(p.relative_to(tmp_path / "lib")) for p in tmp_path.rglob("*") if p.is_file()}
     assert found == {
-        "library.properties", "src/mlat.h", "src/mlat.c", "examples/state/state.ino"
+        "walk.h", "walk.c", "walk_tables.h", "README.md", "Makefile", "CMakeLists.txt",
+        "library.json", "library.properties", "vectors.csv", "examples/state/state.ino",
+        "examples/lines/main.c",
     }  # fmt: skip
-    assert "#define MLAT_SPARE 2" in (tmp_path / "lib/src/mlat.h").read_text()
+    assert "#define WALK_SPARE 2" in (tmp_path / "lib/walk.h").read_text()
+    assert "walk.mlat, sha256 " in (tmp_path / "lib/README.md").read_text()
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "rp2040"])
+def test_a_target_says_what_it_takes_and_what_was_given_up(model, target, tmp_path):
+    said = " ".join(run("export", model, "--c", tmp_path, "--target", target)[0].split())
+    assert re.search(r"about [\d,]+ µs a step at \d+ MHz, by instructions", said)
+    assert re.search(r"Of the limits it takes: .*; (flash|RAM|time) binds", said)
+    assert "The next step down, to" in said
+    same = float(re.search(r"([\d.]+)% of the decisions are those of the model", said)[1])
+    assert same > 90
+
+
+def test_time_is_a_limit(model, tmp_path):
+    both = []
+    for us in ("1000000", "700"):
+        arguments = ["--c", tmp_path, "--target", "cortex-m4", "--max-us", us]
+        said = " ".join(run("export", model, *arguments)[0].split())
+        both.append(float(re.search(r"about ([\d,]+) µs", said)[1].replace(",", "")))
+    assert both[1] <= 700
+    assert both[1] <= both[0]
 
 
 def test_it_fits_where_it_must(tmp_path):
@@ -68,10 +92,10 @@ def test_it_fits_where_it_must(tmp_path):
     model = tmp_path / "walk.mlat"
     StreamClassifier(metric="euclidean", lift=lift, whiten=True).fit(stream).save(model)
     said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "3")[0]
-    assert re.search(r"Kept \d+ of \d+ references; [\d.]+% of the decisions stay the same", said)
+    assert "references in 8 bits there are" in " ".join(said.split())
     assert float(re.search(r"states: ([\d.]+) kB of tables", said)[1]) <= 3
     said = run("export", model, "--c", tmp_path, "--bits", "8", "--max-kb", "2.5")[0]
-    assert "Slow features are stored at one step of" in said
+    assert "references in 8 bits" in said
     said = run("export", model, "--c", tmp_path, "--max-references", "100")[0]
     assert int(re.search(r"^(\d+) references", said, re.M)[1]) <= 100
 
@@ -79,7 +103,6 @@ def test_it_fits_where_it_must(tmp_path):
 def test_the_report_writes_nothing(model, in_folder):
     said = run("export", model, "--report")[0]
     assert "same decisions" in said
-    assert re.search(r"--incremental has [\d.]+ kB RAM and [\d,]+ products a step", said)
     assert list(in_folder.iterdir()) == []
 
 
@@ -88,7 +111,10 @@ def test_the_report_writes_nothing(model, in_folder):
     [
         ([], "say what to write"),
         (["--c", "out", "--bits", "7"], "bits must be one of 64, 32, 16, 8"),
-        (["--c", "out", "--max-kb", "0.5"], "store fewer bits"),
+        (["--c", "out", "--max-kb", "0.5"], "times the flash that there is"),
+        (["--c", "out", "--target", "z80"], "--target must be cortex-m4, esp32"),
+        (["--c", "out", "--max-us", "5"], "say which with --target"),
+        (["--c", "out", "--prefix", "9x"], "prefix must be a name in C"),
         (["--c", "out", "--fixed", "--bits", "32"], "stored in 16 or 8 bits"),
         (["--c", "out", "--new-states", "1"], "at least as many spare references"),
         (["--c", "file/out"], "a file of that name is in the way"),
@@ -131,3 +157,28 @@ def test_what_onnx_cannot_say_is_one_line(model, in_folder, arguments, says):
     pytest.importorskip("onnx")
     assert says in refused("export", model, *arguments)
     assert list(in_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [["--bits", "8"], ["--fixed", "--bits", "8", "--max-kb", "30"]])
+def test_what_it_says_is_what_the_compiled_library_does(model, options, tmp_path):
+    """The figure is of the very tables that are written."""
+    fresh = rotating_states(n_channels=3, run_length=200, runs_per_state=1, random_state=5)
+    write_csv(tmp_path / "new.csv", fresh)
+    out = tmp_path / "c"
+    given = ["--on", tmp_path / "new.csv", "--label", "state"]
+    said = " ".join(run("export", model, "--c", out, *options, *given)[0].split())
+    same, right, of_model = map(
+        float,
+        re.search(
+            r"([\d.]+)% of the decisions are those of the model, .*? ([\d.]+)% are right, of the "
+            r"model ([\d.]+)%",
+            said,
+        ).groups(),
+    )
+    clf = load(model)
+    told = Compiled.of_files(clf, out).push(fresh.values)[0]
+    wanted = clf.predict(fresh)
+    known = wanted != clf.unknown_
+    assert abs(100 * (told == wanted)[known].mean() - same) < 0.4
+    assert abs(100 * (told == fresh.states)[known].mean() - right) < 0.4
+    assert abs(100 * (wanted == fresh.states)[known].mean() - of_model) < 0.1

@@ -63,22 +63,22 @@ def test_fit_tells_who_is_in_the_committee(fitted):
     }
     assert re.search(rf"│ all together +│ +│ +│ +│ +{committee.accuracy:.1%} │", out)
     assert f"\nWeights from {committee.n_runs} held-out runs" in out
-    assert "│ running magnitude, running deviation, running difference, whitened │" in out
+    assert "│ running deviation, running difference " in out
     for member, expert in zip(committee.deciding, clf.experts_, strict=True):
-        learned = "Euclidean distance" if expert.metric is None else "MLAT, solver filter: loss"
+        learned = "100 trees." if expert.windows.width == 1 else "MLAT, solver filter: loss"
         assert f"\n{member.name}: {learned}" in out
     assert re.search(r"\nLearned in [\d.]+ s\.\n", out)
 
 
-def test_fit_says_how_well_it_is_learned_beside_what_guessing_gives(fitted):
+def test_fit_says_what_to_expect_of_what_beside_what_guessing_gives(fitted):
     _, out = fitted
-    found = held_out_confusions(mlat.StreamClassifier(WIDTH).fit(train))
-    assert (
-        f"\nAccuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps. "
-        f"Always {found.most_frequent[0]}: {found.most_frequent[1]:.1%}.\n"
-        f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state. "
-        "Guessing: 25.0%.\n"
-    ) in out
+    clf = mlat.StreamClassifier(WIDTH).fit(train)
+    expected, found = clf.committee_.expected, held_out_confusions(clf)
+    assert out.startswith(
+        f"Expected of this recording: balanced accuracy {expected.accuracy:.0%}, nine times in "
+        f"ten from {expected.low:.0%} to {expected.high:.0%}; guessing: 25%. Of another recording: "
+        "unknown.\n"
+    )
     for state, recall in zip(found.states, found.recall, strict=True):
         assert re.search(rf"│ {state} +│ +2 │ +120 │ +\d+ │ +{recall:.1%} │", out)
 
@@ -107,9 +107,10 @@ def test_fit_of_noise_is_warned_about(metric, in_folder):
 
 
 def test_few_runs_are_said_to_tell_nothing(in_folder):
-    stream = rotating_states({"a": 0.0, "b": 0.2}, **SENSORS)
-    write_csv(Path("s.csv"), stream)
-    out, error = run("fit", "s.csv", "--label", "state", "-o", "m.mlat", "--metric", "euclidean")
+    stream, new = (rotating_states({"a": 0.0, "b": 0.2}, **SENSORS, random_state=i) for i in (0, 1))
+    write_csv(Path("s.csv"), new)
+    mlat.StreamClassifier(WIDTH, metric="euclidean").fit(stream).save("m.mlat")
+    out, error = run("evaluate", "m.mlat", "s.csv", "--label", "state", "--no-pictures")
     said = "4 runs of 2 states are too few to tell this from guessing; label more runs"
     assert (said in out, error) == (True, "")
 
@@ -130,9 +131,10 @@ def test_fit_without_anything_to_judge_by(in_folder):
     out, _ = run("fit", "s.csv", "--label", "state", "-o", "m.mlat")
     assert {weight for weight, _ in weights(out).values()} == {"33%"}
     assert {alone for _, alone in weights(out).values()} == {""}
-    assert "All weigh the same: fewer than two states have runs far enough apart" in out
+    assert "Usual weights: fewer than two states have runs far enough apart" in out
     assert "Weights from" not in out
-    assert "Not judged: fewer than two states have windows far enough apart" in out
+    assert "Expected accuracy: unknown." in out
+    assert mlat.load("m.mlat").committee_.expected is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_fit_without_anything_to_judge_by(in_folder):
         (["--unknown-rate", "1"], "--unknown-rate must be a number from 0 to less than 1, not 1"),
         (["--unknown-rate", "-0.1"], "--unknown-rate must be a number from 0"),
         (["--metric", "best"], "'best'"),
-        (["--width", "0"], "--width must be a whole number of at least 1, not 0"),
+        (["--width", "0"], "--width must be steps or seconds, such as 5 or 0.1s"),
         (["--neighbors", "3"], "No such option"),
     ],
 )
@@ -250,14 +252,13 @@ def test_inspect_tells_of_every_expert(fitted, in_folder):
         assert seen in section
         begin = expert.name.lower().replace(" ", "-")
         drawn.add(f"{begin}-usage.png")
-        if expert.references.metric is None:
-            assert "Distance: Euclidean, of whitened features." in section
+        if expert.width == 1:
+            assert "Distance: between what the 100 trees of a forest" in section
         else:
             assert "Eigenvalues: " in section
             assert "By lag: size of the block" in section
             drawn |= {f"{begin}-blocks.png", f"{begin}-history.png"}
-        assert "By feature: fraction of the weight of single steps" in section
-    assert "Every step is judged on its own" in out  # of MLAT with one tap
+            assert "By feature: fraction of the weight of single steps" in section
     assert {file.name for file in Path("walk-pictures").iterdir()} == drawn
 
 
@@ -353,7 +354,7 @@ def test_fit_passes_its_options_on(folder, tmp_path):
         ),
         (["--label", "state", "--width", "900"], "choose a width of at most 60"),
         (["--label", "state", "--channels", "sensor 1,,sensor 2"], "has an empty name"),
-        (["--label", "state", "--max-gap", "3"], "needs the time of the steps (time)"),
+        (["--label", "state", "--max-gap", "3"], "needs the time of the steps (--time)"),
         (["--label", "sensor 1"], "is not a whole number"),
     ],
 )
@@ -367,7 +368,7 @@ def test_fit_names_the_line_and_an_option_as_remedy(in_folder):
     line = refused("fit", "s.csv", "--label", "state", "-o", "x.mlat")
     assert "s.csv, line 3" in line
     assert "'note'" in line
-    assert "name the columns to use (channels)" in line
+    assert "name the columns to use (--channels)" in line
 
 
 def test_fit_refuses_a_column_without_states(in_folder):
@@ -446,3 +447,21 @@ def test_a_channel_that_gives_the_state_away_is_told(in_folder):
     easy = mlat.Stream(np.column_stack([code, code]), states)
     write_csv(Path("easy.csv"), easy)
     assert "alone tells" not in run("fit", "easy.csv", *options)[1]
+
+
+def test_a_width_in_seconds(tmp_path):
+    stream = rotating_states(**SENSORS)
+    timed = write_csv(tmp_path / "timed.csv", stream, time=np.arange(len(stream)) / 40)
+    plain = write_csv(tmp_path / "plain.csv", stream)
+    for file, more in ((timed, ()), (plain, ("--rate", 40))):
+        arguments = (file, "--label", "state", "-o", tmp_path / "m.mlat", "--metric", "euclidean")
+        run("fit", *arguments, "--width", "0.2s", *more)
+        assert mlat.load(tmp_path / "m.mlat").width_ == 8
+    line = refused("fit", plain, "--label", "state", "-o", tmp_path / "n.mlat", "--width", "0.2s")
+    assert "--width 0.2s: nothing says how long a step is" in line
+    assert "--rate" in line
+    more = ("--label", "state", "-o", tmp_path / "n.mlat", "--rate", 40)
+    line = refused("fit", plain, *more, "--width", "0.01s")
+    assert "--width 0.01s is shorter than a step, which is 0.025 s" in line
+    line = refused("fit", plain, *more, "--reach", "two")
+    assert "--reach must be steps or seconds" in line

@@ -45,7 +45,7 @@ def labelled(folder, *states):
         (["walk.csv", "-o", "no/folder/x.csv"], "no folder"),
         (["walk.csv", "--model", "none.mlat"], "none.mlat is no file"),
         (["walk.csv", "--media", "none.mp4"], "none.mp4 is no file"),
-        (["walk.csv", "--rate", "0"], "steps a second"),
+        (["walk.csv", "--rate", "0"], "steps per second"),
         (["walk.csv", "walk.csv"], "two recordings are called walk.csv"),
         (["walk.csv", "--serve", "0.0.0.0:0"], "needs a token"),
         (["walk.csv", "--serve", "nonsense"], "give a host and a port"),

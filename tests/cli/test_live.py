@@ -48,14 +48,16 @@ def play(folder: Path, *options: object, model: str = "walk.mlat") -> tuple[str,
 
 
 @contextmanager
-def process(folder: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    folder: Path, *options: object, stdout: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
     """The command in a process of its own, with its three streams as pipes."""
     program = "from mlat.cli import main; main()"
     given = ["live", folder / "walk.mlat", *options]
     child = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, given)],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         bufsize=0,  # so that select sees what is unread
     )
@@ -64,7 +66,7 @@ def process(folder: Path, *options: object) -> Iterator[subprocess.Popen[bytes]]
     finally:
         child.kill()
         child.wait()
-        for stream in (child.stdin, child.stdout, child.stderr):
+        for stream in filter(None, (child.stdin, child.stdout, child.stderr)):
             stream.close()
 
 
@@ -104,6 +106,24 @@ def test_csv(folder):
     assert len(rows) == len(STREAM)
     assert (rows[0]["step"], rows[0]["state"], rows[0]["why"]) == ("0", "", "filling")
     assert float(rows[-1]["distance"]) > 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no terminals as files")
+@pytest.mark.parametrize("options", [(), ("--format", "json")])
+def test_a_terminal_is_not_flooded_beside_a_page(folder, options):
+    ours, terminal = os.openpty()
+    source = ("--source", f"replay:{folder / 'walk.csv'}@max", "--serve", "127.0.0.1:0")
+    try:
+        with process(folder, *source, *options, stdout=terminal) as child:
+            if options:
+                assert select.select([ours], [], [], 60)[0]
+                assert os.read(ours, 2) == b'{"'
+            else:
+                read_until(child.stderr, "the source has ended")
+                assert not select.select([ours], [], [], 0)[0]
+    finally:
+        os.close(ours)
+        os.close(terminal)
 
 
 def test_filtered(folder):

@@ -14,6 +14,7 @@ import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
 from mlat.explain.explanation import explain
 from mlat.synthetic import rotating_states
+from state_streams import lasting
 
 train = rotating_states(**SENSORS)
 again = rotating_states(**SENSORS, random_state=1)
@@ -36,11 +37,18 @@ def test_predict_on_a_device(models):
     assert "'nonsense'" in refused("predict", *files, "--device", "nonsense")
 
 
-def test_predict_filtered(models):
-    clf = mlat.load(models / "walk.mlat")
+@pytest.fixture(scope="module")
+def steady(models):
+    """The model, with a filter that acts."""
+    lasting(mlat.load(models / "walk.mlat")).save(models / "steady.mlat")
+    return models / "steady.mlat"
+
+
+def test_predict_filtered(models, steady):
+    clf = mlat.load(steady)
     told = {}
     for options in ([], ["--filtered"]):
-        out, _ = run("predict", models / "walk.mlat", models / "again.csv", *options)
+        out, _ = run("predict", steady, models / "again.csv", *options)
         told[bool(options)] = [row["predicted"] for row in csv.DictReader(out.splitlines())]
     assert told[False] == clf.predict(again).tolist()
     assert told[True] == clf.predict(again, filtered=True).tolist()
@@ -87,11 +95,12 @@ def test_evaluate_filtered(models, in_folder):
     assert Path("pictures/timeline.png").exists()
 
 
-def test_explain_filtered(models):
-    clf = mlat.load(models / "walk.mlat")
+def test_explain_filtered(models, steady):
+    clf = mlat.load(steady)
+    where = (steady, models / "again.csv", "--no-picture", "--step")
     plain, steady = clf.predict(again), clf.predict(again, filtered=True)
     step = int(np.flatnonzero(plain != steady)[0])
-    where = (models / "walk.mlat", models / "again.csv", "--no-picture", "--step", step)
+    where = (*where, step)
     out, _ = run("explain", *where)
     assert f"Step {step}: predicted {plain[step]}" in out
     out, _ = run("explain", *where, "--filtered")
@@ -103,8 +112,8 @@ def test_explain_filtered(models):
     assert "step 2 ends no complete window" in line
 
 
-def test_explain_the_first_mistake_of_the_filter(models):
-    clf = mlat.load(models / "walk.mlat")
+def test_explain_the_first_mistake_of_the_filter(models, steady):
+    file, clf = steady, mlat.load(steady)
     steady = clf.predict(again, filtered=True)
     wrong = (steady != "") & (steady != again.states)
     since = np.array(
@@ -112,7 +121,7 @@ def test_explain_the_first_mistake_of_the_filter(models):
     )
     expected = int(np.flatnonzero(wrong & (since == 1))[0])
     out, _ = run(
-        *("explain", models / "walk.mlat", models / "again.csv"),
+        *("explain", file, models / "again.csv"),
         *("--label", "state", "--filtered", "--no-picture"),
     )
     assert out.startswith(f"Step {expected} is the first mistake away from a switch.\n")
@@ -248,3 +257,24 @@ def test_predict_many_states_without_confusions(in_folder):
     _, error = run("predict", "m.mlat", "s.csv", "--label", "state")
     assert "By state" in error
     assert "Confusions" not in error
+
+
+def test_a_state_that_was_never_seen_is_said_to_be_unlike_all(tmp_path):
+    rng = np.random.default_rng(0)
+    levels = {"sit": 0.0, "stand": 3.0, "lay": -60.0}
+
+    def recording(name, states):
+        values = np.repeat([levels[s] for s in states], 60)[:, None]
+        values = values + rng.normal(size=(len(values), 3))
+        stream = mlat.Stream(values, np.repeat(states, 60), channels=["x", "y", "z"])
+        return write_csv(tmp_path / name, stream)
+
+    known = recording("known.csv", ["sit", "stand"] * 3)
+    model = tmp_path / "m.mlat"
+    run("fit", known, "--label", "state", "-o", model, "--metric", "euclidean")
+    out = tmp_path / "states.csv"
+    said = run("predict", model, recording("new.csv", ["sit", "lay", "stand"]), "-o", out)[1]
+    steps = int(re.search(r"(\d+) steps named although unlike anything", said)[1])
+    assert 60 <= steps < 80  # and those after it whose windows hold some of it
+    again = recording("again.csv", ["sit", "stand", "sit"])
+    assert "unlike" not in run("predict", model, again, "-o", out)[1]

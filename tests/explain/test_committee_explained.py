@@ -15,7 +15,7 @@ def test_opinions_are_the_distances_of_each_expert():
     clf = committee()
     distances, together = clf.expert_distances(test), clf.class_distances(test)
     assert len(clf.experts_) > 1
-    assert {expert.windows.width for expert in clf.experts_} == {10, COMMITTEE_WIDTH}
+    assert {expert.windows.width for expert in clf.experts_} == {1, COMMITTEE_WIDTH}
     for step in [COMMITTEE_WIDTH - 1, 100, *split_vote(clf, test)[:5]]:
         found = explain(clf, test, step)
         assert found.predicted == clf.predict(test)[step]
@@ -60,13 +60,13 @@ def test_parts_of_each_expert_add_up_over_the_features_it_sees():
             assert towards.parts.total == pytest.approx(towards.distances[0] ** 2, rel=1e-6)
         assert one.margin.by_channel(one.channels, 3).sum() == pytest.approx(one.margin.total)
     assert found.opinions[0].features == ("sensor 1", "sensor 2", "sensor 3")
-    assert found.opinions[-1].features[0] == "log magnitude of sensor 1"
+    assert found.opinions[-1].features[0] == "log deviation of sensor 1"
 
 
 def test_who_decided_and_who_disagreed():
     clf = committee()
     distances = clf.expert_distances(test)
-    weights = clf.committee_.powers[0]
+    weights = np.array([member.weight for member in clf.committee_.deciding])
     some = {"alone": 0, "not alone": 0}
     for step in split_vote(clf, test):
         found = explain(clf, test, step)

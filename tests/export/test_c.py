@@ -24,6 +24,7 @@ from mlat.export import PlainModel, write_c
 from mlat.export.c_source import c_string
 from mlat.export.tables import quantised
 from mlat.metric import Forest
+from state_streams import lasting
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 
@@ -56,7 +57,7 @@ def test_in_double_precision_it_is_predict(clf, tmp_path):
 
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])
 def test_the_filter_is_that_of_predict(name, tmp_path):
-    clf = StreamClassifier(**SHAPES[name]).fit(TRAIN)
+    clf = lasting(StreamClassifier(**SHAPES[name]).fit(TRAIN))
     values = FRESH.values.copy()
     values[[60, 61, 100], 1] = np.nan
     told = Compiled(clf, tmp_path, bits=64, filtered=True).push(values)

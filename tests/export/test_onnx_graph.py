@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_onnx
+from state_streams import lasting
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -141,7 +142,7 @@ def test_windows_that_lack_a_value_or_a_step_have_no_state():
 
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])
 def test_the_filter_is_that_of_predict(name):
-    clf = StreamClassifier(**SHAPES[name]).fit(TRAIN)
+    clf = lasting(StreamClassifier(**SHAPES[name]).fit(TRAIN))
     values = FRESH.values.copy()
     values[70, 2] = np.nan
     told = InOnnxruntime(written(clf, bits=64, stream=True, filtered=True)).stream(values[:, None])

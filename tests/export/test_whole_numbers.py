@@ -3,8 +3,6 @@
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +13,9 @@ from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
-from mlat.export.differences import derive, with_leads
-from mlat.export.plain_forest import PlainForest
-from mlat.export.plain_model import PlainExpert
-from mlat.export.tables import Tables, quantised
 from mlat.export.whole_numbers import WholeNumbers
 from mlat.features.lifts import RUNNING
+from state_streams import lasting
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 
@@ -32,65 +27,10 @@ def clf(request):
     return StreamClassifier(**SHAPES[request.param]).fit(TRAIN)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Stored(PlainExpert):
-    kept: Any = None
-
-    def squares(self, steps, start):
-        return self.kept
-
-
 def as_stored(clf, bits):
-    """The model with all that is stored: what is left is the arithmetic."""
-    plain = with_leads(PlainModel.of(clf))
-    stored, unit = derive(*quantised(plain.steps, bits), plain)
-    experts = tuple(
-        rounded_forest(one, unit, bits) if isinstance(one, PlainForest) else one.rounded(unit)
-        for one in plain.experts
-    )
-    model = replace(plain, steps=stored * unit, experts=experts)
-    kept = arithmetic_of(model, bits).squares
-    experts = tuple(
-        with_squares(one, squares) if isinstance(one, PlainExpert) else one
-        for one, squares in zip(experts, kept, strict=True)
-    )
-    return replace(model, experts=experts), arithmetic_of(model, bits).bounds
-
-
-def with_squares(one, squares):
-    return Stored(**{f.name: getattr(one, f.name) for f in fields(PlainExpert)}, kept=squares)
-
-
-def rounded_forest(one, unit, bits):
-    stored = one.in_bits(unit, bits)
-    forest = stored.forest
-    return replace(
-        forest,
-        threshold=forest.threshold * 2.0**stored.threshold_power * forest.of_splits(unit),
-        leaves=forest.leaves * stored.point_unit,
-        points=forest.points * (stored.point_unit * stored.grain),
-    )
-
-
-def arithmetic_of(model, bits):
-    largest = max(e.width * len(e.columns) for e in model.experts)
-    new = (np.diff(model.start) != 1) | (np.diff(model.codes) != 0)
-    runs = np.flatnonzero(np.append(True, new))
-    coded = bits == 8 and len(model.start) > 4 * len(runs)
-    arithmetic = WholeNumbers(
-        model, bits, largest, short_squares=bits == 8, runs=runs if coded else None
-    )
-    stored, unit = derive(*quantised(model.steps, bits), model)
-    tables = Tables("f")
-    arithmetic.add_channels(tables, model)
-    arithmetic.add_features(tables, model, unit)
-    for number, one in enumerate(model.experts):
-        if isinstance(one, PlainForest):
-            arithmetic.of_forest(one.in_bits(unit, bits))
-            continue
-        squares = one.squares(stored * unit, model.start + model.width - one.width)
-        arithmetic.add_expert(tables, number, one, squares, unit)
-    return arithmetic
+    """The model with all that is stored, and the bounds: what is left is the arithmetic."""
+    code = write_c(PlainModel.of(clf), bits=bits, fixed=True)
+    return code.stored, code.bounds
 
 
 def assert_within_the_bound(clf, model, bounds, told, exact):
@@ -178,7 +118,7 @@ def test_going_on_from_the_step_before_is_bit_for_bit_the_same(bits, every, tmp_
 
 @pytest.mark.parametrize("name", ["mlat", "votes", "committee"])
 def test_the_filter_is_that_of_predict(name, tmp_path):
-    clf = StreamClassifier(**SHAPES[name]).fit(TRAIN)
+    clf = lasting(StreamClassifier(**SHAPES[name]).fit(TRAIN))
     values = FRESH.values.copy()
     values[[60, 61, 100], 1] = np.nan
     told = Compiled(clf, tmp_path, bits=16, fixed=True, filtered=True).push(values)
@@ -226,10 +166,10 @@ def test_no_floating_point_is_left(tmp_path):
         PlainModel.of(StreamClassifier().fit(TRAIN)),
         bits=8, fixed=True, filtered=True, dead=True, far=2.0, spare=2, new_states=1,
     )  # fmt: skip
-    text = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", code.header + code.source, flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", "".join(code.files().values()), flags=re.DOTALL)
     assert not re.search(r"\b(float|double|math\.h|sqrt|log|exp)\b|\d\.\d|\d+f\b", text)
-    (tmp_path / "mlat.h").write_text(code.header)
-    (tmp_path / "mlat.c").write_text(code.source)
+    for name, content in code.files().items():
+        (tmp_path / name).write_text(content)
     # The compiler refuses floating point, and the linker has no library of mathematics.
     flags = [*STRICT, "-mgeneral-regs-only", "-c"]
     subprocess.run([COMPILER, *flags, "mlat.c", "-o", "mlat.o"], cwd=tmp_path, check=True)

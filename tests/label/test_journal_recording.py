@@ -58,7 +58,8 @@ def test_the_circle(tmp_path):
         assert "error" not in both, both
         assert both["old"]["steps"] == both["new"]["steps"] > 100
         assert both["new"]["balanced"] > 0.7
-        assert set(both["new"]["recall"]) == set(STATES)
+        assert set(both["new"]["recall"]) == set(both["tests"]) == set(STATES)
+        assert both["untested"] == []
         new = learner.save(model)
         assert new.name == "walk-2.mlat"
         again = mlat.load(new)
@@ -73,14 +74,36 @@ def until(condition, seconds=90):
         time.sleep(0.02)
 
 
-def test_test_spans_leave_every_state_something_to_learn_from():
+def bouts_set_aside(spans, by_hand, width=3, apart=5):
+    masks = [np.zeros(100, dtype=bool) for _ in spans]
+    for mask, stretches in zip(masks, by_hand, strict=True):
+        for start, end in stretches:
+            mask[start:end] = True
+    tests, rest = set_aside(spans, masks, width, apart)
+    return [[tuple(p) for p in some] for some in tests], [[tuple(p) for p in some] for some in rest]
+
+
+def test_bouts_set_aside_leave_every_state_something_to_learn_from():
     spans = [[Stretch(10 * k, 10 * k + 5, "ab"[k % 2]) for k in range(7)], [Stretch(0, 3, "c")]]
-    tests, rest = set_aside(spans)
-    assert {p.state for some in tests for p in some} == {"a", "b"}
-    assert {p.state for some in rest for p in some} == {"a", "b", "c"}
+    tests, rest = bouts_set_aside(spans, [[(0, 70)], [(0, 3)]])
+    assert {p[2] for some in tests for p in some} == {"a", "b"}
+    assert {p[2] for some in rest for p in some} == {"a", "b", "c"}
     assert sorted(p for some in (*tests, *rest) for p in some) == sorted(
         p for some in spans for p in some
     )
+
+
+def test_only_hand_labels_judge_and_whole_bouts_are_left_out():
+    # The slivers beside a hand label were proposals; so was all of the second bout of "b".
+    rows = [(0, 20, "a"), (20, 30, "b"), (30, 33, "a"), (33, 40, "a"), (40, 42, "a")]
+    spans = [[Stretch(*row) for row in [*rows, (50, 60, "b"), (70, 80, "b")]]]
+    tests, rest = bouts_set_aside(spans, [[(0, 30), (33, 40)]])
+    assert tests == [[(33, 40, "a")]]
+    assert rest == [[(0, 20, "a"), (20, 30, "b"), (50, 60, "b"), (70, 80, "b")]]
+    assert bouts_set_aside(spans, [[(0, 30)]])[0] == [[]]  # a sliver is no second bout
+    assert bouts_set_aside(spans, [[(0, 20), (70, 80), (50, 52)]])[0] == [[]]  # too short
+    assert bouts_set_aside(spans, [[(50, 60), (70, 80)]], apart=10)[0] == [[]]  # one bout
+    assert bouts_set_aside(spans, [[(50, 60), (70, 80)]], apart=9)[0] == [[(70, 80, "b")]]
 
 
 def test_a_file_that_is_there_is_kept(tmp_path):

@@ -495,3 +495,25 @@ def test_a_line_about_the_table_may_come_after_later_edits(tmp_path):
     with contextlib.closing(LabelSession([one], tmp_path / "walk.labels.csv")) as again:
         assert again.version == 2
     assert len(read_spans(tmp_path / "walk.labels.csv", one.stream)) == 2
+
+
+def test_what_was_labelled_by_hand_is_known_after_a_start_too(tmp_path):
+    def by_hand(session):
+        return np.flatnonzero(session.by_hand()[0]).tolist()
+
+    session = made(tmp_path)
+    session.label(0, 5, 10, "a")
+    session.fill({0: [Stretch(0, 20, "b")]}, proposed=True)
+    assert by_hand(session) == [*range(5, 10)]
+    session.rename("b", "c")
+    session.label(0, 12, 15, "a")  # corrects a proposal
+    session.clear(0, 5, 7)
+    session.label(0, 25, 28, "a")
+    session.undo()
+    session.move(0, 10, 8)  # the proposal grows by hand
+    expected = [7, 8, 9, 12, 13, 14]
+    assert by_hand(session) == expected
+    session.close()
+    again = made(tmp_path)
+    assert by_hand(again) == expected
+    again.close()

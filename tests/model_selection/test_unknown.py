@@ -118,3 +118,18 @@ def test_cross_val_predict(stream, clf):
     predicted = cross_val_predict(EveryStep(clf), stream, stream.states, cv=CV)
     assert predicted.shape == (len(stream),)
     assert (predicted == stream.states).mean() > 0.4
+
+
+@pytest.mark.parametrize("labels", [(False, True), (-1, 1)])
+def test_the_two_labels_of_scikit_learn(stream, clf, labels):
+    y = np.where(stream.states == stream.classes[0], *labels[::-1])
+    every = EveryStep(clf).fit(stream.values, y)
+    assert every.classes_.tolist() == list(labels)
+    assert every.predict(stream.values).dtype == y.dtype
+    right = (every.predict(stream.values) == y).mean()
+    assert right > 0.9
+    assert every.score(stream.values, y) == right
+    assert judged("f1")(every, stream.values, y) > 0.9
+    members = [("stream", EveryStep(clf)), ("steps", KNeighborsClassifier(3))]
+    vote = VotingClassifier(members).fit(stream.values, y)
+    assert set(vote.predict(stream.values)) == set(labels)

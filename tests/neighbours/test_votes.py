@@ -40,3 +40,11 @@ def test_bad_input_is_named():
         vote(np.zeros((2, 1), int), np.zeros((1, 2)), 2)
     with pytest.raises(InputError, match="0 to 1, not 0 to 2"):
         vote(np.array([[0, 2]]), np.zeros((1, 2)), 2)
+
+
+@pytest.mark.parametrize("k", [2, 4, 5, 6])
+def test_the_label_is_that_of_the_greatest_fraction(k):
+    rng = np.random.default_rng(k)
+    codes, proba = vote(rng.integers(0, 4, (500, k)), rng.random((500, k)), 4)
+    np.testing.assert_array_equal(codes, proba.argmax(axis=1))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)

@@ -70,18 +70,18 @@ def test_each_expert_has_the_features_that_speak_most(step):
 def test_a_committee_is_drawn_by_default_and_an_expert_when_named(step, tmp_path):
     clf = committee()
     assert axes_titled(explain_prediction(clf, test, step), "what each adds")
-    figure = explain_prediction(clf, test, step, expert="energies")
-    assert figure.get_suptitle().endswith("; energies")
+    figure = explain_prediction(clf, test, step, expert="forest")
+    assert figure.get_suptitle().endswith("; forest")
     window = figure.axes[0].lines[-1]
-    assert len(window.get_xdata()) == 10  # of the expert, not of the widest
+    assert len(window.get_xdata()) == 1  # of the expert, not of the widest
     assert window.get_xdata()[-1] == step
     channel = clf.channels_.index(figure.axes[0].get_ylabel())
-    assert np.array_equal(window.get_ydata(), test.values[step - 9 : step + 1, channel])
+    assert np.array_equal(window.get_ydata(), test.values[step : step + 1, channel])
     found = explain(clf, test, step)
-    (one,) = [one for one in found.opinions if one.name == "energies"]
-    begin = clf.windows_.start[one.own.rows[0]] + COMMITTEE_WIDTH - 10
+    (one,) = [one for one in found.opinions if one.name == "forest"]
+    begin = clf.windows_.start[one.own.rows[0]] + COMMITTEE_WIDTH - 1
     nearest = figure.axes[0].lines[-2].get_ydata()
-    assert np.array_equal(nearest, clf.windows_.values[begin : begin + 10, channel])
+    assert np.array_equal(nearest, clf.windows_.values[begin : begin + 1, channel])
     assert draws(figure, tmp_path)
 
 
@@ -102,8 +102,8 @@ def test_many_states_are_cut_down_to_the_nearest(tmp_path):
 
 
 def test_usage_of_an_expert(tmp_path):
-    figure = plot_usage(committee(), expert="energies")
-    assert figure.get_suptitle().startswith("What tells the states apart to energies,")
+    figure = plot_usage(committee(), expert="forest")
+    assert figure.get_suptitle().startswith("What tells the states apart to forest,")
     with pytest.raises(mlat.InputError, match="name one"):
         plot_usage(committee())
     assert draws(figure, tmp_path)

@@ -193,10 +193,11 @@ def test_wrong_separators_and_decimals(tmp_path):
     file = tmp_path / "walk.csv"
     file.write_text("ax;ay\n1,5;2\n3,5;4\n")
     with pytest.raises(InputError, match=r"say what separates them \(sep\)"):
-        read_stream(file)
+        read_stream(file, sep="|")
     with pytest.raises(InputError, match=r"'1,5' is not a number; .*comma \(decimal\)"):
-        read_stream(file, sep=";")
-    assert read_stream(file, sep=";", decimal=",").values.tolist() == [[1.5, 2], [3.5, 4]]
+        read_stream(file, sep=";", decimal=".")
+    for given in ({"sep": ";", "decimal": ","}, {"sep": ";"}, {}):
+        assert read_stream(file, **given).values.tolist() == [[1.5, 2], [3.5, 4]]
     file.write_text("ax;ay\n1.5;2\n")
     with pytest.raises(InputError, match=r"line 2, column 'ax': '1\.5' is not a number"):
         read_stream(file, sep=";", decimal=",")

@@ -216,3 +216,24 @@ def test_recordings_of_one_number_in_two_spellings_are_two(folder):
     stream = read_stream("walk.csv", recording="rec")
     assert stream.recordings.tolist() == ["7", "7", "007", "007"]
     assert np.flatnonzero(stream.gap_before).tolist() == [2]
+
+
+def test_xarray():
+    xarray = pytest.importorskip("xarray")
+    values, time = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) / 50
+    states = np.repeat(["a", "b"], 20)
+    array = xarray.DataArray(
+        values, dims=("time", "axis"), coords={"time": time, "axis": ["x", "y"]}
+    )
+    stream = read_stream(array)
+    assert stream.channels == ("x", "y")
+    np.testing.assert_array_equal(stream.values, values)
+    np.testing.assert_array_equal(stream.time, time)
+    of_variables = read_stream(
+        array.to_dataset("axis").assign(state=("time", states)), label="state"
+    )
+    np.testing.assert_array_equal(of_variables.values, values)
+    assert of_variables.states.tolist() == states.tolist()
+    assert read_stream(array.drop_vars("time")).time is None
+    with pytest.raises(InputError, match="dimensions trial, time, axis"):
+        read_stream(array.expand_dims("trial"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import pickle
+import warnings
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -248,3 +249,15 @@ def test_a_part_by_steps_knows_where_it_was_cut():
         stream[np.array([3, 1])]
     with pytest.raises(TypeError, match="array of steps"):
         stream[3]
+
+
+def test_the_array_of_a_stream_has_its_values_and_says_what_it_has_not():
+    values = np.arange(12.0).reshape(6, 2) ** 2
+    stream = Stream(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.asarray(stream) is stream.values
+        assert np.asarray(stream, dtype=np.float32).dtype == np.float32
+        assert np.array(stream) is not stream.values
+    with pytest.warns(UserWarning, match="1 starts of recordings and gaps"):
+        np.testing.assert_array_equal(Stream(values, recordings=[0, 0, 0, 1, 1, 1]), values)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlat.base.errors import InputError
+from mlat.stream.pieces import read_pieces
 from mlat.stream.read import read_stream
 
 
@@ -101,7 +102,7 @@ TEXT_ERRORS = [
     ("a,b\n1,2\n\n3,x\n", {}, "walk.csv, line 4, column 'b': 'x' is not a number; correct it"),
     ("a,s\n1,x\n", {}, "give it as the label, or name the columns to use (channels)"),
     ("a,s\n-,x\n", {"label": "s"}, "'-' is not a number; correct it, or name the columns to use"),
-    ('a,b\n1,"2,5"\n', {}, "'2,5' is not a number; write decimals with a point"),
+    ('a,b\n1.5,"2,5"\n', {}, "'2,5' is not a number; write decimals with a point"),
     ("a,b\n1,1_0\n", {}, "'1_0' is not a number"),
     ("a\n1\n\nx\n", {}, "walk.csv, line 4, column 'a': 'x'"),
     ("a,b\n1,2\n\n3,inf\n", {}, "walk.csv, line 4: infinite value at step 1, channel 'b'"),
@@ -118,8 +119,7 @@ TEXT_ERRORS = [
     (b"a,b\n1,2\n2,\xe9\n", {}, "line 3: column 'b' is not UTF-8 (byte 0xe9)"),
     (b"a,\xe9\n1,x\n", {}, "walk.csv, line 1: the header is not UTF-8 (byte 0xe9)"),
     ("a,b\n1,2\n".encode("utf-16"), {}, "line 1: the header is not UTF-8"),
-    ("0.5,1,2\n1,2,3\n", {}, "line 1: numbers where names are expected; add a header line"),
-    ("a;b\n1;2\n", {}, "the header 'a;b' looks like several columns"),
+    ("a;b\n1;2\n", {"sep": ","}, "the header 'a;b' looks like several columns"),
     ("a,\n0,1\n", {}, "line 1: column 2 has no name"),
     ("a,b\n1,2\n", {"label": "a", "time": "a"}, "column 'a' cannot be both label and time"),
     ("a,b\n1,2\n", {"label": "a", "channels": ["a"]}, "'a' is the label and cannot be a channel"),
@@ -130,7 +130,7 @@ TEXT_ERRORS = [
     ('a,s\n1,"x\n2,y\n', {"label": "s"}, "walk.csv, line 2, column 's': 'x\\n2,y\\n' goes on over"),
     ("t,a\n1,1\n\nx,2\n", {"time": "t"}, "line 4, column 't': 'x' is not a time written like"),
     ("t,a\n2020-01-01T00:00Z,1\n2020-01-02,2\n", {"time": "t"}, "line 3, column 't': '2020-01-02'"),
-    ("t,a\n31.5.2024,1\n", {"time": "t"}, "line 2, column 't': '31.5.2024' is not a time"),
+    ("t,a\n5/31/2024,1\n", {"time": "t"}, "line 2, column 't': '5/31/2024' is not a time"),
     ("t,a\n1,1\n\n,2\n", {"time": "t"}, "walk.csv, line 4: time is missing at step 1"),
     ("t,a\n,1\n", {"time": "t"}, "walk.csv, line 2: time is missing at step 0"),
     ("t,a\n3,1\n2,2\n", {"time": "t"}, "walk.csv, line 3: time does not increase at step 1"),
@@ -153,3 +153,48 @@ def test_the_line_is_right_far_into_a_file(folder):
     path = write("walk.csv", "a,b,s\n" + "".join(rows))
     with pytest.raises(InputError, match=f"line {line}, column 'b': 'oops'"):
         read_stream(path, label="s")
+
+
+EXPORTED = """Zeit;ax;ay;Zustand
+30.04.2024 12:00:00,00;0,5;-1;rest
+30.04.2024 12:00:00,02;1,25;2;rest
+3.5.2024 12:00:00,04;-0,5;3;walk
+"""
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_table_program_exports_is_recognised_and_said(folder, whole):
+    file = write("walk.csv", EXPORTED)
+    options = {"channels": ["ax", "ay"], "label": "Zustand", "time": "Zeit"}
+    if whole:
+        stream = read_stream(file, **options)
+    else:
+        (stream,) = read_pieces(file, options.pop("channels"), named=True, **options)
+    np.testing.assert_array_equal(stream.values, [[0.5, -1], [1.25, 2], [-0.5, 3]])
+    assert stream.states.tolist() == ["rest", "rest", "walk"]
+    dates = ["2024-04-30T12:00:00.00", "2024-04-30T12:00:00.02", "2024-05-03T12:00:00.04"]
+    np.testing.assert_array_equal(stream.time, np.array(dates, dtype="datetime64[ns]"))
+    said = " ".join(stream.notes)
+    assert "separated by a semicolon" in said
+    assert "decimals are written with a comma" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        ("0.5,1,rest\n1.5,2,rest\n-1,3,walk\n", "2"),
+        ("1,5\n7,9\n2,5\n", None),
+        ("0,5;1;rest\n1,5;2;walk\n", "2"),
+    ],
+)
+def test_a_file_without_a_header(folder, content, label):
+    stream = read_stream(write("walk.csv", content), label=label)
+    assert len(stream) == content.count("\n")
+    assert stream.channels == ("0", "1")
+    assert any("no header line" in note for note in stream.notes)
+
+
+def test_names_that_are_numbers_are_a_header(folder):
+    stream = read_stream(write("walk.csv", "0,1\n0.5,3\n1.5,2\n"))
+    assert len(stream) == 2
+    assert not stream.notes

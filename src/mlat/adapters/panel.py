@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..base.checks import Floats, check_whole
 from ..base.errors import InputError
@@ -30,7 +30,7 @@ from ..stream.windows import (
 )
 
 
-class PanelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The class of a series: that of the nearest training series under a learned metric.
 
     Parameters
@@ -83,12 +83,13 @@ class PanelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             is wrong.
         """
         check_classification_targets(y)
-        windows = series_windows(X, y, time_axis=self.time_axis)
+        windows = series_windows(X, column_or_1d(y, warn=True), time_axis=self.time_axis)
         n, w, d = windows.X.shape
         check_whole(self.n_neighbors, "n_neighbors")
         if n < self.n_neighbors:
             raise InputError(f"n_neighbors is {self.n_neighbors}, but there are {n} series")
         self.n_timepoints_, self.n_channels_ = w, d
+        self.n_features_in_ = np.asarray(X).shape[1]  # as scikit-learn counts, for any axis
         values = windows.X.reshape(-1, d)
         self.mean_ = values.mean(axis=0) if self.scale else np.zeros(d)
         deviation = values.std(axis=0) if self.scale else np.ones(d)
@@ -110,7 +111,9 @@ class PanelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if panel.shape[1:] != learned:
             raise InputError(
                 f"series of {panel.shape[1]} steps and {panel.shape[2]} channels, but {learned[0]} "
-                f"steps and {learned[1]} channels were learned"
+                f"steps and {learned[1]} channels were learned: X has {np.asarray(X).shape[1]} "
+                f"features, but PanelClassifier is expecting {self.n_features_in_} features as "
+                "input"
             )
         return self._embed((panel - self.mean_) / self.scale_)
 
@@ -189,13 +192,16 @@ def as_panel(X: Any, time_axis: int) -> Floats:
     """A panel as windows (n, w, d) of float64; see :func:`series_windows`."""
     if time_axis not in (1, 2):
         raise InputError(f"time_axis must be 1 or 2, not {time_axis!r}")
+    if hasattr(X, "tocsr"):
+        raise InputError("a panel is dense, not a sparse matrix; give X.toarray()")
     panel = np.asarray(X, dtype=np.float64)
     if panel.ndim == 2:
         return np.ascontiguousarray(panel[:, :, None])
     if panel.ndim != 3:
         raise InputError(
             "a panel has shape (n, channels, time) or (n, time, channels), or (n, time) for one "
-            f"channel, not {panel.shape}; series of different length are not taken"
+            f"channel, not {panel.shape}; series of different length are not taken. Reshape your "
+            "data to one of these"
         )
     panel = panel.transpose(0, 2, 1) if time_axis == 2 else panel
     _warn_if_transposed(panel, np.shape(X), time_axis)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,7 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         elif self._live is None:
             return {}
         else:
+            _refuse_texts(x)
             said = self._look_ahead(self._as_step(x))
         if said.why:  # no label yet
             return {}
@@ -143,6 +145,7 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
 
     def _observe(self, x: dict[Any, Any]) -> Prediction:
         """Take the next step; what is predicted for it."""
+        _refuse_texts(x)
         for name in x:
             if name not in self._names:
                 self._add_channel(name)
@@ -282,6 +285,15 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
             live.state.belief = old.state.belief
         self._ahead = None
         return live.push(last)[-1]
+
+
+def _refuse_texts(x: dict[Any, Any]) -> None:
+    for name, value in x.items():
+        if value is not None and not isinstance(value, Real | np.bool_):
+            raise InputError(
+                f"feature {name!r} is {value!r}, which is not a number; encode it first (river's "
+                "OneHotEncoder), or leave it out (river's Discard)"
+            )
 
 
 def _runs(numbers: Ints, codes: NDArray[Any]) -> Ints:

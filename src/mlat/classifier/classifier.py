@@ -161,7 +161,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> import mlat
     >>> from mlat.synthetic import rotating_states
-    >>> clf = mlat.StreamClassifier(width=16).fit(rotating_states(random_state=0))
+    >>> train = rotating_states(runs_per_state=4, random_state=0)
+    >>> clf = mlat.StreamClassifier(width=16).fit(train)
     >>> again = rotating_states(random_state=1)
     >>> clf.predict(again)[:3].tolist()
     ['', '', '']
@@ -332,7 +333,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=2,
             )
-        new.confidence_, accuracy = enrolled_confidence(
+        new.confidence_ = enrolled_confidence(
             self.confidence_,
             self.classes_,
             experts,
@@ -341,7 +342,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             overlap=self.width_ + self.features_.lift.memory,
             unknown_rate=self.unknown_rate,
         )
-        new.committee_ = self.committee_.enrolled(accuracy, len(np.unique(new.windows_.run)))
+        new.committee_ = self.committee_.enrolled()
         new.usual_step_ = stream.usual_step or self.usual_step_
         return new
 

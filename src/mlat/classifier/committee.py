@@ -12,13 +12,13 @@ about equally far changes little. ``D`` is the weighted geometric mean of the di
 units of its typical value. Everything that follows from distances by state (probabilities, the
 unknown state, the state filter) follows from ``D``, as it does for a single expert.
 
-**Weights.** ``β_m = β w_m`` are the coefficients of a multinomial logistic regression on
-``-log(D_m(s) / typical_m + SOFT)``, fitted on parts of the training stream that did not learn
-(:mod:`mlat.classifier.held_out`). The windows of one run are right or wrong together, so each run
-counts as one piece of evidence, and each state as much as any other. A ridge draws the weights
-towards equal ones, so that little evidence changes little. An expert with hardly any weight is left
-out, and costs nothing. The power β is then such that the committee is as often right on held-out
-steps as it says.
+**Weights.** ``β_m = β w_m`` are coefficients of ``-log(D_m(s) / typical_m + SOFT)`` in a
+multinomial logistic regression on parts of the training stream that did not learn
+(:mod:`mlat.classifier.held_out`): the coefficient of each expert alone, by which it earns its
+weight, times a factor of all together. The windows of one run are right or wrong together, so each
+run counts as one piece of evidence, and each state as much as any other. An expert with hardly any
+weight is left out, and costs nothing. The power β is then such that the committee is as often right
+on held-out steps as it says.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
 from .experts import Plan, learn_experts
-from .held_out import Fold, far_folds, n_episodes
+from .held_out import Evidence, Expected, Fold, evidence, expect, far_folds
 
 # Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
 SOFT = 0.3
@@ -48,12 +48,15 @@ HELD_OUT_TOL = 1e-2  # there it also stops earlier: the last per cent of the los
 MOST_JUDGED = 2000  # steps of a side that are judged, the first of each run
 MOST_SIDES = 3  # that judge each other, where states have as many runs
 
-# How strongly weights are drawn together. A metric that learned from one run of each state does not
-# know how runs differ: what held-out runs say of it is not true of one that learns from several.
-# So they count only where each side leaves more than one run to learn from.
-RIDGE, STRONG_RIDGE = 0.03, 30.0
+# How strongly the factors of the experts are drawn together, in units of the log loss of a held-out
+# run. From 0.1 to 10 it made no difference on the development people.
+RIDGE = 3.0
+# A metric that learned from one run of each state does not know how runs differ: what held-out runs
+# say of it is not true of one that learns from several. Where a side leaves one, they change the
+# coefficients of development people by this factor at the most.
+MOST_CHANGE = 1.4
 LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
-LEAST_WEIGHT = 0.02  # an expert with less of the whole is left out
+LEAST_WEIGHT = 0.05  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.
 PRIOR_RUNS = 0.2
 MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
@@ -69,18 +72,22 @@ class Member:
     ----------
     name : str
     weight : float
-        From 0 to 1; 0 for an expert that was left out.
+        Its share of what all say, from 0 to 1; 0 for an expert that was left out.
     accuracy : float
         Balanced accuracy of the expert alone on held-out runs, from 0 to 1; NaN where nothing
         was held out.
     typical : float
         Its median distance to the nearest reference, on held-out windows.
+    power : float
+        The power of its distances; those of all sum to 1. Default the weight. Distances of
+        different kinds differ more or less between states, so equal powers are no equal weights.
     """
 
     name: str
     weight: float
     accuracy: float = np.nan
     typical: float = np.nan
+    power: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +108,8 @@ class Committee:
     n_runs : int
         How many held-out runs that was judged on: its pieces of evidence.
     why : str
+    expected : Expected or None
+        The balanced accuracy to expect; None where nothing can say.
     """
 
     members: tuple[Member, ...]
@@ -108,11 +117,19 @@ class Committee:
     accuracy: float = np.nan
     n_runs: int = 0
     why: str = ""
+    expected: Expected | None = None
 
     @classmethod
-    def of_one(cls, name: str, accuracy: float = np.nan, n_runs: int = 0) -> Committee:
+    def of_one(
+        cls,
+        name: str,
+        accuracy: float = np.nan,
+        n_runs: int = 0,
+        expected: Expected | None = None,
+    ) -> Committee:
         """A single expert."""
-        return cls((Member(name, 1.0, accuracy, 1.0),), 0.0, accuracy, n_runs)
+        member = Member(name, 1.0, accuracy, 1.0)
+        return cls((member,), 0.0, accuracy, n_runs, expected=expected)
 
     def __str__(self) -> str:
         """The names of those that decide with their weights, the largest first."""
@@ -133,34 +150,35 @@ class Committee:
         _combine(stacked, *self.powers, self.soft, result)
         return result
 
-    def with_typical(self, nearest: Sequence[Floats]) -> Committee:
-        """With the typical distances that experts lack, from those of held-out windows."""
-        members = iter(zip(self.deciding, nearest, strict=True))
+    def with_typical(self, nearest: Sequence[Floats], least: Sequence[float]) -> Committee:
+        """With the typical distances that experts lack, from those of held-out windows.
+
+        ``least`` (M,) is the least that each may be.
+        """
         filled = {
-            member.name: replace(member, typical=typical_distance(D))
-            for member, D in members
+            member.name: replace(member, typical=max(typical_distance(D), low))
+            for member, D, low in zip(self.deciding, nearest, least, strict=True)
             if np.isnan(member.typical)
         }
         return replace(self, members=tuple(filled.get(m.name, m) for m in self.members))
 
-    def enrolled(self, accuracy: float, n_runs: int) -> Committee:
-        """The same experts and weights over references of another stream, of so many runs, judged
-        by each other with this balanced accuracy."""
-        members = tuple(replace(member, accuracy=np.nan) for member in self.members)
+    def enrolled(self) -> Committee:
+        """The same experts and weights over references of another stream, of which none judged."""
         return replace(
             self,
-            members=members,
-            accuracy=accuracy,
-            n_runs=n_runs,
+            members=tuple(replace(member, accuracy=np.nan) for member in self.members),
+            accuracy=np.nan,
+            n_runs=0,
             why="weights and metrics of the model that was enrolled, references of another stream",
+            expected=None,
         )
 
     @property
     def powers(self) -> tuple[Floats, Floats]:
-        """The weights and the typical distances of those that decide, (M,) each."""
+        """The powers and the typical distances of those that decide, (M,) each."""
         deciding = self.deciding
         return (
-            np.array([member.weight for member in deciding]),
+            np.array([m.weight if np.isnan(m.power) else m.power for m in deciding]),
             np.array([member.typical for member in deciding]),
         )
 
@@ -169,13 +187,18 @@ class Committee:
 def _combine(nearest, weights, typical, soft, result):  # type: ignore[no-untyped-def]
     for t in range(result.shape[0]):
         for s in range(result.shape[1]):
-            if len(weights) == 1:  # the same without the rounding of a logarithm
-                result[t, s] = nearest[0, t, s] / typical[0] + soft
-                continue
-            total = 0.0
-            for m in range(len(weights)):
-                total += weights[m] * np.log(nearest[m, t, s] / typical[m] + soft)
-            result[t, s] = np.exp(total)
+            result[t, s] = combined_distance(nearest[:, t, s].copy(), weights, typical, soft)
+
+
+@jit()
+def combined_distance(own, weights, typical, soft):  # type: ignore[no-untyped-def]
+    """The committee's distance to a state from those of its experts, (M,)."""
+    if len(weights) == 1:  # the same without the rounding of a logarithm
+        return own[0] / typical[0] + soft
+    total = 0.0
+    for m in range(len(weights)):
+        total += weights[m] * np.log(own[m] / typical[m] + soft)
+    return np.exp(total)
 
 
 # Judging
@@ -230,10 +253,12 @@ class HeldOut(NamedTuple):
     predicted: Ints
 
 
-def judge_experts(stream: Stream, plan: Plan, classes: NDArray[Any]) -> Judged | None:
+def judge_experts(
+    stream: Stream, plan: Plan, classes: NDArray[Any], several: bool
+) -> Judged | None:
     """Let parts of the stream judge what was learned from others; None if there is too little."""
     width = plan.width
-    n_sides = MOST_SIDES if n_episodes(stream, width) >= MOST_SIDES else 2
+    n_sides = MOST_SIDES if several else 2
     parts: list[Judged] = []
     n_runs = 0
     for number, fold in enumerate(far_folds(stream, width, n_sides, MOST_JUDGED)):
@@ -307,62 +332,82 @@ def learn_committee(
         What it says of these; None where nothing was held out, or nothing could be.
     """
     names = [design.name for design in plan.designs]
-    judged = judge_experts(stream, plan, classes) if held_out else None
+    usual = np.array([design.power for design in plan.designs])
+    units: Evidence = evidence(stream, plan.width)
+    several = units.per_state >= MOST_SIDES
+    judged = judge_experts(stream, plan, classes, several) if held_out else None
     if judged is None:
         if len(names) == 1:
             return plan, Committee.of_one(names[0]), None
         why = (
-            "all weigh the same: fewer than two states have runs far enough apart to learn from "
-            "some and judge by others"
+            "usual weights: fewer than two states have runs far enough apart to learn from some "
+            "and judge by others"
             if held_out
-            else "all weigh the same: nothing was held out to judge them by"
+            else "usual weights: nothing was held out to judge them by"
         )
-        members = tuple(Member(name, 1.0 / len(names)) for name in names)
+        members = tuple(
+            Member(name, 1.0 / len(names), power=float(power))
+            for name, power in zip(names, usual / usual.sum(), strict=True)
+        )
         return plan, Committee(members, why=why), None
     n_runs = len(np.unique(judged.run))
     if len(names) == 1:
         accuracy = balanced_accuracy(judged.voted, judged.codes)
         told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.starts, judged.voted)
-        return plan, Committee.of_one(names[0], accuracy, n_runs), told
-    several = n_episodes(stream, plan.width) >= MOST_SIDES
+        expected = expect(units, judged.voted, judged.codes, judged.run)
+        return plan, Committee.of_one(names[0], accuracy, n_runs, expected), told
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    ridge = RIDGE if several else STRONG_RIDGE
-    weight = _shares(fit_weights(judged, typical, ridge))
+    power, weight = _shares(fit_weights(judged, typical, usual, several), _logs(judged, typical))
     alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
     found = [
-        Member(*told) for told in zip(names, weight.tolist(), alone, typical.tolist(), strict=True)
+        Member(*told)
+        for told in zip(
+            *(names, weight.tolist(), alone, typical.tolist(), power.tolist()), strict=True
+        )
     ]
     committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
-    together = committee.combine(judged.nearest[weight > 0])
-    predicted = _cross_fitted(judged, typical, ridge)
+    together = committee.combine(judged.nearest[power > 0])
+    predicted = _cross_fitted(judged, typical, usual, several)
     committee = replace(
         committee,
         accuracy=balanced_accuracy(predicted, judged.codes),
         n_runs=n_runs,
         why=f"weights from {n_runs} held-out runs"
-        + ("" if several else ", drawn together: states have too few runs to tell experts apart"),
+        + ("" if several else ", which change usual ones a little: states have one or two runs"),
+        expected=expect(units, predicted, judged.codes, judged.run),
     )
     told = HeldOut(together, judged.codes, judged.run, judged.starts, predicted)
-    return plan.keeping((weight > 0).tolist()), committee, told
+    return plan.keeping((power > 0).tolist()), committee, told
 
 
-def _shares(beta: Floats) -> Floats:
-    """Weights that sum to 1, from coefficients; those that hardly count are 0."""
-    weight = beta / beta.sum()
-    kept: Floats = np.where(weight >= LEAST_WEIGHT, weight, 0.0)
-    return kept / kept.sum()
+def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
+    """Powers and weights, (M,) each, which sum to 1, from coefficients; 0 for those hardly heard.
+
+    A weight is a share of what the experts say: of how far the logarithms (M, n, S) of their
+    distances, to their powers, are apart between states.
+    """
+    apart = np.ptp(logs, axis=2)
+    said = beta * [one[one < FAR / 2].mean() if (one < FAR / 2).any() else 1.0 for one in apart]
+    kept = said >= LEAST_WEIGHT * said.sum()
+    power, weight = np.where(kept, beta, 0.0), np.where(kept, said, 0.0)
+    return power / power.sum(), weight / weight.sum()
 
 
-def _cross_fitted(judged: Judged, typical: Floats, ridge: float) -> Ints:
+def _cross_fitted(judged: Judged, typical: Floats, usual: Floats, several: bool) -> Ints:
     """The states (n,) of held-out steps, each fold decided with weights from the other folds."""
     predicted = np.empty(len(judged.codes), np.int64)
-    logs = np.log(judged.nearest / typical[:, None, None] + SOFT)
-    logs = np.where(np.isfinite(logs), logs, FAR)
+    logs = _logs(judged, typical)
     for fold in np.unique(judged.fold):
         mine = judged.fold == fold
-        beta = fit_weights(judged.take(~mine), typical, ridge)
-        predicted[mine] = np.tensordot(_shares(beta), logs[:, mine], 1).argmin(axis=1)
+        beta = fit_weights(judged.take(~mine), typical, usual, several)
+        power, _ = _shares(beta, logs[:, ~mine])
+        predicted[mine] = np.tensordot(power, logs[:, mine], 1).argmin(axis=1)
     return predicted
+
+
+def _logs(judged: Judged, typical: Floats) -> Floats:
+    logs = np.log(judged.nearest / typical[:, None, None] + SOFT)
+    return np.where(np.isfinite(logs), logs, FAR)
 
 
 def typical_distance(nearest: Floats) -> float:
@@ -410,21 +455,45 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
-def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:
-    """The coefficients β_m ≥ 0 of the experts, shape (M,): a convex problem with few parameters.
+def fit_weights(judged: Judged, typical: Floats, usual: Floats, several: bool) -> Floats:
+    """The coefficients β_m ≥ 0 of the experts, shape (M,).
 
-    The log loss of the windows of a run counts as much as that of any other run of the state, and
-    every state the same. To it is added ``ridge · Σ (β_m - mean β)²``.
+    First that of each expert alone, by the log loss of held-out steps: distances of different kinds
+    differ more or less between states, and of an expert that only guesses nothing is left. Then a
+    factor for each, of all together, which are drawn to each other by ``RIDGE``. Unless states have
+    ``several`` runs, those of experts that do not guess change the ``usual`` coefficients (M,) a
+    little.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
     there = np.asarray(np.isfinite(logits).all(axis=0))
     own = there[np.arange(len(judged.codes)), judged.codes]
     logits, there = np.where(there, logits, 0.0)[:, own], there[own]
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
+    n_experts = len(logits)
+    if not len(codes):
+        return usual
+    alone = np.array([_coefficients(one[None], there, codes, run)[0] for one in logits])
+    if not several:
+        telling = alone > LEAST_BETA  # one that only guesses after one run may not after two
+        if not telling.any():
+            return usual
+        change = np.log(alone[telling] / usual[telling])
+        most = np.log(MOST_CHANGE)
+        beta = usual.copy()
+        beta[telling] *= np.exp(np.clip(change - change.mean(), -most, most))
+        return beta
+    beta = alone * _coefficients(alone[:, None, None] * logits, there, codes, run)
+    # Where no expert is better than guessing, all weigh the same, and say little.
+    return beta if beta.sum() > LEAST_BETA else np.full(n_experts, LEAST_BETA / n_experts)
+
+
+def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Floats:
+    """The factors (M,) of logits (M, n, S) with the least log loss, a convex problem.
+
+    The windows of a run count as much as those of any other run of the state, and every state the
+    same. To the loss is added ``RIDGE · Σ (β_m - mean β)²``.
+    """
     n_experts, n, _ = logits.shape
-    start = np.full(n_experts, 1.0 / n_experts)
-    if not n:
-        return start
     n_runs = int(run.max()) + 1
     weight = _evidence(run, codes)
     smoothing = PRIOR_RUNS / (n_runs + PRIOR_RUNS)
@@ -439,15 +508,12 @@ def fit_weights(judged: Judged, typical: Floats, ridge: float) -> Floats:
         log_proba = np.where(there, score - np.log(total), 0.0)
         slope = np.tensordot(logits, weight[:, None] * (proba / total - target), 2)
         apart = beta - beta.mean()
-        value = -float(weight @ (target * log_proba).sum(axis=1)) + ridge * float(apart @ apart)
-        return value, slope + 2 * ridge * apart
+        value = -float(weight @ (target * log_proba).sum(axis=1)) + RIDGE * float(apart @ apart)
+        return value, slope + 2 * RIDGE * apart
 
-    bounds = [(0.0, MOST_BETA / n_experts)] * n_experts
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    beta: Floats = found.x
-    # Where no expert is better than guessing, all weigh the same, and say little.
-    least = LEAST_BETA / n_experts
-    return beta if beta.sum() > LEAST_BETA else np.full(n_experts, least)
+    start, bounds = np.full(n_experts, 1.0 / n_experts), [(0.0, MOST_BETA)] * n_experts
+    found: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found
 
 
 def _evidence(run: Ints, codes: Ints) -> Floats:

@@ -34,24 +34,21 @@ from scipy.optimize import minimize_scalar
 
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
+from ..metric.forest import Forest
 from ..neighbours.references import References
-from ..neighbours.votes import vote
 from ..stream.stream import Stream
-from ..stream.windows import sliding_windows
 from .committee import (
     LOG_BETA,
     SOFT,
     Committee,
     HeldOut,
-    balanced_accuracy,
     matched_power,
     typical_distance,
 )
+from .decision import probabilities_of_rows
 from .held_out import held_out_gap, rows_nearby, time_blocks
-from .state_filter import Belief, StateFilter, filter_proba, helpful_filter, learn_state_filter
+from .state_filter import Belief, StateFilter, filter_proba, learn_state_filter
 
-# The weight of what held-out runs say against what the training stream says of itself.
-HELD_OUT = 0.5
 MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time and change little
 # Platt's correction: as if there were this many more blocks, with the states equally frequent.
 # Without it β has no bound where every held-out window is right, and a metric learned on these very
@@ -59,25 +56,8 @@ MOST_JUDGED = 3000  # references that are judged, evenly spaced: more cost time 
 PRIOR_BLOCKS = 2.0
 
 
-class PredictedSteps(NamedTuple):
-    """What is predicted for T steps.
-
-    Attributes
-    ----------
-    known : array of shape (T,)
-        Which steps have a complete window.
-    codes : array of shape (number of known steps,)
-        The states of these.
-    proba : array of shape (T, S)
-        The probability of each state; NaN without a window.
-    is_novel : array of shape (T,)
-        Which windows are farther than the threshold from every reference.
-    """
-
-    known: Bools
-    codes: Ints
-    proba: Floats
-    is_novel: Bools
+# Of a new window under a forest, as on held-out parts of development streams.
+TYPICAL_OF_FOREST = 0.3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,21 +81,6 @@ class Confidence(ShortRepr):
     state_filter: StateFilter
     threshold: float
     farthest: float = np.nan
-
-    def of_nearest(self, nearest: Floats) -> PredictedSteps:
-        """Decide by the nearest reference of each state, at the distances (T, S)."""
-        proba = self.calibration.proba(nearest)
-        known = ~np.isnan(proba[:, 0])
-        codes = nearest[known].argmin(axis=1)
-        return PredictedSteps(known, codes, proba, is_unknown(nearest, self.threshold))
-
-    def of_votes(self, distances: Floats, rows: Ints, codes: Ints) -> PredictedSteps:
-        """Decide by the nearest references (T, k); ``codes`` (n,) are the references' states."""
-        known = rows[:, 0] >= 0
-        proba = np.full((len(rows), len(self.state_filter.transition)), np.nan)
-        voted, proba[known] = vote(codes[rows[known]], distances[known], proba.shape[1])
-        is_novel = known & (np.nan_to_num(distances[:, 0]) > self.threshold)
-        return PredictedSteps(known, voted, proba, is_novel)
 
     def filter(
         self, starts: Bools, proba: Floats, n_neighbors: int, belief: Belief | None = None
@@ -158,21 +123,18 @@ def learn_confidence(
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, codes, blocks = _some_references(widest)
     if committee.soft:
-        steps, codes_of_steps = _some_steps(widest, stream)
-        of_experts, of_steps = _ask(experts, references, steps)
-        committee = committee.with_typical(of_experts)
-        nearest, own = committee.combine(of_experts), committee.combine(of_steps)
-        n_runs = len(np.unique(widest.windows.run))
-        calibration = Calibration(_power(own, codes_of_steps, n_runs, held_out), 1.0, soft=0.0)
+        of_experts = _ask(experts, references)
+        committee = committee.with_typical(of_experts, [_least_typical(e) for e in experts])
+        nearest = committee.combine(of_experts)
+        calibration = Calibration(_power(nearest, codes, held_out), 1.0, soft=0.0)
+        if held_out is not None:  # of the references the forests know too much
+            nearest, blocks = held_out.nearest, _blocks_of(held_out, 2 * widest.windows.width)
     else:  # distances as they are
-        nearest = committee.combine(_ask(experts, references)[0])
+        nearest = committee.combine(_ask(experts, references))
         calibration = fit_calibration(nearest, codes, blocks)
     state_filter = learn_state_filter(
         _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
     )
-    if committee.soft and held_out is not None:  # the filter of one expert is as it was learned
-        proba = calibration.proba(held_out.nearest)
-        state_filter = helpful_filter(state_filter, overlap, proba, *held_out[1:4])
     confidence = Confidence(
         calibration,
         state_filter,
@@ -191,22 +153,16 @@ def enrolled_confidence(
     committee: Committee,
     overlap: int,
     unknown_rate: float,
-) -> tuple[Confidence, float]:
+) -> Confidence:
     """The confidence of a model with the references of another stream.
 
     The calibration and, where it has all states, the state filter are kept: the few runs of an
     enrolment say little of how often windows are right or how long states last. The threshold is
     learned anew, for it depends on how dense the references are.
-
-    Returns
-    -------
-    confidence : Confidence
-    accuracy : float
-        Balanced, of the references, each judged by those of another time; NaN where none can be.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    references, codes, blocks = _some_references(widest)
-    nearest = committee.combine(_ask(experts, references)[0])
+    references, _, blocks = _some_references(widest)
+    nearest = committee.combine(_ask(experts, references))
     if np.isin(widest.classes, known_classes).all():
         rows = np.searchsorted(known_classes, widest.classes)
         transition = known.state_filter.transition[np.ix_(rows, rows)]
@@ -217,15 +173,14 @@ def enrolled_confidence(
         state_filter = learn_state_filter(
             _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
         )
-    confidence = Confidence(
+    threshold = fit_threshold(nearest, unknown_rate, blocks)
+    return Confidence(
         known.calibration,
         state_filter,
-        fit_threshold(nearest, unknown_rate, blocks),
+        # A forest knows too much of windows that it was grown from, if these are among them.
+        max(threshold, known.threshold) if committee.soft else threshold,
         _farthest(nearest),
     )
-    own = np.isfinite(nearest[np.arange(len(codes)), codes])
-    accuracy = balanced_accuracy(nearest[own].argmin(axis=1), codes[own]) if own.any() else np.nan
-    return confidence, accuracy
 
 
 class _Judged(NamedTuple):
@@ -239,16 +194,14 @@ class _Judged(NamedTuple):
     exclude: Ints
 
 
-def _ask(experts: Sequence[References], *questions: _Judged) -> list[list[Floats]]:
-    """The distances (n, S) of each expert to its references, for each of the questions.
+def _ask(experts: Sequence[References], question: _Judged) -> list[Floats]:
+    """The distances (n, S) of each expert to its references.
 
     A committee's searches among many references are in memory one after the other.
     """
-    answers: list[list[Floats]] = [[] for _ in questions]
+    answers = []
     for expert in experts:
-        for question, of_experts in zip(questions, answers, strict=True):
-            points = question.points(expert)
-            of_experts.append(expert.by_class.query(points, exclude=question.exclude))
+        answers.append(expert.by_class.query(question.points(expert), exclude=question.exclude))
         if len(experts) > 1:
             expert.free_search()
     return answers
@@ -263,20 +216,17 @@ def _some_references(widest: References) -> tuple[_Judged, Ints, Ints]:
     return _Judged(lambda expert: expert.embedded(judged), exclude), codes[judged], blocks
 
 
-def _some_steps(widest: References, stream: Stream) -> tuple[_Judged, Ints]:
-    """Some steps of the training stream, with its switches; the state of each."""
-    start, width = widest.windows.start, widest.windows.width
-    ends, rows = _own_steps(stream, widest)
-    step = max(1, -(-len(ends) // MOST_JUDGED))
-    ends, rows = ends[::step], rows[::step]
-    exclude = rows_nearby(start, widest.codes, held_out_gap(start, widest.codes, width))[rows]
-    features = widest.features(stream)
+def _blocks_of(held_out: HeldOut, length: int) -> Ints:
+    """Which block of so many steps each held-out step is in."""
+    begins = held_out.starts | (np.diff(held_out.run, prepend=-1) != 0)
+    at = np.arange(len(begins))
+    since = at - np.maximum.accumulate(np.where(begins, at, 0))
+    return np.cumsum(begins | (since % length == 0))
 
-    def points(expert: References) -> Floats:
-        begins = ends - expert.windows.width + 1
-        return np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
 
-    return _Judged(points, exclude), widest.codes[rows]
+def _least_typical(expert: References) -> float:
+    """A forest was grown from the references, so it tells them apart better than others."""
+    return TYPICAL_OF_FOREST if isinstance(expert.metric, Forest) else 0.0
 
 
 def _farthest(nearest: Floats) -> float:
@@ -285,51 +235,19 @@ def _farthest(nearest: Floats) -> float:
     return float(distance.max()) if len(distance) else np.nan
 
 
-def _power(nearest: Floats, codes: Ints, n_runs: int, held_out: HeldOut | None) -> float:
-    """The power β of a committee's distances in its probabilities.
+def _power(nearest: Floats, codes: Ints, held_out: HeldOut | None) -> float:
+    """The power β of a committee's distances in its probabilities, from held-out steps.
 
-    On held-out runs it looks worse than it is, for it learned from fewer of them. On its own
-    training stream, with its switches, each step judged by references of another time, it looks
-    better, for its metrics were learned there. β lies half-way between, as with the estimators of
-    prediction error that weigh held-out and training error (Efron 1983).
-
-    Parameters
-    ----------
-    nearest : array of shape (n, S)
-        The committee's distances, for steps of its training stream.
-    codes : array of shape (n,)
-        The states of these.
-    n_runs : int
-        Of how many runs they are.
-    held_out : HeldOut, optional
-        What it says of held-out steps.
+    Where nothing was held out, the references (n, S) judge each other. Their metrics were learned
+    from them, so half of the power that they say is taken.
     """
-    powers = []
-    there = np.isfinite(nearest[np.arange(len(codes)), codes])
-    if there.any():
-        powers.append((matched_power(nearest[there], codes[there], n_runs), 1 - HELD_OUT))
     if held_out is not None:
         runs = len(np.unique(held_out.run))
-        powers.append((matched_power(held_out.nearest, held_out.codes, runs), HELD_OUT))
-    if not powers:
+        return matched_power(held_out.nearest, held_out.codes, runs)
+    there = np.isfinite(nearest[np.arange(len(codes)), codes])
+    if not there.any():
         return float(np.exp(LOG_BETA[0]))
-    logs, weights = zip(*((np.log(beta), weight) for beta, weight in powers), strict=True)
-    return float(np.exp(np.average(logs, weights=weights)))
-
-
-def _own_steps(stream: Stream, references: References) -> tuple[Ints, Ints]:
-    """Steps of runs that have references and end a complete window, and a reference near each."""
-    windows, runs = references.windows, stream.runs
-    width = windows.width
-    ends = sliding_windows(stream, width, labelled=False).start + width - 1
-    run = np.full(len(stream), -1, np.int64)
-    for number in np.unique(windows.run):
-        run[runs.start[number] : runs.stop[number]] = number
-    ends = ends[run[ends] >= 0]
-    first = np.searchsorted(windows.run, run[ends])
-    last = np.searchsorted(windows.run, run[ends], side="right") - 1
-    near = np.searchsorted(windows.start, ends - width + 1)
-    return ends, np.clip(near, first, last)
+    return matched_power(nearest[there], codes[there], 1) / 2
 
 
 def _codes_of_steps(stream: Stream, references: References) -> Ints:
@@ -375,11 +293,10 @@ class Calibration:
         No state is more probable than that of the nearest reference; states equally near are
         equally probable.
         """
-        nearest = np.asarray(nearest, dtype=np.float64)
-        result = np.full(nearest.shape, np.nan)
-        known = ~np.isnan(nearest).any(axis=1) & np.isfinite(nearest).any(axis=1)
-        weights = np.exp(-self.beta * _excess(nearest[known], self.typical, self.soft))
-        result[known] = weights / weights.sum(axis=1, keepdims=True)
+        nearest = np.ascontiguousarray(nearest, dtype=np.float64)
+        result = np.empty(nearest.shape)
+        beta, typical, soft = float(self.beta), float(self.typical), float(self.soft)
+        probabilities_of_rows(nearest, beta, typical, soft, result)
         return result
 
 
@@ -499,15 +416,6 @@ def fit_threshold(nearest_held_out: Floats, alpha: float, blocks: Ints | None = 
     # A sum of weights that should be the level must not miss it by its rounding.
     rank = int(np.searchsorted(below, (1 - alpha) * (1 - 1e-12)))
     return float(distance[order[min(rank, len(order) - 1)]])
-
-
-def is_unknown(nearest: Floats, threshold: float) -> Bools:
-    """Where a window is farther than the threshold from every reference, shape (T,).
-
-    False where there are no distances: no window, no alarm.
-    """
-    unknown: Bools = least_distance(nearest) > threshold
-    return unknown
 
 
 def least_distance(nearest: Floats) -> Floats:

@@ -22,6 +22,7 @@ from ..features.features import View, lift_runs
 from ..features.lifts import Lift
 from ..metric.embedding import fit_windows
 from ..metric.estimators import MLAT, MarginMetric
+from ..metric.forest import Forest
 from ..neighbours.references import References, steps_inside
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
@@ -36,11 +37,11 @@ REACH_OF_RUN = 1 / 5
 MOST_IN_FIT = 1000
 N_TARGETS = 3
 
-NARROW = 10  # the width of experts over running features, which look back further by themselves
+NARROW = 10  # the width of MLAT over many channels
 MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its lags
 
-LEVELS = ("identity", "low_pass", "running_deviation", "difference")
-ENERGIES = ("running_magnitude", "running_deviation", "running_difference")
+ENERGIES = ("running_deviation", "running_difference")
+EVERYTHING = ("identity", "difference", "low_pass", *ENERGIES)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Design:
     metric : unfitted estimator over windows, or None for the Euclidean distance
     most : int, optional
         How many windows its metric is learned from at the most; default all.
+    power : float
+        The coefficient of its distances where little is known: what held-out runs of development
+        people said of such an expert.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Design:
     whiten: bool = False
     metric: Any = None
     most: int | None = None
+    power: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,21 +110,19 @@ class Plan:
 def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> Plan:
     """The experts of ``metric="auto"``.
 
-    MLAT over the channels sees the order of steps, and MLAT of one tap over the channels with their
-    running mean, deviation and difference sees levels without their noise; energies see how much a
-    channel moves, whatever its level. Found on the development people and sets: of ten candidates
-    these three were the best three together; a fourth added nothing (docs/guide/committee.md).
+    MLAT over the channels sees the order of steps. A forest over the features of the last step,
+    which look back by themselves, sees levels and how much a channel moves. A second one sees no
+    levels: an offset that marks a run, as of a sensor put on anew, does not decide alone. Found on
+    the development people and sets (docs/guide/committee.md).
     """
-    narrow = min(NARROW, width)
     # A wide window has more values than MLAT over the channels could learn from.
-    channels = width if width * stream.n_channels <= MOST_VALUES else narrow
+    channels = width if width * stream.n_channels <= MOST_VALUES else min(NARROW, width)
     # More taps than steps took half as long again, and made nothing better.
     order = MLAT(n_taps=channels, n_targets=N_TARGETS)
-    level = MLAT(n_taps=1, shrinkage=1, n_targets=N_TARGETS)
     designs = (
-        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT),
-        Design("MLAT over levels", narrow, LEVELS, True, level, MOST_IN_FIT),
-        Design("energies", narrow, ENERGIES, True),
+        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 6.0),
+        Design("forest", 1, EVERYTHING, False, Forest(), power=1.7),
+        Design("forest without levels", 1, ENERGIES, False, Forest(), power=1.2),
     )
     reach = default_reach(stream, width) if reach is None else reach
     return Plan(designs, Lift(_maps_of(designs), reach), scale)
@@ -193,12 +196,12 @@ def learn_metric(
     if design.metric is None:
         return None
     metric = clone(design.metric)
-    if most is not None:
+    if most is not None or isinstance(metric, Forest):
         states, counts = np.unique(windows.y, return_counts=True)
         if (counts >= 2).sum() < 2:
             return None
         windows = windows.take(np.isin(windows.y, states[counts >= 2]))
-        windows = windows.take(fair_rows(windows.y, most))
+        windows = windows.take(fair_rows(windows.y, len(windows) if most is None else most))
         fewest = int(np.unique(windows.y, return_counts=True)[1].min())
         if isinstance(metric, MarginMetric) and metric.n_targets is not None:
             metric.set_params(n_targets=max(1, min(metric.n_targets, fewest - 1)))

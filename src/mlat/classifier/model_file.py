@@ -41,6 +41,7 @@ from ..base.checksummed import (
     optional,
     pack,
     record,
+    row,
     unpack,
     whole,
 )
@@ -51,6 +52,7 @@ from ..features.lifts import MAPS, Lift
 from ..metric import toeplitz
 from ..metric.embedding import linear_map
 from ..metric.estimators import LMNN, MLAT
+from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from ..neighbours.references import References, compact
 from ..stream.windows import Windows
@@ -58,6 +60,7 @@ from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member
 from .confidence import Calibration, Confidence
 from .experts import last_steps
+from .held_out import RECORDING, RUN, Expected
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
@@ -108,6 +111,8 @@ def _metric(parameters: dict[str, Kind]) -> Kind:
     )
 
 
+_FOREST = ("n_estimators", "min_samples_leaf")
+_NODES = ("roots", "feature", "threshold", "child", "value")  # the arrays of a forest
 _FRACTION = optional(number(0, 1))  # null where it is not known
 _COMMITTEE = record(
     {
@@ -118,7 +123,8 @@ _COMMITTEE = record(
                     "weight": number(0, 1),
                     "accuracy": _FRACTION,
                     "typical": optional(number(1e-300, 1e300)),
-                }
+                },
+                may={"power": optional(number(0, 1))},
             ),
             1,
         ),
@@ -126,7 +132,8 @@ _COMMITTEE = record(
         "accuracy": _FRACTION,
         "n_runs": COUNT,
         "why": TEXT,
-    }
+    },
+    may={"expects": optional(row(one_of(RECORDING, RUN), *[number(0, 1)] * 3))},
 )
 # What an expert has of its own. Its arrays have names as "0.taps".
 _EXPERT = record(
@@ -140,6 +147,15 @@ _EXPERT = record(
                 "euclidean": record({"kind": TEXT}),
                 "LMNN": _metric(_METRIC_PARAMETERS),
                 "MLAT": _metric(_METRIC_PARAMETERS | _MLAT_PARAMETERS),
+                "Forest": record(
+                    {
+                        "kind": TEXT,
+                        "parameters": record(
+                            dict.fromkeys(_FOREST, SIZE) | {"random_state": COUNT}
+                        ),
+                        "shapes": mapped(TEXT, listed(SIZE)),
+                    }
+                ),
                 "Mahalanobis": record(
                     {"kind": TEXT, "name": optional(TEXT), "shapes": mapped(TEXT, listed(SIZE))}
                 ),
@@ -353,6 +369,10 @@ def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> Non
     own = {name: arrays[name] for name in ("start", "run", "code", "transition")}
     own["since"] = arrays.get("since", own["start"])
     problem = _unfit_experts(header) or _inconsistent(header, len(classes), **own)
+    for i, expert in enumerate(header["experts"]):
+        if expert["metric"]["kind"] == "Forest":
+            nodes = {name: arrays[f"{i}.{name}"] for name in _NODES}
+            problem = problem or _unfit_forest(expert, n_features, nodes)
     scales = [arrays[name] for name in ("scale", "feature_scale")]
     if problem or any((scale <= 0).any() for scale in scales):
         raise InputError(f"{where}: {problem or 'a scale is not positive'}")
@@ -381,6 +401,8 @@ def _expert_shapes(expert: dict[str, Any], n_features: int) -> dict[str, tuple[i
     if columns is not None and max(columns) >= n_features:
         raise InputError(f"an expert sees feature {max(columns)} of {n_features}")
     n_seen = n_features if columns is None else len(columns)
+    if metric["kind"] == "Forest":
+        return _forest_shapes(metric["shapes"])
     rules: dict[str, tuple[int | None, ...]] = {
         "taps": (None, None, n_seen),
         "components": (None, width * n_seen),
@@ -404,6 +426,39 @@ def _expert_shapes(expert: dict[str, Any], n_features: int) -> dict[str, tuple[i
         raise InputError("the metric does not fit its width and channels")
     expected = {name: tuple(shape) for name, shape in shapes.items()}
     return expected | ({"mixing": (n_seen, n_seen)} if expert["whitened"] else {})
+
+
+def _forest_shapes(shapes: dict[str, list[int]]) -> dict[str, tuple[int, ...]]:
+    expected = {name: tuple(shape) for name, shape in shapes.items()}
+    roots, value = expected.get("roots", ()), expected.get("value", ())
+    if (
+        len(roots) != 1
+        or len(value) != 2
+        or expected != {"roots": roots, **dict.fromkeys(_NODES[1:4], value[:1]), "value": value}
+    ):
+        raise InputError("the nodes of the forest do not fit each other")
+    return expected
+
+
+def _unfit_forest(expert: dict[str, Any], n_features: int, nodes: Arrays) -> str:
+    """What is wrong with the nodes of a forest, on which no search may end nowhere."""
+    columns, n = expert["columns"], len(nodes["feature"])
+    n_seen = expert["width"] * (n_features if columns is None else len(columns))
+    roots, feature, child = (nodes[name] for name in ("roots", "feature", "child"))
+    inner = np.flatnonzero(feature >= 0)
+    whole = all(
+        np.array_equal(nodes[name], np.rint(nodes[name])) for name in ("roots", "feature", "child")
+    )
+    value = nodes["value"]
+    if (
+        not whole
+        or not ((roots >= 0) & (roots < n)).all()
+        or not ((feature >= -1) & (feature < n_seen)).all()
+        or not ((child[inner] > inner) & (child[inner] < n - 1)).all()
+        or not ((value >= 0) & (value <= 1)).all()
+    ):
+        return "a forest has impossible nodes"
+    return ""
 
 
 def _unfit_experts(header: dict[str, Any]) -> str:
@@ -574,7 +629,10 @@ def _describe_expert(expert: References) -> tuple[dict[str, Any], Arrays]:
 
 def _describe_committee(committee: Committee) -> dict[str, Any]:
     members = [
-        {**asdict(m), "accuracy": _or_null(m.accuracy), "typical": _or_null(m.typical)}
+        {
+            **asdict(m),
+            **{name: _or_null(getattr(m, name)) for name in ("accuracy", "typical", "power")},
+        }
         for m in committee.members
     ]
     return {
@@ -583,6 +641,7 @@ def _describe_committee(committee: Committee) -> dict[str, Any]:
         "accuracy": _or_null(committee.accuracy),
         "n_runs": committee.n_runs,
         "why": committee.why,
+        "expects": None if committee.expected is None else list(committee.expected),
     }
 
 
@@ -591,6 +650,13 @@ def _describe_metric(expert: References) -> tuple[dict[str, Any], Arrays]:
     if metric is None:
         return {"kind": "euclidean"}, {}
     kind = type(metric).__name__
+    if type(metric) is Forest:
+        nodes = {name: getattr(metric, f"{name}_").astype(np.float64) for name in _NODES}
+        return {
+            "kind": kind,
+            "parameters": {k: int(getattr(metric, k)) for k in (*_FOREST, "random_state")},
+            "shapes": {name: list(array.shape) for name, array in nodes.items()},
+        }, nodes
     if METRICS.get(kind) is not type(metric):
         name, components = _as_linear(expert)
         shapes = {"components": list(components.shape)}
@@ -695,10 +761,15 @@ def _with_parameters(header: dict[str, Any], expert: References) -> StreamClassi
 
 def _rebuild_committee(told: dict[str, Any]) -> Committee:
     members = tuple(
-        Member(m["name"], m["weight"], _or_nan(m["accuracy"]), _or_nan(m["typical"]))
+        Member(
+            *(m["name"], m["weight"]),
+            *(_or_nan(m.get(name)) for name in ("accuracy", "typical", "power")),
+        )
         for m in told["members"]
     )
-    return Committee(members, told["soft"], _or_nan(told["accuracy"]), told["n_runs"], told["why"])
+    expected = None if told.get("expects") is None else Expected(*told["expects"])
+    known = _or_nan(told["accuracy"]), told["n_runs"], told["why"], expected
+    return Committee(members, told["soft"], *known)
 
 
 def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) -> Any:
@@ -708,6 +779,14 @@ def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) ->
     if described["kind"] == "Mahalanobis":
         given = Mahalanobis(tensors["components"], expert["width"], described["name"])
         return given.fit(np.zeros((1, expert["width"], n_features)))
+    if described["kind"] == "Forest":
+        forest = Forest(**described["parameters"])
+        forest.width_, forest.n_channels_ = expert["width"], n_features
+        forest.n_features_in_ = expert["width"] * n_features
+        for name in _NODES:
+            kind = np.float64 if name in ("threshold", "value") else np.int64
+            setattr(forest, f"{name}_", tensors[name].astype(kind))
+        return forest
     metric = METRICS[described["kind"]](**described["parameters"])
     for name, value in described["fitted"].items():
         setattr(metric, name, value)

@@ -18,13 +18,15 @@ from ..base.checks import Bools, Floats, Ints
 from ..features.features import FeatureSteps
 from ..neighbours.references import check_channels
 from ..stream.stream import Stream
-from .confidence import PredictedSteps, segment_starts
+from .confidence import segment_starts
+from .decision import Decision, Rule, decide, decide_by_votes
 from .state_filter import Belief
 
 if TYPE_CHECKING:
     from .classifier import StreamClassifier
 
 STEPS = 8192  # predicted at a time: a report of progress after each
+UNLIKE = 5.0  # times the typical distance: no part of the training stream is usually so far off
 GAP, NOTHING = -1, -2  # what broke a window, where no value was missing
 
 
@@ -43,6 +45,8 @@ class Predicted(NamedTuple):
         the start of a recording or a gap in time, and -2 for nothing.
     since : array of shape (T,)
         How many steps ago that was, the step itself included; at most the width of a window.
+    distance : array of shape (T,)
+        To the nearest reference of any state; NaN without a complete window.
     """
 
     states: NDArray[Any]
@@ -50,6 +54,16 @@ class Predicted(NamedTuple):
     complete: Bools
     broken_by: Ints
     since: Ints
+    distance: Floats
+
+
+def unlike_beyond(classifier: StreamClassifier) -> float:
+    """The distance beyond which a window is unlike anything that the classifier knows.
+
+    For words alone: its state is still named. How often windows of known states are farther depends
+    on how much recordings differ; ``unknown_rate`` is for a threshold that is held.
+    """
+    return UNLIKE * classifier.confidence_.calibration.typical
 
 
 class PiecePredictor:
@@ -104,23 +118,26 @@ class PiecePredictor:
         stream = piece if self._kept is None else self._kept.followed_by(piece)
         before = len(stream) - len(piece)
         features = np.concatenate([self._kept_features, self._features(stream, before)])
-        known, codes, proba, is_novel = self._decide(stream, features, before)
+        decision = self._decide(stream, features, before)
+        codes, proba = decision.codes, decision.proba
+        known = ~np.isnan(proba[:, 0])
         if self._filtered:
             starts = segment_starts(stream)[before:]
             proba, self._belief = classifier.confidence_.filter(
                 starts, proba, classifier.n_neighbors_, self._belief
             )
-            codes = proba[known].argmax(axis=1)
+            codes = np.where(known, np.nan_to_num(proba).argmax(axis=1), -1)
         states = np.full(len(piece), classifier.unknown_, dtype=classifier.classes_.dtype)
-        states[known] = classifier.classes_[codes]
-        states[is_novel] = classifier.unknown_
+        known &= ~(decision.distance > classifier.confidence_.threshold)
+        states[known] = classifier.classes_[codes[known]]
         broken_by, since = _breaks(stream, classifier.width_)
         self._kept = stream[max(0, len(stream) - self._n_kept) :]
         self._kept_features = features[max(0, len(stream) - self._n_kept) :]
         self._done += len(piece)
         progress.report("steps", self._done, self._n_steps, {})
         broken_by = broken_by[before:]
-        return Predicted(states, proba, broken_by == NOTHING, broken_by, since[before:])
+        complete = broken_by == NOTHING
+        return Predicted(states, proba, complete, broken_by, since[before:], decision.distance)
 
     def _without_extremes(self, piece: Stream) -> Stream:
         features = self._classifier.features_
@@ -148,19 +165,19 @@ class PiecePredictor:
             features[begin - before : stop - before] = lifted
         return features
 
-    def _decide(self, stream: Stream, features: Floats, before: int) -> PredictedSteps:
+    def _decide(self, stream: Stream, features: Floats, before: int) -> Decision:
         classifier = self._classifier
         if classifier.n_neighbors_ > 1:
             k, references = classifier.n_neighbors_, classifier.references_
             distances, rows = references.neighbours(stream, k, features, classifier.device)
-            return classifier.confidence_.of_votes(
-                distances[before:], rows[before:], references.codes
-            )
+            n_states = len(classifier.classes_)
+            return decide_by_votes(distances[before:], rows[before:], references.codes, n_states)
         nearest = [
             expert.class_distances(stream, features, classifier.device)[before:]
             for expert in classifier.experts_
         ]
-        return classifier.confidence_.of_nearest(classifier.committee_.combine(nearest))
+        rule = Rule.of(classifier.committee_, classifier.confidence_.calibration)
+        return decide(rule, np.stack(nearest))
 
 
 def _breaks(stream: Stream, width: int) -> tuple[Ints, Ints]:

@@ -17,6 +17,7 @@ from ..classifier.classifier import StreamClassifier
 from ..explain import Expert, experts_of, learned
 from ..explain.confusions import LEVEL, Confusions
 from ..metric.embedding import unmix_blocks
+from ..metric.forest import Forest
 from ..stream.stream import Stream
 
 AsJson = Annotated[
@@ -104,6 +105,7 @@ def _committee_of(classifier: StreamClassifier) -> dict[str, Any]:
         "balanced_accuracy_held_out": committee.accuracy,
         "n_runs": committee.n_runs,
         "why": committee.why,
+        "expected": None if committee.expected is None else committee.expected._asdict(),
         "members": [
             {
                 "name": member.name,
@@ -127,6 +129,9 @@ def _expert_of(expert: Expert) -> dict[str, Any]:
     }
     if metric is None:
         return told
+    if isinstance(metric, Forest):
+        n_leaves = int((metric.feature_ < 0).sum())
+        return told | {"trees": len(metric.roots_), "leaves": n_leaves}
     blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
     spectrum = learned.spectrum(metric)
     return told | {

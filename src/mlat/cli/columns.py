@@ -20,7 +20,7 @@ from ..label.label_table import only_of, read_spans, with_spans
 from ..stream.pieces import Pieces, StreamPieces, read_pieces
 from ..stream.read import read_channels, read_stream
 from ..stream.stream import Stream
-from .options import Options, with_options
+from .options import Options, in_flags, with_options
 
 KINDS = (
     "One row per step: a file (.csv, .tsv, .parquet, .feather, .npy, .mat, .edf, .xdf, …), a "
@@ -69,6 +69,7 @@ class Columns:
         if given.get("sep") == "\\t":
             given["sep"] = "\t"
         self._given = given
+        self.rate: float | None = given.get("rate")
 
     def read(self, files: Path | list[Path], label: str | None, past: int | None = None) -> Stream:
         """Read the stream in a file, or in several; ``past`` is that of :func:`read_stream`."""
@@ -148,7 +149,8 @@ class Columns:
 
     def _print_notes(self, files: Path | list[Path], notes: Sequence[str]) -> None:
         for note in notes:
-            print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+            said = in_flags(note, COLUMNS.names.split())
+            print(f"mlat: {title_of(files)}: {said}", file=sys.stderr)
 
 
 def _check_kind(
@@ -227,11 +229,12 @@ def standard_input(file: Path | list[Path]) -> Iterator[Path | list[Path]]:
 
 COLUMNS = Options(
     read_stream,
-    "recording time max_gap channels unlabelled sep decimal",
+    "recording time max_gap rate between channels unlabelled sep decimal",
     metavars={
         **dict.fromkeys(("recording", "time"), "COL"),
         **dict.fromkeys(("sep", "decimal"), "CHAR"),
         "max_gap": "TIME",
+        "rate": "HZ",
         "channels": "A,B,C",
         "unlabelled": "VALUE",
     },

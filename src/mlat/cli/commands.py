@@ -19,6 +19,7 @@ from .one_line import OneLineCommand, OneLineGroup
 # In the order of the help, with the function of the module that has the command's name.
 COMMANDS = {
     "demo": "demo",
+    "check": "check",
     "label": "label",
     "fit": "fit",
     "enrol": "enrol",

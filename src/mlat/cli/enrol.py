@@ -23,7 +23,7 @@ from .columns import (
     with_columns,
 )
 from .output import MODEL, check_can_write
-from .screen import console, percent, size_of, working
+from .screen import console, print_expected, size_of, working
 
 
 @with_columns
@@ -56,6 +56,7 @@ def enrol(
         print_json({"stream": stream_of(steps), **model_of(new, out)})
         return
     screen = console()
+    print_expected(screen, new)
     table = Table("state")
     for name in ("runs", "references"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -64,10 +65,4 @@ def enrol(
         runs = len(np.unique(new.windows_.run[own]))
         table.add_row(str(state), str(runs), str(int(own.sum())))
     screen.print(table)
-    if np.isfinite(new.committee_.accuracy):
-        screen.print(
-            f"Balanced accuracy {percent(new.committee_.accuracy)} on its own references, each "
-            "judged by those of another time. Use mlat evaluate on another recording.",
-            soft_wrap=True,
-        )
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
+from .. import __version__
+from ..base.checks import joined_by_or
 from ..base.disk import atomic_write
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
-from ..export.arduino import arduino_files
 from ..export.browser import browser_files
-from ..export.c_source import write_c
+from ..export.c_source import CSource, write_c
+from ..export.decisions import Agreement
+from ..export.folder import c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
-from .columns import Filtered, ModelFile
+from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
+from ..stream.read import read_stream
+from .columns import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
-EVERY = (1, 2, 4, 8, 16)  # tried in turn, before references are dropped
-FEWER = (1.0, 0.5, 0.25, 0.1, 0.05)  # fractions of the references in the report
+LEAST_REPORTED = 0.9  # of the decisions: the report goes no further down
 
 
 def export(
     model: ModelFile,
     c: Annotated[
-        Path | None, typer.Option("--c", metavar="DIR", help="Write mlat.h and mlat.c there.")
-    ] = None,
-    arduino: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write an Arduino library there, with a sketch."),
+        typer.Option("--c", metavar="DIR", help="Write a C library there, with examples."),
     ] = None,
     onnx: Annotated[
         Path | None,
@@ -77,10 +79,25 @@ def export(
         int | None,
         typer.Option(min=1, metavar="N", help="Keep at most N references, those that decide most."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Find the smallest model for {joined_by_or([*TARGETS])} that keeps {KEEP:.0%} of "
+            "the decisions.",
+        ),
+    ] = None,
     max_kb: Annotated[
         float | None,
-        typer.Option(min=0, metavar="KB", help="Keep as many references as fit in KB of tables."),
+        typer.Option(min=0, metavar="KB", help="Flash: a model that fits in it is found."),
     ] = None,
+    max_us: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="US", help="Microseconds of a step on the target, the same."),
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option(metavar="NAME", help="What the names in C begin with.")
+    ] = "mlat",
     filtered: Filtered = False,
     hold: Annotated[
         int,
@@ -114,16 +131,28 @@ def export(
             help="Carry a sum for each reference from step to step: more RAM, fewer products.",
         ),
     ] = False,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Count on this recording how many decisions stay the same; default on windows of "
+            "the training stream, each mixed with one of another time.",
+        ),
+    ] = None,
+    label: Label = None,
     report: Annotated[
         bool, typer.Option("--report", help="Only say what each choice would take.")
     ] = False,
 ) -> None:
     """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly."""
-    if not (c or arduino or onnx or wasm or report):
+    if not (c or onnx or wasm or report):
         raise InputError(
-            "say what to write: --c DIR, --arduino DIR, --onnx FILE, --wasm DIR; or --report, to "
-            "write nothing"
+            "say what to write: --c DIR, --onnx FILE, --wasm DIR; or --report, to write nothing"
         )
+    if target is not None and target not in TARGETS:
+        raise InputError(f"--target must be {joined_by_or([*TARGETS])}, not {target!r}")
+    if max_us is not None and target is None:
+        raise InputError("--max-us is of a processor; say which with --target")
     if onnx is not None:
         check_can_write(onnx, model)
         _check_onnx(
@@ -137,115 +166,147 @@ def export(
         )
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
-    for folder in (c, arduino, wasm):
+    for folder in (c, wasm):
         if folder is not None:
             check_can_be_folder(folder)
     classifier = load(model)
-    plain = PlainModel.of(classifier)
-    bits = bits or (16 if fixed else 32)
-    write = partial(
-        write_c,
-        fixed=fixed,
-        filtered=filtered,
-        hold=hold,
-        far=far,
-        dead=dead,
-        spare=spare,
-        new_states=new_states,
+    whole = PlainModel.of(classifier)
+    stream_on = None if on is None else read_stream(on, label=label, channels=whole.channels)
+    place = TARGETS[target or "host"]
+    fixed = fixed or place.fixed
+    told = f"{model.name}, sha256 {sha256(model.read_bytes()).hexdigest()[:16]}, mlat {__version__}"
+    options: dict[str, Any] = {
+        "fixed": fixed,
+        "filtered": filtered,
+        "hold": hold,
+        "far": far,
+        "dead": dead,
+    }
+    options |= {"spare": spare, "new_states": new_states, "incremental": incremental}
+    of_graph: dict[str, Any] = {"stream": stream, "filtered": filtered, "hold": hold, "far": far}
+
+    def write(some: PlainModel, bits: int, every: int) -> CSource:
+        code = write_c(some, bits=bits, every=every, told=told, **options)
+        if onnx is None:
+            return code
+        graph = len(write_onnx(some, bits=bits, **of_graph))
+        return replace(code, flash=max(graph, code.flash if c or wasm else 0))
+
+    most, n_trees = len(whole.start), max((len(one.sizes) for one in whole.forests), default=0)
+    start = Size(
+        bits or (16 if fixed else 32), every or 1, n_trees, min(max_references or most, most)
     )
-    searches = [partial(write, incremental=one) for one in (False, True)]
-    write = searches[incremental]
-    graph = partial(write_onnx, bits=bits, stream=stream, filtered=filtered, hold=hold, far=far)
-    in_c = bool(c or arduino or wasm)
-    if every is None and max_kb is not None and in_c:
-        sizes = [write(plain, bits=bits, every=k).flash for k in EVERY]
-        fits = [k for k, size in zip(EVERY, sizes, strict=True) if size <= 1000 * max_kb]
-        every = fits[0] if fits else EVERY[-1]
-    write = partial(write, every=every or 1)
-    first = plain.take(np.unique(plain.codes, return_index=True)[1])
-    write(first, bits=bits)  # refuses what cannot be written
-    if onnx is not None:
-        graph(first)
+    write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits, start.every)
+    given = {"bits": bits, "every": every or onnx}
+    free = {"trees", "references"} | {name for name, value in given.items() if not value}
+    step_us = 1e6 * (whole.usual_step or np.inf)
+    limits = Limits(
+        min(place.flash, np.inf if max_kb is None else 1000 * max_kb),
+        place.ram,
+        step_us if max_us is None else max_us,
+    )
     screen = console()
+    with working("making it small" if target or max_kb or report else "writing"):
+        agreement = Agreement(classifier, whole, stream_on)
+        fitted = fit_into(
+            place,
+            Limits() if report and not target else limits,
+            whole=whole,
+            thinning=lambda: Thinning(classifier, by_steps=True),
+            agreement=agreement,
+            write=write,
+            start=start,
+            free=frozenset(free if target or max_kb is not None or report else ()),
+            keep=LEAST_REPORTED if report else KEEP if target else np.inf,
+        )
+    made = fitted.made
     if report:
-        with working("thinning the references"):
-            thinning = Thinning(classifier, by_steps=True)
-        table = Table(
-            "references", "bits", "every", "tables", "RAM", "products a step", "same decisions"
-        )
-        for fraction in FEWER:
-            kept = thinning.keep(max(1, int(fraction * len(plain.start))))
-            for one, k in [(b, k) for b in ((16, 8) if fixed else (32, 16, 8)) for k in (1, 4)]:
-                code = write(plain.take(kept.rows), bits=one, every=k)
-                table.add_row(
-                    *(f"{len(kept.rows):,}", str(one), str(k)),
-                    *(size_of(code.flash), size_of(code.ram)),
-                    *(f"{code.products:,}", f"{kept.agreement:.1%}"),
-                )
-        screen.print(table)
-        anew, going_on = (one(plain, bits=bits, every=every or 1) for one in searches)
-        screen.print(
-            f"With all references in {bits} bits, --incremental has {size_of(going_on.ram)} RAM "
-            f"and {going_on.products:,} products a step; without it there are "
-            f"{size_of(anew.ram)} and {anew.products:,}."
-        )
-        screen.print(
-            "Same decisions: by fewer references, on training windows that had no part in choosing "
-            "them; what fewer bits and steps change is not in it."
-        )
+        _report(fitted, place, agreement)
         return
-    if max_references is not None or max_kb is not None:
-        with working("thinning the references"):
-
-            def size(some: PlainModel) -> int:
-                of_c = write(some, bits=bits).flash if in_c else 0
-                return max(of_c, len(graph(some)) if onnx else 0)
-
-            plain, said = _thin(
-                Thinning(classifier, by_steps=True), plain, max_references, max_kb, size
-            )
-        if bits < 32 or (every or 1) > 1:
-            said += " What fewer bits and steps change is not in it."
-        screen.print(said)
+    code, size = made.code, made.size
+    agreed = agreement.of(code.stored, made.rows)
+    takes = (
+        f"{len(made.rows):,} references of {whole.width} steps, {len(whole.states)} states: "
+        f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
+        f"{code.products:,} multiplications a step."
+    )
     written = []
     if onnx is not None:
-        data = graph(plain)
+        data = write_onnx(_of_size(whole, made), bits=size.bits, **of_graph)
         with atomic_write(onnx) as file:
             file.write_bytes(data)
         written.append(onnx)
         screen.print(
-            f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
             f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
             "time."
         )
-    if not in_c:
-        _say_written(written)
-        return
-    code = write(plain, bits=bits)
-    for_browser = browser_files(code) if wasm is not None else {}
+    files = browser_files(code) if wasm is not None else {}
     if c is not None:
-        written += _write(c, {"mlat.h": code.header, "mlat.c": code.source}, model)
-    if arduino is not None:
-        written += _write(arduino, arduino_files(code), model)
+        in_c = c_folder(
+            code, classifier, made.rows, about=f"Of the model {told}.", fits=f"{takes} {agreed}",
+            prefix=prefix, filtered=filtered, far=far,
+        )  # fmt: skip
+        written += _write(c, in_c, model)
     if wasm is not None:
-        written += _write(wasm, for_browser, model)
-    screen.print(
-        f"{len(plain.start):,} references of {plain.width} steps, {len(plain.states)} states: "
-        f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
-        f"{code.products:,} multiplications a step."
-        + (f" Slow features are stored at one step of {every}." if (every or 1) > 1 else "")
-    )
+        written += _write(wasm, files, model)
+    screen.print(takes)
+    if made is not fitted.whole:
+        screen.print(f"Of {fitted.whole.size} there are {size}.")
+    screen.print(str(agreed))
+    if target or max_kb is not None:
+        _say_limits(fitted, place, limits)
     if fixed:
         screen.print(
             "Whole numbers: a distance of an expert is off by at most "
             f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored"
-            + (" and splits that go the other way." if plain.forests else ".")
+            + (" and splits that go the other way." if whole.forests else ".")
         )
-    _say_written(written)
+    console().print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
 
 
-def _say_written(files: list[Path]) -> None:
-    console().print(f"Written: {', '.join(map(str, files))}", soft_wrap=True)
+def _of_size(whole: PlainModel, made: Made) -> PlainModel:
+    return (whole.with_trees(made.size.trees) if made.size.trees else whole).take(made.rows)
+
+
+def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
+    """Which limit binds, and what one more step down would save and cost."""
+    made, following = fitted.made, fitted.next
+    said = []
+    if np.isfinite(place.mhz):
+        said.append(
+            f"On {place.title}: about {place.microseconds(made.code):,.0f} µs a step at "
+            f"{place.mhz:g} MHz, by instructions that an emulator counted; "
+            f"{size_of(made.code.flash + place.code)} of flash with the code."
+        )
+    finite = {k: v for k, v in fitted.taken.items() if v > 0}
+    if finite:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in finite.items())
+        said.append(f"Of the limits it takes: {shares}; {fitted.binds} binds.")
+    if following is not None:
+        saved = made.code.flash - following.code.flash
+        said.append(
+            f"The next step down, to {following.size}, saves {size_of(max(saved, 0))} and "
+            f"{max(made.code.products - following.code.products, 0):,} multiplications, and keeps "
+            f"{following.same:.1%} of the decisions by which it is chosen."
+        )
+    console().print(" ".join(said))
+
+
+def _report(fitted: Fitted, place: Target, agreement: Agreement) -> None:
+    """Every step on the way down."""
+    table = Table("references", "bits", "every", "trees", "tables", "RAM", "products a step")
+    if np.isfinite(place.mhz):
+        table.add_column("µs")
+    table.add_column("same decisions")
+    for made in fitted.path:
+        size, code = made.size, made.code
+        row = [f"{len(made.rows):,}", str(size.bits), str(size.every), str(size.trees or "")]
+        row += [size_of(code.flash), size_of(code.ram), f"{code.products:,}"]
+        if np.isfinite(place.mhz):
+            row.append(f"{place.microseconds(code):,.0f}")
+        table.add_row(*row, f"{agreement.of(code.stored, made.rows).same:.1%}")
+    console().print(table)
+    console().print(f"Same decisions: {agreement.where}.")
 
 
 def _check_onnx(wanted: dict[str, object]) -> None:
@@ -262,44 +323,11 @@ def _check_onnx(wanted: dict[str, object]) -> None:
             raise InputError(f"{reason}; leave {option} out, or write --c DIR")
 
 
-def _thin(
-    thinning: Thinning,
-    plain: PlainModel,
-    max_references: int | None,
-    max_kb: float | None,
-    size_of_model: Callable[[PlainModel], int],
-) -> tuple[PlainModel, str]:
-    """The model with fewer references, and what to say of it."""
-
-    def size(n: int) -> int:
-        return size_of_model(plain.take(thinning.keep(n).rows))
-
-    most = len(plain.start) if max_references is None else max_references
-    room = np.inf if max_kb is None else 1000 * max_kb
-    if size(most) > room:
-        least = 1
-        if size(least) > room:
-            raise InputError(
-                f"a block of references of each state takes {size_of(size(least))} already, more "
-                f"than {max_kb:g} kB; store fewer bits, or fit a narrower or plainer model"
-            )
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (middle, most) if size(middle) <= room else (least, middle)
-        most = least
-    kept = thinning.keep(most)
-    said = (
-        f"Kept {len(kept.rows):,} of {len(plain.start):,} references; {kept.agreement:.1%} of the "
-        "decisions stay the same, on training windows that had no part in choosing them."
-    )
-    return plain.take(kept.rows), said
-
-
 def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[Path]:
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if place.is_file() and place.stem != "mlat" and place.read_bytes() != content:
+        if place.is_file() and place.suffix in (".ino", ".md") and place.read_bytes() != content:
             console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
             continue  # a sketch that somebody went on with
         make_folder(place.parent)

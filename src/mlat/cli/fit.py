@@ -20,6 +20,7 @@ from ..explain import Expert, experts_of
 from ..explain.confusions import HELD_OUT_LEVEL, Confusions, held_out_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
+from ..metric.forest import Forest
 from ..stream.stream import Stream
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import (
@@ -32,14 +33,14 @@ from .columns import (
     labelled_by,
     title_of,
 )
-from .options import Options, flag_of, with_options
+from .options import Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
     console,
     is_plain,
     percent,
-    print_accuracy,
     print_committee,
+    print_expected,
     print_features,
     print_thinned,
     size_of,
@@ -63,11 +64,13 @@ CLASSIFIER = Options(
     StreamClassifier,
     "width metric lift whiten n_neighbors reach stride max_references unknown_rate device",
     metavars={
+        **dict.fromkeys(("width", "reach"), "N|TIME"),
         "lift": "A,B,C",
         "max_references": "N|SHARE",
         "device": "NAME",
     },
     several=("lift",),
+    timed=("width", "reach"),
     words={
         "lift": f"Features to compute from the channels first, of {', '.join(MAPS)}; default none.",
         "reach": "How many steps back features look; default 50 with --lift, and with --metric "
@@ -97,13 +100,18 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Learn to classify the states of a labelled stream, and write a model."""
-    classifier = classifier_of(given, of_metric)
+    timed = {name: value for name, value in given.items() if isinstance(value, Seconds)}
+    classifier = classifier_of(given | dict.fromkeys(timed, 10), of_metric)
     check_labelled(label, labels)
     check_can_write(out, *stream, labels, mark=MODEL)
     # Of steps without a state only the last before a run are needed; spans name any of them.
-    past = PAST + 10 * classifier.width + 4 * (given.get("reach") or 0) if labels is None else None
+    past = PAST + 10 * classifier.width + 4 * (given.get("reach") or 0)
+    whole = labels is not None or bool(timed)
     with working(f"reading {title_of(stream)}"):
-        labelled = labelled_by(columns.read(stream, label, past=past), stream, labels)
+        read = columns.read(stream, label, past=None if whole else int(past))
+        labelled = labelled_by(read, stream, labels)
+    in_steps = {n: value.steps(labelled.usual_step, flag_of(n)) for n, value in timed.items()}
+    classifier = classifier_of(given | in_steps, of_metric)
     if not labelled.labelled.any():
         raise InputError(
             f"{labels} labels no span; label some of the steps"
@@ -126,7 +134,9 @@ def fit(
         print_json({**told, "held_out": held_out})
         return
     screen = console()
-    _print_stream(screen, labelled, classifier, found)
+    print_expected(screen, classifier)
+    # The ends of a run say nothing of another one.
+    _print_stream(screen, labelled, classifier, found if classifier.committee_.expected else None)
     print_committee(screen, classifier)
     if not is_plain(classifier):
         print_features(screen, classifier)
@@ -134,15 +144,8 @@ def fit(
         _print_metric(screen, expert, len(classifier.experts_) > 1)
     print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
-    if found is None:
-        screen.print(
-            "Not judged: fewer than two states have windows far enough apart to learn from some "
-            "and judge by others. Use mlat evaluate on another recording.",
-            soft_wrap=True,
-        )
-    else:
-        screen.print("Held out, runs of the stream predicted from others:")
-        print_accuracy(screen, found, HELD_OUT_LEVEL)
+    if found is not None:
+        warn_if_guessing(found, HELD_OUT_LEVEL)
     screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
 
 
@@ -236,6 +239,9 @@ def _print_metric(screen: Console, expert: Expert, named: bool) -> None:
     if metric is None:
         learned = "nothing is learned" if expert.mixing is None else "of whitened features"
         screen.print(f"{whose}Euclidean distance: {learned}.", soft_wrap=True)
+        return
+    if isinstance(metric, Forest):
+        screen.print(f"{whose}{len(metric.roots_)} trees.", soft_wrap=True)
         return
     name = "MLAT" if isinstance(metric, MLAT) else "LMNN"
     how = f", solver {metric.solver}" if isinstance(metric, MLAT) else ""

@@ -20,6 +20,7 @@ from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
 from ..metric.embedding import unmix_blocks
 from ..metric.estimators import MLAT
+from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from .as_json import AsJson, model_of, print_json
 from .columns import ModelFile
@@ -28,6 +29,7 @@ from .screen import (
     console,
     is_plain,
     print_committee,
+    print_expected,
     print_features,
     print_thinned,
     size_of,
@@ -72,6 +74,7 @@ def _print_all(screen: Console, classifier: StreamClassifier, model: Path) -> No
     _print_model(screen, classifier, model)
     print_features(screen, classifier)
     print_committee(screen, classifier)
+    print_expected(screen, classifier)
     for expert in experts_of(classifier):
         _print_expert(screen, expert)
 
@@ -82,7 +85,9 @@ def _print_expert(screen: Console, expert: Expert) -> None:
         screen.rule(f"{expert.name}, weight {expert.weight:.0%}", align="left")
         seen = f"{len(expert.features)} features, windows of {expert.width} steps"
         screen.print(f"Sees {seen}.", soft_wrap=True)
-    if metric is not None:
+    if isinstance(metric, Forest):
+        screen.print(_of_forest(metric), soft_wrap=True)
+    elif metric is not None:
         # Over the features before whitening, which have names.
         blocks = unmix_blocks(learned.blocks_of(metric), mixing)
         _print_solution(screen, metric)
@@ -101,6 +106,14 @@ def _print_expert(screen: Console, expert: Expert) -> None:
         screen.print("Distance: Euclidean.")
 
 
+def _of_forest(forest: Forest) -> str:
+    n_leaves = int((forest.feature_ < 0).sum())
+    return (
+        f"Distance: between what the {len(forest.roots_)} trees of a forest, of {n_leaves} leaves, "
+        "say of two windows."
+    )
+
+
 def _draw(
     screen: Console, classifier: StreamClassifier, expert: Expert, folder: Path
 ) -> list[Path]:
@@ -111,7 +124,7 @@ def _draw(
 
     metric, whose = expert.references.metric, file_name(expert.name)
     files = []
-    if metric is not None:
+    if metric is not None and not isinstance(metric, Forest):
         blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
         files = [folder / f"{whose}blocks.png"]
         save_figure(plot_blocks(blocks, channels=expert.features), files[0])

@@ -20,6 +20,7 @@ from ..stream.sources import file_format
 from .columns import Columns, title_of, with_columns
 from .live import parse_address
 from .one_line import INTERRUPTED
+from .options import Seconds, steps_or_seconds
 from .output import check_can_write
 from .screen import working
 
@@ -71,16 +72,12 @@ def label(
         ),
     ] = 0.0,
     width: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="N",
-            min=1,
-            help="Steps per window of what is learned; default those of a second, from 10 to 100.",
+            metavar="N|TIME",
+            help="Steps per window of what is learned, or seconds, such as 1s; default those of a "
+            "second, from 10 to 100.",
         ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="HZ", help="Steps a second, where the recording has no time."),
     ] = None,
     serve: Annotated[
         str,
@@ -114,8 +111,6 @@ def label(
 
     address = parse_address(serve)
     token = token_for(address[0], token)
-    if rate is not None and not 0 < rate < float("inf"):
-        raise InputError(f"--rate {rate}: give steps a second, such as 50")
     for given in (model, media):
         if given is not None and not given.is_file():
             raise InputError(f"{given} is no file; check the name")
@@ -126,7 +121,7 @@ def label(
     read: list[Recording] = []
     for path in recordings:
         with working(f"reading {path.name}"):
-            one = _read(path, columns, label, rate)
+            one = _read(path, columns, label)
         if any(other.name == one.name for other in read):
             raise InputError(f"two recordings are called {one.name}; rename one of them")
         if read and one.stream.channels != read[0].stream.channels:
@@ -161,7 +156,7 @@ def label(
             first_labels,
             address,
             token,
-            width=width or _width(read),
+            width=_width(read, width),
             model_out=table.with_name(f"{stem}.mlat") if model is None else model,
             model=model,
             media=media,
@@ -173,14 +168,14 @@ def label(
         session.close()
 
 
-def _read(path: Path, columns: Columns, label: str | None, rate: float | None) -> Recording:
+def _read(path: Path, columns: Columns, label: str | None) -> Recording:
     from ..label.journal_recording import is_journal, read_journal_recording
     from ..label.recording import Recording
 
     check_text(path.name, "the name of the recording")
     if is_journal(path):
-        return replace(read_journal_recording(path), given_rate=rate)
-    return Recording(path.name, columns.read(path, label), given_rate=rate)
+        return replace(read_journal_recording(path), given_rate=columns.rate)
+    return Recording(path.name, columns.read(path, label), given_rate=columns.rate)
 
 
 def _check_channels(model: Path, one: Recording) -> None:
@@ -194,9 +189,13 @@ def _check_channels(model: Path, one: Recording) -> None:
         )
 
 
-def _width(read: Sequence[Recording]) -> int:
+def _width(read: Sequence[Recording], given: str | None) -> int:
     """The steps of a second, within limits; the least where nobody knows how long a step takes."""
     rate = read[0].rate
+    if given is not None:
+        width = steps_or_seconds(given, "--width")
+        step = 1 / rate if rate else None
+        return width.steps(step, "--width") if isinstance(width, Seconds) else width
     return LEAST_WIDTH if rate is None else max(LEAST_WIDTH, min(MOST_WIDTH, round(rate)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from .options import Options, with_options
 class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
+    NONE = "none"
 
 
 class Fsync(StrEnum):
@@ -63,8 +65,14 @@ def live(
         ),
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="Of the predictions on standard output.")
-    ] = Format.JSON,
+        Format | None,
+        typer.Option(
+            "--format",
+            help="Of the predictions on standard output; default json, and none on a terminal "
+            "while a page is served.",
+            show_default=False,
+        ),
+    ] = None,
     fsync: Annotated[
         Fsync,
         typer.Option(help="Flush every record to the disk; off may lose some at a power failure."),
@@ -119,7 +127,7 @@ def live(
         classifier,
         session,
         opened,
-        form=str(form),
+        form=str(form or default_form(served=serve is not None)),
         folder=journal,
         fsync=fsync is Fsync.ALWAYS,
         again=again,
@@ -145,6 +153,11 @@ def _check_together(
     ):
         if given:
             raise InputError(f"{option} is about the journal; add --journal DIR")
+
+
+def default_form(*, served: bool) -> Format:
+    """Of the predictions: none where they would run over a terminal beside a page."""
+    return Format.NONE if served and sys.stdout.isatty() else Format.JSON
 
 
 def parse_address(text: str) -> tuple[str, int]:

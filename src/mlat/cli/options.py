@@ -23,10 +23,10 @@ from ..base.errors import InputError
 # The groups of options in the help of every command.
 PANELS = {
     "Data": "source label labels recording time max_gap channels unlabelled sep decimal fill rate "
-    "missing hold order_by reorder media offset changed seed seeds step",
+    "between missing hold order_by reorder media offset changed seed seeds step",
     "Learning": "width metric reach stride max_references unknown_rate model",
     "Output": "out as_json form pictures picture confidence filtered journal serve token "
-    "no_browser against expert c arduino onnx wasm bits max_kb report version help",
+    "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
     "search fsync again snapshot_every segment_size keep stream every fixed spare "
     "new_states incremental",
@@ -36,6 +36,30 @@ _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.sp
 LETTERS = {int: "N", float: "X", str: "TEXT"}
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z0-9\"`])")
+
+
+class Seconds(float):
+    """A length of time, where a number of steps is wanted."""
+
+    def steps(self, step: float | None, flag: str) -> int:
+        """How many steps of so many seconds they are."""
+        if step is None:
+            raise InputError(
+                f"{flag} {self:g}s: nothing says how long a step is; name the column of time "
+                "(--time), say how many steps there are a second (--rate), or give steps"
+            )
+        if self < step:
+            raise InputError(f"{flag} {self:g}s is shorter than a step, which is {step:g} s")
+        return round(self / step)
+
+
+def steps_or_seconds(text: str, flag: str) -> int | Seconds:
+    """A number of steps, such as 5, or of seconds, such as 0.1s."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s?)", text.strip(), re.ASCII)
+    amount = 0.0 if found is None else float(found[1])
+    if found is None or not amount or not (found[2] or amount.is_integer()):
+        raise InputError(f"{flag} must be steps or seconds, such as 5 or 0.1s, not {text!r}")
+    return Seconds(amount) if found[2] else int(amount)
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,8 @@ class Options:
         Help that differs from the docstring's: the command does something else by default.
     notes : mapping of str to str
         What the help says beside that.
+    timed : sequence of str
+        Numbers of steps that may be given as seconds, such as 1s: the command gets `Seconds`.
     make : callable
         What the command gets: this, called with the dict of what was given.
     """
@@ -67,6 +93,7 @@ class Options:
     several: Sequence[str] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    timed: Sequence[str] = ()
     make: Callable[[dict[str, Any]], Any] = dict
 
     def parameters(self) -> list[inspect.Parameter]:
@@ -84,6 +111,8 @@ class Options:
         said = self.words.get(name) or in_flags(words_of(self.owner)[name], self._all_names())
         said = re.sub(r'"(\w+)"', r"\1", said).removesuffix(".")
         kind = list[str] if name in self.several else _kind(name, annotation, default)
+        if name in self.timed:
+            kind, said = str, f"{said}; or seconds, such as 1s"
         is_flag, is_choice = kind is bool, isinstance(kind, type) and issubclass(kind, StrEnum)
         if is_choice and not all(word in said for word in choices(annotation)):
             # Not beside the flag, where they would leave little room for words.
@@ -110,6 +139,10 @@ class Options:
         if name in self.several:
             return split_names(value, flag_of(name)) if self._is_split(name) else value or None
         can_be_off = NoneType in alternatives(annotation) and default is not None
+        if name in self.timed:
+            value = steps_or_seconds(value, flag_of(name))
+            if isinstance(value, Seconds):
+                return value
         if isinstance(value, StrEnum):
             value = value.value
         elif isinstance(value, str) and _number(annotation) and value not in choices(annotation):
@@ -143,6 +176,7 @@ def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[
             if name not in groups
         ]
         names = [name for group in groups.values() for name in group.names.split()]
+        names += [name for name in ("label", "labels") if name in hints]
         parameters += [each for group in groups.values() for each in group.parameters()]
 
         @wraps(command)
@@ -191,6 +225,9 @@ def in_flags(text: str, names: Sequence[str]) -> str:
     known = "|".join(names)
     text = re.sub(rf'`*\b({known})="(\w+)"`*', lambda m: f"{flag_of(m[1])} {m[2]}", text)
     text = re.sub(rf"``({known})``|^({known})(?= )", lambda m: flag_of(m[1] or m[2]), text)
+    text = re.sub(
+        rf"\(({known})(=?)([^()\s]*)\)", lambda m: f"({flag_of(m[1])}{m[2] and ' '}{m[3]})", text
+    )
     return re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`|``(.*?)``", lambda m: m[1] or m[2], text)
 
 

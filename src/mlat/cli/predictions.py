@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..classifier.pieces import GAP, PiecePredictor, Predicted
+from ..classifier.pieces import GAP, UNLIKE, PiecePredictor, Predicted, unlike_beyond
 from ..stream.pieces import Pieces
 from ..stream.stream import Stream
+from .options import Seconds, steps_or_seconds
 
 Fill = Annotated[
     str | None,
@@ -42,20 +41,20 @@ class Predictions:
         self, classifier: StreamClassifier, pieces: Pieces, *, filtered: bool, fill: str | None
     ) -> None:
         self._classifier, self._pieces, self._filtered = classifier, pieces, filtered
-        self._fill = None if fill is None else _parse_fill(fill)
-        self._n_steps = self._n_first = self._n_far = self._n_filled = 0
+        self._fill = None if fill is None else steps_or_seconds(fill, "--fill")
+        self._n_steps = self._n_first = self._n_far = self._n_filled = self._n_unlike = 0
         self._longest_part = self._longest_gap = self._open_gap = 0
         self._after_missing = np.zeros(classifier.n_channels_, np.int64)
 
     def __iter__(self) -> Iterator[tuple[Stream, Predicted]]:
         classifier, n_steps = self._classifier, self._pieces.n_steps
         predictor = PiecePredictor(classifier, filtered=self._filtered, n_steps=n_steps)
-        for piece in self._pieces if self._fill is None else self._filled(*self._fill):
+        for piece in self._pieces if self._fill is None else self._filled(self._fill):
             predicted = predictor.push(piece.with_channels(classifier.channels_))
             self._count(piece, predicted)
             yield piece, predicted
 
-    def _filled(self, amount: float, in_seconds: bool) -> Iterator[Stream]:
+    def _filled(self, most: int | Seconds) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
         from ..live.core.missing import Held, fill_missing
         from ..live.core.options import LiveOptions
@@ -64,7 +63,7 @@ class Predictions:
         held, counters, hold = Held.start(self._classifier.n_channels_), Counters(), 0
         for piece in self._pieces:
             step = piece.usual_step or self._classifier.usual_step_
-            hold = hold or _n_steps(amount, in_seconds, step)
+            hold = hold or (most.steps(step, "--fill") if isinstance(most, Seconds) else most)
             options = LiveOptions(missing="hold", hold=hold)
             values = np.asarray(piece.values, dtype=np.float64)
             filled = piece[:]
@@ -79,6 +78,12 @@ class Predictions:
         self._n_first += int((by == GAP).sum())
         self._after_missing += np.bincount(by[by >= 0], minlength=len(self._after_missing))
         self._n_far += int((predicted.complete & is_unknown).sum())
+        farther = predicted.distance > unlike_beyond(self._classifier)
+        # Not at a switch, where a window holds two states.
+        lengths = np.diff(
+            np.flatnonzero(np.diff(farther & ~is_unknown, prepend=False, append=False))
+        )
+        self._n_unlike += int(lengths[::2][lengths[::2] > width].sum())
         self._longest_part = max(self._longest_part, int(predicted.since.max(initial=0)))
         missing = np.append(np.ones(self._open_gap, dtype=bool), piece.missing)
         edges = np.flatnonzero(np.diff(missing, prepend=False, append=False))
@@ -119,6 +124,12 @@ class Predictions:
         if why:
             lost = f"{self.n_lost} of {_steps(self._n_steps)} have no prediction"
             said.append(f"{lost}: {', '.join(why)}{remedy}")
+        if self._n_unlike:
+            said.append(
+                f"{_steps(self._n_unlike)} named although unlike anything the model knows, more "
+                f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state "
+                "that it never saw"
+            )
         return "; ".join(said)
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,31 +143,9 @@ class Predictions:
                 zip(self._classifier.channels_, self._after_missing.tolist(), strict=True)
             ),
             "unlike_all_references": self._n_far,
+            "named_although_unlike": self._n_unlike,
         }
 
 
 def _steps(n: int) -> str:
     return f"{n} step{'' if n == 1 else 's'}"
-
-
-def _parse_fill(fill: str) -> tuple[float, bool]:
-    """A number, and whether it is of seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s?)", fill.strip(), re.ASCII)
-    amount = 0.0 if found is None else float(found[1])
-    in_seconds = found is not None and found[2] == "s"
-    if not amount or not (in_seconds or amount.is_integer()):
-        raise InputError(f"--fill must be steps or seconds, such as 5 or 0.1s, not {fill!r}")
-    return amount, in_seconds
-
-
-def _n_steps(amount: float, in_seconds: bool, step: float | None) -> int:
-    if not in_seconds:
-        return int(amount)
-    if step is None:
-        raise InputError(
-            f"--fill {amount:g}s: nothing says how long a step is; name the column of time "
-            "(--time), or give a number of steps"
-        )
-    if amount < step:
-        raise InputError(f"--fill {amount:g}s is shorter than a step, which is {step:g} s")
-    return int(amount / step + 1e-6)

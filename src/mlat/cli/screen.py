@@ -26,6 +26,7 @@ from rich.table import Table
 from ..base.checks import Floats
 from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
+from ..classifier.held_out import RECORDING
 from ..explain import Expert, experts_of
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 
@@ -130,6 +131,27 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     screen.print(table)
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
     screen.print(f"{why[0].upper()}{why[1:]}.", soft_wrap=True)
+
+
+def print_expected(screen: Console, classifier: StreamClassifier) -> None:
+    """The accuracy to expect, of what, and how sure that is."""
+    expected = classifier.committee_.expected
+    if expected is None:
+        screen.print(
+            "Expected accuracy: unknown. Only whole runs or recordings that were left out can "
+            "tell: label a second run of each state, far from the first, or use mlat evaluate on "
+            "another recording.",
+            soft_wrap=True,
+        )
+        return
+    of = "another recording" if expected.of == RECORDING else "this recording"
+    unknown = "" if expected.of == RECORDING else " Of another recording: unknown."
+    screen.print(
+        f"Expected of {of}: balanced accuracy {expected.accuracy:.0%}, nine times in ten from "
+        f"{expected.low:.0%} to {expected.high:.0%}; guessing: {1 / len(classifier.classes_):.0%}."
+        f"{unknown}",
+        soft_wrap=True,
+    )
 
 
 def _seen(expert: Expert) -> str:

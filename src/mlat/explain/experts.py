@@ -10,7 +10,9 @@ from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..metric.embedding import metric_array, unmixed
+from ..metric.forest import Forest
 from ..neighbours.references import References
+from .attribution import Parts, split
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,10 +50,13 @@ class Expert(ShortRepr):
     def width(self) -> int:
         return self.references.windows.width
 
-    def metric(self) -> Floats | None:
-        """The metric over its features, as :func:`mlat.explain.attribution.split` takes it."""
-        learned = metric_array(self.references.metric, self.width, len(self.columns))
-        return unmixed(learned, self.mixing, self.width)
+    def parts(self, X: Floats, Y: Floats) -> Parts:
+        """The parts of the squared distances of windows (n, w, d_v) before whitening: the mean."""
+        metric = self.references.metric
+        if isinstance(metric, Forest):
+            return _split_by_changes(metric, X, Y)
+        learned = metric_array(metric, self.width, len(self.columns))
+        return split(X - Y, unmixed(learned, self.mixing, self.width))
 
     def windows(self, rows: Ints | slice) -> Floats:
         """Its features of some references before whitening, shape (n, w, d_v)."""
@@ -71,6 +76,17 @@ class Expert(ShortRepr):
         for rows, Z in references.embedded_blocks():
             distances[rows] = np.sqrt(((Z - z) ** 2).sum(axis=1))
         return distances
+
+
+def _split_by_changes(forest: Forest, X: Floats, Y: Floats) -> Parts:
+    """By what the splits on each value add to the difference of two points."""
+    X, Y = np.broadcast_arrays(X, Y)
+    changes = forest.changes(X) - forest.changes(Y)
+    of_values = (changes * changes.sum(axis=1, keepdims=True)).sum(axis=2).mean(axis=0)
+    by_value = of_values.reshape(forest.width_, forest.n_channels_)
+    parts = np.zeros_like(by_value)
+    parts[0] = by_value.sum(axis=0)  # no split compares two moments
+    return Parts(parts, by_value.sum(axis=1))
 
 
 def experts_of(clf: StreamClassifier) -> tuple[Expert, ...]:

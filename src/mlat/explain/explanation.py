@@ -18,7 +18,7 @@ from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..stream.stream import Stream
-from .attribution import Parts, split
+from .attribution import Parts
 from .experts import experts_of
 
 
@@ -251,12 +251,12 @@ def explain(
         raise InputError(f"{against!s} is not one of the other states: {names}")
 
     def opinion(m: int) -> Opinion:
-        expert, metric = experts[m], experts[m].metric()
+        expert = experts[m]
 
         def towards(code: int) -> Towards:
             rows = of_state[code]
             rows = rows[np.argsort(distances[m][rows], kind="stable")][:n_neighbors]
-            parts = split(expert.window(features) - expert.windows(rows[:1]), metric)
+            parts = expert.parts(expert.window(features)[None], expert.windows(rows[:1]))
             return Towards(clf.classes_[code].item(), rows, distances[m][rows], parts)
 
         without = together - terms[m]

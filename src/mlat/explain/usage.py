@@ -11,7 +11,7 @@ from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..metric.nearest import Places, nearest
 from ..neighbours.references import References
-from .attribution import Parts, split
+from .attribution import Parts
 from .experts import expert_of
 
 MAX_JUDGED = 300  # references by which usage is judged
@@ -78,10 +78,10 @@ def measure_usage(
             "the model's usage by; learn from more runs"
         )
     judged, own, other = judged[known], own[known], other[known]
-    X, metric = seen.windows(judged), seen.metric()
+    X = seen.windows(judged)
     return Usage(
-        own=split(X - seen.windows(own), metric),
-        other=split(X - seen.windows(other), metric),
+        own=seen.parts(X, seen.windows(own)),
+        other=seen.parts(X, seen.windows(other)),
         n_judged=len(judged),
         features=seen.features,
         channels=seen.channels,

@@ -9,11 +9,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 
 from ..base.errors import InputError, require_package
-from .c_source import CSource
+from .c_source import CSource, text_of
 
 # All that the C uses of these headers, which a target without a system lacks.
 HEADERS = {
@@ -34,12 +33,12 @@ def browser_files(code: CSource) -> dict[str, bytes]:
     InputError
         If the model is in whole numbers, or does not compile.
     """
-    if "MLAT_NO_VALUE" in code.header:
+    if code.bounds:
         raise InputError("a browser has floating point; write whole numbers as C")
     require_package("ziglang", "wasm", "an export to WebAssembly")
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        sources = {"mlat.h": code.header, "mlat.c": code.source, "browser.c": _text("browser.c")}
+        sources = {**code.files(), "browser.c": text_of("browser.c")}
         for name, text in {**sources, **HEADERS}.items():
             (place / name).write_text(text, encoding="utf-8")
         done = subprocess.run(
@@ -51,9 +50,5 @@ def browser_files(code: CSource) -> dict[str, bytes]:
             raise InputError(f"the model does not compile to WebAssembly: {done.stderr[:500]}")
         return {
             "mlat.wasm": (place / "mlat.wasm").read_bytes(),
-            "mlat.js": _text("browser.js").encode(),
+            "mlat.js": text_of("browser.js").encode(),
         }
-
-
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

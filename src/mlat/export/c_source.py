@@ -9,8 +9,9 @@ numbers (:mod:`mlat.export.whole_numbers`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Protocol
 
@@ -32,31 +33,91 @@ MOST_STATES = 2**15
 MOST_STEPS = 2**31 - 1  # that a channel may be constant: an int
 
 
+# What the header says of each of its numbers.
+MEANING = {
+    "CHANNELS": "values of a step",
+    "STATES": "that can be told, with those that can be taught",
+    "NEW_STATES": "of these, which the model does not know",
+    "SPARE": "references that can be taught",
+    "WIDTH": "steps of a window",
+    "STEP_US": "microseconds from step to step in training; 0 where that is not known",
+    "HOLD": "steps in a row for which a missing value is the last one",
+    "DEAD_CHANNELS": "1 if a channel that is constant for too long makes the state unknown",
+    "FILTERED": "1 if states go through the filter over states",
+    "FEATURES": "computed from the channels at each step",
+    "REFERENCES": "windows of training that the newest one is compared with",
+    "EXPERTS": "metrics by which they are compared",
+    "NEIGHBORS": "references that vote",
+    "FORESTS": "experts that are forests",
+    "POINTS": "numbers of a window in all forests",
+    "LARGEST": "numbers of a window that one expert sees, at the most",
+    "REMEMBERS": "1 if features look back",
+    "MEMORY": "steps that are remembered for them",
+    "REACH": "steps that they look back",
+    "RUNS": "of references that follow each other",
+    "STORED": "features that are stored of each step of the references",
+    "LEAD": "1 if a step is stored before each stretch of them, for differences",
+    "SLOW": "features that are stored at some steps only",
+    "EVERY": "steps from one of these to the next",
+    "KNOTS": "numbers of a window in such features",
+    "LAGS": "1 if a metric compares moments of a window with others",
+    "SUMS": "that are carried from step to step",
+    "KEPT": "steps of features that are kept",
+}
+
+
 @dataclass(frozen=True)
 class CSource:
     """The text of a library, and what it takes.
 
     Attributes
     ----------
-    header, source : str
-        Of ``mlat.h`` and ``mlat.c``.
+    header, algorithm : str
+        Of ``mlat.h``, and of ``mlat.c`` before its tables.
+    tables : Tables
+        Those of ``mlat_tables.h``.
     flash : int
         Bytes of its tables.
     ram : int
         Bytes of one stream's memory, ``sizeof(mlat)`` but for padding.
-    products : int
-        Multiplications for each step.
-    rounding : float
-        How far whole numbers may change a distance at most, in typical ones and of a typical
-        one; 0 for floating point.
+    products, splits : int
+        Multiplications for each step, and splits of trees at the most.
+    bounds : sequence of (float, float)
+        Of each expert how far whole numbers may change a distance, see
+        :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
+    stored : PlainModel
+        What the tables say, with all that is rounded in them.
     """
 
     header: str
-    source: str
+    algorithm: str
+    tables: Tables
     flash: int
     ram: int
     products: int
-    rounding: float = 0.0
+    splits: int
+    bounds: Sequence[tuple[float, float]]
+    stored: PlainModel
+
+    def files(self) -> dict[str, str]:
+        """The library: the interface, the algorithm, and its tables."""
+        return {
+            "mlat.h": self.header,
+            "mlat.c": self.algorithm,
+            "mlat_tables.h": self.tables.text(),
+        }
+
+    @property
+    def rounding(self) -> float:
+        """How far whole numbers may change a typical distance at most, in typical ones."""
+        typical = [one.typical for one in self.stored.experts]
+        return max(
+            (
+                (moved + min(np.sqrt(square), square / usual)) / usual
+                for (moved, square), usual in zip(self.bounds, typical, strict=False)
+            ),
+            default=0.0,
+        )
 
 
 class Arithmetic(Protocol):
@@ -65,14 +126,14 @@ class Arithmetic(Protocol):
     source: str
     types: str
     missing: str
+    squares: list[Floats]
     bytes_of_real: int
     bytes_of_square: int
     square_type: str
     metric_type: str
     anchor: float
 
-    @property
-    def rounding(self) -> float: ...
+    bounds: list[tuple[float, float]]
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
 
@@ -106,6 +167,7 @@ def write_c(
     spare: int = 0,
     new_states: int = 0,
     incremental: bool = False,
+    told: str = "",
 ) -> CSource:
     """The C of a model.
 
@@ -133,6 +195,8 @@ def write_c(
     incremental : bool
         Whether experts whose metric has no lags keep a sum for each reference, from which those of
         the next step follow: more RAM, fewer products.
+    told : str
+        What the library says of the model it is, at run time.
 
     Raises
     ------
@@ -175,17 +239,17 @@ def write_c(
     most_slow = max((int((one.columns >= n_fast).sum()) for one in model.matrices), default=0)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
-        "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "FEATURES": F,
-        "WIDTH": model.width, "REFERENCES": n, "EXPERTS": len(model.experts),
-        "NEIGHBORS": model.n_neighbors, "LARGEST": largest,
+        "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "SPARE": spare,
+        "WIDTH": model.width, "STEP_US": round(1e6 * (model.usual_step or 0.0)),
+        "HOLD": hold, "DEAD_CHANNELS": int(dead), "FILTERED": int(filtered),
+        "FEATURES": F, "REFERENCES": n, "EXPERTS": len(model.experts),
+        "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
+        "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "STORED": n_stored, "SLOW": n_slow, "LEAD": model.lead,
-        "EVERY": every, "RUNS": len(runs),
-        "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
-        "FILTERED": int(filtered), "HOLD": hold, "DEAD_CHANNELS": int(dead), "SPARE": spare,
-        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
+        "RUNS": len(runs), "STORED": n_stored, "LEAD": model.lead, "SLOW": n_slow,
+        "EVERY": every, "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.matrices)),
-        "FORESTS": len(forests), "POINTS": sum(one.leaves.shape[1] for one in forests),
+        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
     }  # fmt: skip
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
@@ -219,16 +283,18 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
-    types = forest_types(forests, bits) if forests else {}
+    types = forest_types(forests, bits, fixed=fixed) if forests else {}
     experts: list[str] = []
+    stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
     products = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
             trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
+            stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
             fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
-            fields += [*("0" * 4), "-1", str(len(of_forests))]
+            fields += [*("0" * 5), "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
@@ -254,11 +320,13 @@ def write_c(
             *(str(len(fast)), str(len(derived)), str(len(slow))),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
             "0" if coded is None else f"first_squares_{number}",
+            str(size if size < 2**16 and is_stored.all() and c == n_stored else 0),
             str(n * sum(sums[:number]) if sums[number] else -1),
             *(["-1"] if forests else []),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
+        stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
         of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
         own_slow = int(is_slow.sum())
         times = one.width if every == 1 else knots(one.width)
@@ -280,41 +348,44 @@ def write_c(
         f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
         for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
-    algorithm = "\n".join(_text(name) for name in (arithmetic.source, *ALGORITHM))
-    source = "\n".join(
-        [
-            '/* Written by `mlat export`; see mlat.h. */\n\n#include "mlat.h"\n',
-            "#include <string.h>" if fixed else "#include <math.h>\n#include <string.h>",
-            "",
-            *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
-            f"\ntypedef {stored} mlat_stored;",
-            f"typedef {arithmetic.square_type} mlat_stored_square;",
-            f"typedef {arithmetic.metric_type} mlat_metric;",
-            *(f"typedef {kind} {name};" for name, kind in types.items()),
-            "",
-            *names,
-            "",
-            *tables.lines,
-            "",
-            algorithm.replace("/*EXPERTS*/", "\n".join(experts)).replace(
-                "/*FORESTS*/", "\n".join(of_forests)
-            ),
-        ]
-    )
-    header = _text("interface.h")
+    algorithm = "\n".join(text_of(name) for name in ("includes.c", arithmetic.source, *ALGORITHM))
+    before = [
+        "/* The numbers of a model, written by `mlat export`; see mlat.h. */\n",
+        *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
+        f"\ntypedef {stored} mlat_stored;",
+        f"typedef {arithmetic.square_type} mlat_stored_square;",
+        f"typedef {arithmetic.metric_type} mlat_metric;",
+        *(f"typedef {kind} {name};" for name, kind in types.items()),
+        "",
+        *names,
+        f"const char mlat_model[] = {c_string(told)};",
+        "",
+    ]
+    tables.before = "\n".join(before)
     for mark, text in {
-        "/*SIZES*/": "\n".join(f"#define MLAT_{k} {v}" for k, v in sizes.items()),
+        "/*EXPERTS*/": "\n".join(experts),
+        "/*FORESTS*/": "\n".join(of_forests),
+        "/*MATHEMATICS*/": "" if fixed else "#include <math.h>",
+    }.items():
+        algorithm = algorithm.replace(mark, text)
+    header = text_of("interface.h")
+    for mark, text in {
+        "/*SIZES*/": "\n".join(f"#define MLAT_{k} {sizes[k]} /* {MEANING[k]} */" for k in MEANING),
         "/*TYPES*/": arithmetic.types,
         "/*MISSING*/": arithmetic.missing,
+        "/*MODEL*/": re.sub(r"[^\w .,:()-]", "?", told, flags=re.ASCII),
     }.items():
         header = header.replace(mark, text)
     return CSource(
         header,
-        source,
+        algorithm,
+        tables,
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
         products,
-        arithmetic.rounding,
+        sum(len(one.sizes) * one.depth for one in forests),
+        arithmetic.bounds,
+        replace(model, steps=steps * unit, experts=tuple(stored_experts)),
     )
 
 
@@ -371,5 +442,5 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     return real * reals + square * squares + 4 * wholes
 
 
-def _text(name: str) -> str:
+def text_of(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")

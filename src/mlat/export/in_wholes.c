@@ -89,6 +89,17 @@ static mlat_real within(int64_t x)
     return x > 2147483647 ? 2147483647 : (mlat_real)x;
 }
 
+mlat_real mlat_reading(int channel, int32_t reading)
+{
+    const int bits = mlat_input_bits[channel];
+    int64_t value = reading;
+    if (bits < 0) {
+        return (mlat_real)down(value, -bits);
+    }
+    value = bits < 31 ? value * ((int64_t)1 << bits) : value ? INT64_MAX : 0;
+    return value > 2147483647 || value < -2147483647 ? MLAT_NO_VALUE : (mlat_real)value;
+}
+
 /* One digit of four bits more. */
 #define finer(x) ((x) * 16)
 

@@ -1,6 +1,8 @@
 /* A stream classifier: the state of a sensor stream, one step at a time.
  *
- * Written by `mlat export`. Nothing is allocated, and nothing but this struct is changed:
+ * SPDX-License-Identifier: BSD-3-Clause, of what is not the model's numbers.
+ * Written by `mlat export`, of the model "/*MODEL*/".
+ * Nothing is allocated, and nothing but this struct is changed:
  *
  *     static mlat m;                          as many as there are streams
  *     mlat_out out;
@@ -87,11 +89,21 @@ typedef struct {
 #endif
 } mlat;
 
+extern const char mlat_model[]; /* which model it is */
 extern const char *const mlat_state_names[MLAT_STATES];
 extern const char *const mlat_channel_names[MLAT_CHANNELS];
 
 /* Before the first step. */
 void mlat_init(mlat *m);
+
+/* A reading of a sensor as a step has it. */
+#ifdef MLAT_NO_VALUE
+/* Of a whole number; MLAT_NO_VALUE where it is too large. A value with a fraction has to be multiplied
+ * by 2^mlat_input_bits[channel] before it is rounded. */
+mlat_real mlat_reading(int channel, int32_t reading);
+#else
+#define mlat_reading(channel, reading) ((mlat_real)(reading))
+#endif
 
 /* One step; returns the state or MLAT_UNKNOWN. */
 int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out);

@@ -22,6 +22,9 @@ from .tables import STORED, X_BITS, Tables
 
 MOST_TREES = 2**14  # whose sums 32 bits hold
 SHORT_MOST = 2**15 - 1
+# The numbers of a point sum to at most 2^15 in 8 bits with so many trees, and a squared distance of
+# two such points, at most twice the square of that, is one of 32 bits.
+NARROW_TREES = 128
 
 
 class StoredForest(NamedTuple):
@@ -42,6 +45,16 @@ class StoredForest(NamedTuple):
     threshold_power: int
     point_unit: float
     grain: int
+
+    def in_reals(self, unit: Floats) -> PlainForest:
+        """What it is to the device, for features in such units."""
+        one = self.forest
+        return replace(
+            one,
+            threshold=one.threshold * 2.0**self.threshold_power * one.of_splits(unit),
+            leaves=one.leaves * self.point_unit,
+            points=one.points * (self.point_unit * self.grain),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,6 +143,33 @@ class PlainForest(ShortRepr):
         seen: Floats = values[self.columns][self.feature % len(self.columns)]
         return seen
 
+    def points_of(self, windows: Floats) -> Floats:
+        """The points (n, S) of windows (n, w, c) in the features that it sees."""
+        flat = windows.reshape(len(windows), -1)
+        first = np.cumsum(self.sizes) - self.sizes
+        at = np.zeros((len(flat), len(first)), np.int64)
+        row, tree = np.nonzero(at >= 0)
+        while len(row):
+            node = first[tree] + at[row, tree]
+            high = flat[row, self.feature[node]] > self.threshold[node]
+            at[row, tree] = self.links[node, high.astype(np.int64)]
+            more = at[row, tree] >= 0
+            row, tree = row[more], tree[more]
+        return np.asarray(self.leaves[-1 - at].sum(axis=1))
+
+    def with_trees(self, n: int, windows: Floats) -> PlainForest:
+        """The first so many trees; ``windows`` (n, w, c) are the references in what it sees."""
+        last = int(self.sizes[:n].sum())
+        fewer = replace(
+            self,
+            sizes=self.sizes[:n],
+            feature=self.feature[:last],
+            threshold=self.threshold[:last],
+            links=self.links[:last],
+            leaves=self.leaves * (len(self.sizes) / n),
+        )
+        return replace(fewer, points=fewer.points_of(windows))._merged()
+
     def moved(self, change: Floats) -> PlainForest:
         """The same for features to each of which a number (F,) is added."""
         return replace(self, threshold=self.threshold + self.of_splits(change))
@@ -155,21 +195,25 @@ class PlainForest(ShortRepr):
 
     def _merged(self) -> PlainForest:
         """Each distribution once."""
-        leaves, row = np.unique(self.leaves, axis=0, return_inverse=True)
-        row = row.ravel()
-        links = np.where(self.links < 0, -1 - row[-1 - np.minimum(self.links, -1)], self.links)
+        used, seen = np.unique(-1 - self.links[self.links < 0], return_inverse=True)
+        leaves, row = np.unique(self.leaves[used], axis=0, return_inverse=True)
+        row = row.ravel()[seen]
+        links = self.links.copy()
+        links[links < 0] = -1 - row
         return replace(self, leaves=leaves, links=links)
 
 
-def forest_types(forests: list[PlainForest], bits: int) -> dict[str, str]:
+def forest_types(forests: list[PlainForest], bits: int, *, fixed: bool) -> dict[str, str]:
     """The C types of their tables."""
     real = STORED[bits][0]
     values = max(one.width * len(one.columns) for one in forests)
+    most = max(len(one.sizes) for one in forests)
     links = max(max(int(one.sizes.max()), len(one.leaves)) for one in forests)
     return {
         "mlat_split": "unsigned char" if values <= 256 else "unsigned short",
         "mlat_link": "short" if links <= SHORT_MOST else "int",
         "mlat_threshold": "short" if STORED[bits][1] else real,
+        "mlat_apart": "int32_t" if fixed and bits == 8 and most <= NARROW_TREES else "mlat_square",
         "mlat_leaf": {16: "unsigned short", 8: "unsigned char"}.get(bits, real),
     }
 

@@ -23,7 +23,7 @@ from ..features.lifts import PreparedLift
 from ..live.core.dead_channels import dead_after
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
-from ..metric.toeplitz import distance
+from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
 from .plain_forest import SHORT_MOST, PlainForest
 
@@ -45,6 +45,8 @@ class PlainExpert(ShortRepr):
     matrix : array of shape (w*n, w*n), optional
     weight, typical : float
         As in :class:`~mlat.classifier.committee.Member`; 1 and the calibration's for one expert.
+    kept : array of shape (n,), optional
+        ``y·M y`` of the references, where what is stored of it is rounded.
     """
 
     width: int
@@ -53,6 +55,7 @@ class PlainExpert(ShortRepr):
     matrix: Floats | None
     weight: float
     typical: float
+    kept: Floats | None = None
 
     @property
     def is_lagless(self) -> bool:
@@ -84,21 +87,25 @@ class PlainExpert(ShortRepr):
         units = np.tile(units, self.width)
         return replace(self, matrix=metric / (units[:, None] * units))
 
+    def as_matrix(self) -> Floats:
+        """Its metric over whole windows, (w*n, w*n)."""
+        if self.matrix is not None:
+            return self.matrix
+        assert self.blocks is not None
+        lags = np.zeros((self.width, *self.blocks.shape[1:]))
+        lags[: len(self.blocks)] = self.blocks
+        return to_matrix(lags)
+
     def squares(self, steps: Floats, start: Ints) -> Floats:
         """``y·M y`` of the windows (n, w) that begin at some of the steps (T, F), shape (n,)."""
+        if self.kept is not None:
+            return self.kept
         seen = steps[:, self.columns]
         index = start[:, None] + np.arange(self.width)
-        result = np.empty(len(start))
+        result, matrix = np.empty(len(start)), self.as_matrix()
         for begin in range(0, len(start), BLOCK):
-            windows = seen[index[begin : begin + BLOCK]]
-            if self.blocks is not None:
-                lags = np.zeros((self.width, *self.blocks.shape[1:]))
-                lags[: len(self.blocks)] = self.blocks
-                found = distance(lags, windows, np.zeros_like(windows))
-            else:
-                flat = windows.reshape(len(windows), -1)
-                found = ((flat @ self.matrix) * flat).sum(axis=1)
-            result[begin : begin + BLOCK] = found
+            flat = seen[index[begin : begin + BLOCK]].reshape(-1, len(matrix))
+            result[begin : begin + BLOCK] = ((flat @ matrix) * flat).sum(axis=1)
         return result
 
 
@@ -130,6 +137,10 @@ class PlainModel(ShortRepr):
     identity : array of shape (F,), optional
         For features that are not stored, the feature that each is the difference of; -1 for the
         others. None where all are stored.
+    usual_step : float, optional
+        Seconds from step to step in training.
+    place : array of shape (F,), optional
+        Which feature of the classifier each is; None where their order is its own.
     """
 
     states: tuple[str, ...]
@@ -154,6 +165,8 @@ class PlainModel(ShortRepr):
     farthest: float
     dead_after: Ints
     identity: Ints | None = None
+    usual_step: float | None = None
+    place: Ints | None = None
 
     @property
     def lead(self) -> int:
@@ -213,6 +226,7 @@ class PlainModel(ShortRepr):
             confidence.state_filter.tempering,
             float(confidence.farthest),
             dead_after(clf.windows_),
+            usual_step=clf.usual_step_,
         )
         model._check_sizes()
         return model
@@ -254,6 +268,17 @@ class PlainModel(ShortRepr):
                 "far out"
             )
         return far * self.farthest
+
+    def with_trees(self, n: int) -> PlainModel:
+        """The same with at most so many trees of each forest."""
+        experts: list[PlainExpert | PlainForest] = []
+        for one in self.experts:
+            if isinstance(one, PlainForest) and len(one.sizes) > n:
+                first = self.start + self.width - one.width
+                windows = self.steps[:, one.columns][first[:, None] + np.arange(one.width)]
+                one = one.with_trees(n, windows)
+            experts.append(one)
+        return replace(self, experts=tuple(experts))
 
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""

@@ -18,11 +18,12 @@ class RealNumbers:
 
     source = "in_reals.c"
     missing = "NaN"
-    rounding = 0.0
     anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
     def __init__(self, bits: int, *, short_squares: bool, runs: Ints | None = None) -> None:
         self._bits, self._runs = bits, runs
+        self.squares: list[Floats] = []
+        self.bounds: list[tuple[float, float]] = []
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
@@ -53,18 +54,21 @@ class RealNumbers:
             tables.whole(f"metric_{number}", whole, self.metric_type)
         else:
             tables.real(f"metric_{number}", metric)
+        kept: Floats = squares
         unit, largest = 1.0, float(squares.max(initial=0.0))
         if self._runs is not None:
             unit = code_unit(squares, self._runs)
-            codes, first, _ = encode_squares(squares, self._runs, unit)
+            codes, first, kept = encode_squares(squares, self._runs, unit)
             tables.whole(f"squares_{number}", codes, CODE)
             tables.real(f"first_squares_{number}", first)
         elif self.square_type == SHORT:
             unit = max(largest, 1e-30) / SQUARE_LEVELS
-            kept = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
-            tables.whole(f"squares_{number}", kept, self.square_type)
+            whole = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
+            tables.whole(f"squares_{number}", whole, self.square_type)
+            kept = np.asarray(whole * unit)
         else:
             tables.real(f"squares_{number}", squares)
+        self.squares.append(kept)
         return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
 
     def of_forest(self, one: StoredForest) -> Sequence[str]:

@@ -11,6 +11,7 @@ typedef struct {
     const mlat_metric *metric;
     const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
     const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
+    int n_flat;                     /* numbers of a window, if it sees all that is stored of its steps */
     int first_sum;                  /* of its running sums, -1 where it has none */
 #if MLAT_FORESTS > 0
     int forest;                     /* -1 where its metric is a matrix */
@@ -236,6 +237,12 @@ static mlat_square window_product(const mlat *m, const expert *e, const mlat_rea
 {
     mlat_square sum = 0;
     int t;
+    if (e->n_flat) { /* steps follow each other in the table: one long row */
+        unsigned short whole[2] = {0, 0};
+        whole[1] = (unsigned short)e->n_flat;
+        sum = row_product(u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, whole, 1);
+        return sum * (mlat_square)MLAT_EVERY;
+    }
     for (t = 0; t < e->width; t++) {
         sum += step_product(e, u + t * e->n_columns, begin + t);
     }

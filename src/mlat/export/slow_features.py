@@ -45,12 +45,13 @@ def reordered(model: PlainModel, order: Ints) -> PlainModel:
     """The same with its features in another order."""
     place, lift = np.argsort(order), model.lift
     floors = np.where(lift.floors > 0, lift.floors, np.nan)
-    identity = model.identity
+    identity, was = model.identity, np.arange(len(order)) if model.place is None else model.place
     if identity is not None:
         identity = np.where(identity >= 0, place[identity], -1)[order]
     return replace(
         model,
         identity=identity,
+        place=was[order],
         lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
         feature_mean=model.feature_mean[order],
         feature_scale=model.feature_scale[order],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -20,6 +20,7 @@ BYTES = {
     "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4, "int32_t": 4,
 }  # fmt: skip
 PER_LINE = 12
+DECLARED = ("mlat_input_bits",)
 SHORT = "unsigned short"
 SQUARE_LEVELS = 2**16 - 1  # of a stored square of that type
 
@@ -40,8 +41,8 @@ class Tables:
     """Constant arrays, and how many bytes they take."""
 
     def __init__(self, suffix: str) -> None:
-        self.suffix = suffix
-        self.lines: list[str] = []
+        self.suffix, self.before = suffix, ""
+        self._arrays: list[tuple[str, str, Callable[[Any], str], NDArray[Any]]] = []
         self.n_bytes = 0
 
     def number(self, value: float) -> str:
@@ -53,12 +54,14 @@ class Tables:
         return f"{value:.16e}"
 
     def real(self, name: str, values: NDArray[Any]) -> None:
+        if not np.isfinite(values).all():
+            raise InputError(f"{name} of the model are not all numbers that a table can hold")
         kind = "float" if self.suffix else "double"
-        self._add(name, kind, map(self.number, values.tolist()))
+        self._arrays.append((name, kind, self.number, values))
         self.n_bytes += len(values) * (4 if self.suffix else 8)
 
     def whole(self, name: str, values: Ints, kind: str) -> None:
-        self._add(name, kind, map(str, values.tolist()))
+        self._arrays.append((name, kind, str, values))
         self.n_bytes += len(values) * BYTES[kind]
 
     def stored(self, name: str, values: NDArray[Any], kind: str) -> None:
@@ -68,9 +71,14 @@ class Tables:
         else:
             self.real(name, values.ravel())
 
-    def _add(self, name: str, kind: str, values: Iterable[str]) -> None:
-        items = list(values) or ["0"]  # C knows no empty array
-        rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, len(items), PER_LINE)]
-        self.lines.append(
-            f"static const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"
-        )
+    def text(self) -> str:
+        """All of them in C, which takes far longer than to say their sizes."""
+        return "\n".join([self.before, *(_array(*one) for one in self._arrays), ""])
+
+
+def _array(name: str, kind: str, number: Callable[[Any], str], values: NDArray[Any]) -> str:
+    items = list(map(number, values.tolist())) or ["0"]  # C knows no empty array
+    rows = [", ".join(items[i : i + PER_LINE]) for i in range(0, len(items), PER_LINE)]
+    # What the header declares can be seen from elsewhere.
+    kept = "" if name in DECLARED else "static "
+    return f"{kept}const {kind} {name}[] = {{\n    " + ",\n    ".join(rows) + "\n};"

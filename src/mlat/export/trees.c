@@ -52,11 +52,11 @@ static void point_of(mlat *m, const expert *e, mlat_real *point)
 #define SQUARE_APART(name, number)                                                                 \
     static mlat_square name(const mlat_real *point, const number *other, int n, int grain)         \
     {                                                                                              \
-        mlat_square sum = 0;                                                                       \
+        mlat_apart sum = 0;                                                                        \
         int s;                                                                                     \
         for (s = 0; s < n; s++) {                                                                  \
-            const mlat_square apart =                                                              \
-                (mlat_square)point[s] - (mlat_square)other[s] * (mlat_square)grain;                \
+            const mlat_apart apart =                                                               \
+                (mlat_apart)point[s] - (mlat_apart)other[s] * (mlat_apart)grain;                   \
             sum += apart * apart;                                                                  \
         }                                                                                          \
         return sum;                                                                                \

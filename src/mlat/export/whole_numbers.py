@@ -50,11 +50,8 @@ class WholeNumbers:
         A value v is given as ``round(v * 2**input_bits)``.
     bounds : list of (float, float)
         Of each expert ``sqrt(δ·|M|δ)`` and ``e``.
-    rounding : float
-        The largest change of a typical distance, in typical distances, beside what rounding
-        changes in all that is stored in 8 bits.
     squares : list of arrays of shape (n,)
-        Of each expert ``y·M y`` as they are stored.
+        ``y·M y`` as they are stored, of each expert whose metric is a matrix.
     """
 
     source = "in_wholes.c"
@@ -96,14 +93,6 @@ class WholeNumbers:
         self._feature_errors: Floats = np.zeros(0)
         self.bounds: list[tuple[float, float]] = []
         self.squares: list[Floats] = []
-        self._typical: list[float] = []
-
-    @property
-    def rounding(self) -> float:
-        return max(
-            (moved + min(np.sqrt(square), square / typical)) / typical
-            for (moved, square), typical in zip(self.bounds, self._typical, strict=True)
-        )
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None:
         ratio = 2.0**SCALED_BITS / np.ldexp(model.channel_scale, self.input_bits)
@@ -114,10 +103,7 @@ class WholeNumbers:
                 f"channel {name!r} varies too little beside its level for whole numbers of 32 "
                 "bits; subtract its level, and fit the model again"
             )
-        tables.lines.append(
-            f"const signed char mlat_input_bits[] = {{{', '.join(map(str, self.input_bits))}}};"
-        )
-        tables.n_bytes += len(ratio)
+        tables.whole("mlat_input_bits", self.input_bits, "signed char")
         mean = np.rint(np.ldexp(model.channel_mean, self.input_bits)).astype(np.int64)
         tables.whole("mlat_channel_mean", mean, "int32_t")
         tables.whole("mlat_channel_factor", factor, "int32_t")
@@ -206,7 +192,6 @@ class WholeNumbers:
         # The last: what is cut off of sums over knots, twice, and of the window's own square.
         self.bounds.append((float(moved), float(error + 3 * last_digit)))
         self.squares.append(kept)
-        self._typical.append(one.typical)
         return (
             str(round(one.weight * 2**LOG_BITS)),
             str(int(factor[0])),
@@ -221,8 +206,6 @@ class WholeNumbers:
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # From stored numbers on everything is exact; splits have no bound.
         self.bounds.append((0.0, 0.0))
-        self.squares.append(np.zeros(0))
-        self._typical.append(typical)
         return (
             str(round(one.forest.weight * 2**LOG_BITS)),
             str(int(factor[0])),

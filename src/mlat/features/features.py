@@ -9,7 +9,7 @@ may be whitened (:mod:`mlat.features.whitening`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
-from .lifts import Lift, LiftState
+from .lifts import Lift, LiftState, Scalings
 from .whitening import whitening
 
 # A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
@@ -82,6 +82,11 @@ class Scaling(ShortRepr):
     @cached_property
     def _half(self) -> bool:
         return exponent_of([self.mean, self.scale]) > 1000
+
+    @property
+    def factors(self) -> tuple[float, Floats, Floats]:
+        """As :class:`~mlat.features.lifts.Scalings` has them."""
+        return 0.5 if self._half else 1.0, self.mean, self.scale
 
     @cached_property
     def limits(self) -> tuple[Floats, Floats]:
@@ -168,12 +173,7 @@ class FeatureSteps:
     def __init__(self, features: Features, n_channels: int) -> None:
         self.features, self.n_channels = features, n_channels
         self.lift = features.lift.prepared(n_channels)
-        # A lift and a scaling that do nothing are skipped.
-        lifted = features.lifted
-        self._scaling = lifted if lifted.mean.any() or (lifted.scale != 1.0).any() else None
-        self._is_plain = tuple(features.lift.maps) == ("identity",) and not isinstance(
-            features.lift.maps, Mapping
-        )
+        self._scaling = Scalings(*features.channels.factors, *features.lifted.factors)
 
     def usable(self, values: Floats) -> Bools:
         """Which of the steps (m, d) have no missing and no extreme value."""
@@ -182,20 +182,13 @@ class FeatureSteps:
 
     def push(self, state: LiftState, values: Floats) -> tuple[LiftState, Floats]:
         """The features (t, d') of the next steps (t, d) of one stream."""
-        lifted = self.features.channels(values)
-        if not self._is_plain:
-            state, lifted = self.lift.push(state, lifted)
-        return state, self._finished(lifted)
+        return self.lift.push(state, values, self._scaling)
 
     def push_rows(
         self, ring: Floats, sums: Floats, count: Ints, values: Floats, owner: Ints
     ) -> Floats:
         """As :meth:`PreparedLift.push_rows`, from channels to features."""
-        scaled = self.features.channels(values)
-        return self._finished(self.lift.push_rows(ring, sums, count, scaled, owner))
-
-    def _finished(self, lifted: Floats) -> Floats:
-        return lifted if self._scaling is None else self._scaling(lifted)
+        return self.lift.push_rows(ring, sums, count, values, owner, self._scaling)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -258,34 +258,59 @@ class PreparedLift:
 
     def __init__(self, sources: Ints, channels: Ints, floors: Floats, size: int) -> None:
         self.sources, self.channels, self.size = sources, channels, size
-        self._logs = ~np.isnan(floors)
-        self.floors = np.where(self._logs, floors, 0.0)
-        self._has_logs = bool(self._logs.any())
+        self.floors = np.nan_to_num(floors)
         # Maps of the present value remember nothing.
         self.remembers = bool((sources < _N_STATISTICS).any())
 
-    def push(self, state: LiftState, values: Floats) -> tuple[LiftState, Floats]:
-        """Lift the next steps (t, d) of one stream."""
+    def push(
+        self, state: LiftState, values: Floats, scaling: Scalings | None = None
+    ) -> tuple[LiftState, Floats]:
+        """Lift the next steps (t, d) of one stream; ``scaling`` as for :meth:`push_rows`."""
         ring, sums, count = state.ring.copy(), state.sums.copy(), np.array([state.count])
         owner = np.zeros(len(values), np.int64)
-        lifted = self.push_rows(ring[None], sums[None], count, values, owner)
+        lifted = self.push_rows(ring[None], sums[None], count, values, owner, scaling)
         return LiftState(ring, sums, state.count + len(values)), lifted
 
     def push_rows(
-        self, ring: Floats, sums: Floats, count: Ints, values: Floats, owner: Ints
+        self,
+        ring: Floats,
+        sums: Floats,
+        count: Ints,
+        values: Floats,
+        owner: Ints,
+        scaling: Scalings | None = None,
     ) -> Floats:
         """Lift steps (t, d) in order, of the streams ``owner`` (t,).
 
         Their memory changes in place: ``ring`` (n, size, d), ``sums`` (n, 4, d) and ``count`` (n,).
+        ``scaling`` are the means and scales of channels and of lifted channels.
         """
+        values = np.ascontiguousarray(values, dtype=np.float64)
         lifted = np.empty((len(values), len(self.sources)))
+        if scaling is None:
+            scaling = Scalings.none(values.shape[1], len(self.sources))
         _lift_rows(
-            *(np.ascontiguousarray(values), owner, ring, sums, count, self.remembers),
-            *(self.sources, self.channels, self.floors, self._logs, lifted),
+            *(values, owner, ring, sums, count, self.remembers, scaling),
+            *(self.sources, self.channels, self.floors, lifted),
         )
-        if self._has_logs:
-            np.log(lifted, out=lifted, where=self._logs)
         return lifted
+
+
+class Scalings(NamedTuple):
+    """``(x - mean) / scale`` of channels, and of lifted channels; ``half`` is 0.5 where a
+    difference would overflow, else 1."""
+
+    half: float
+    mean: Floats
+    scale: Floats
+    lifted_half: float
+    lifted_mean: Floats
+    lifted_scale: Floats
+
+    @classmethod
+    def none(cls, n_channels: int, n_lifted: int) -> Scalings:
+        each = [(1.0, np.zeros(n), np.ones(n)) for n in (n_channels, n_lifted)]
+        return cls(*each[0], *each[1])
 
 
 def _as_steps(values: Any, *, allow_missing: bool = False) -> Floats:
@@ -306,23 +331,31 @@ def _as_channels(given: Any, name: str) -> Ints:
 
 @jit()
 def _lift_rows(  # type: ignore[no-untyped-def]
-    values, owner, ring, sums, count, remembers, sources, channels, floors, logs, lifted
+    values, owner, ring, sums, count, remembers, scaling, sources, channels, floors, lifted
 ):
-    """All of a lift but the logarithms; a step is lifted the same whatever comes with it."""
+    """A step is lifted the same whatever comes with it."""
+    half, mean, scale, after_half, after_mean, after_scale = scaling
     stats = np.empty((1, _N_STATISTICS, values.shape[1]))
+    x = np.empty((1, values.shape[1]))
     for t in range(len(values)):
         o = owner[t]
+        for c in range(values.shape[1]):
+            x[0, c] = (values[t, c] * half - mean[c] * half) / (scale[c] * half)
         if remembers:
-            running_statistics(values[t : t + 1], ring[o], sums[o], count[o], stats)
+            running_statistics(x, ring[o], sums[o], count[o], stats)
         count[o] += 1
         for f in range(len(sources)):
             if sources[f] < _N_STATISTICS:
                 value = stats[0, sources[f], channels[f]]
             else:
-                value = values[t, channels[f]]
+                value = x[0, channels[f]]
                 if sources[f] == _RECTIFIED:
                     value = abs(value)
-            lifted[t, f] = value + floors[f] if logs[f] else value
+            if floors[f] > 0.0:
+                value = np.log(value + floors[f])
+            lifted[t, f] = (value * after_half - after_mean[f] * after_half) / (
+                after_scale[f] * after_half
+            )
 
 
 @jit()

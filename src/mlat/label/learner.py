@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ CHUNK = 16_384  # steps predicted at a time
 MOST_AT_ONCE = 200_000  # steps predicted before newer labels are looked at
 CONTEXT = 300  # steps before a span that a classifier may look back to
 KEPT = 16  # versions of the proposals that can still be taken
-TESTED = 3  # of so many spans of a state, one is a test
+TESTED = 3  # of so many bouts of a state, one is a test
 
 Spans = list[tuple[Stretch, ...]]
 
@@ -121,7 +122,7 @@ class Learner:
         Of the proposals; it rises with every change of them.
     progress : Progress
     comparison : dict or None
-        How the old model and a new one predict the same test spans.
+        How the old model and a new one predict stretches that a person labelled by hand.
     """
 
     def __init__(
@@ -282,11 +283,12 @@ class Learner:
         self._ask(job)
 
     def _compared(self) -> dict[str, Any]:
-        spans = self.session.pieces()
-        tests, rest = set_aside(spans)
+        spans, apart = self.session.pieces(), CONTEXT + self.width
+        tests, rest = set_aside(spans, self.session.by_hand(), self.width, apart)
         if not any(tests):
             raise InputError(
-                "no state has two labelled spans yet, one to learn from and one to test; label more"
+                "no state has two stretches labelled by hand that are apart, one to learn from and "
+                "one to judge by; label more by hand (proposals that were taken do not count)"
             )
         learning = self._stream(rest)
         judged = Stream.join(
@@ -297,11 +299,14 @@ class Learner:
             "compare", self.model, learning, judged, self.width, say=self._say
         )
         self._done()
+        tested = [piece.state for pieces in tests for piece in pieces]
+        states = {piece.state for pieces in spans for piece in pieces}
         return {
             "old": old,
             "new": new,
             "model": None if self.model is None else self.model.name,
-            "tests": [[piece[:2] for piece in pieces] for pieces in tests],
+            "tests": {state: tested.count(state) for state in sorted(set(tested))},
+            "untested": sorted(states - set(tested)),
         }
 
     def _ask(self, job: Callable[[], None]) -> None:
@@ -493,22 +498,48 @@ def _seen(spans: Spans, learned_from: Spans | None) -> list[bool] | None:
     return [piece in known[r] for r, pieces in enumerate(spans) for piece in pieces]
 
 
-def set_aside(spans: Sequence[Sequence[Stretch]]) -> tuple[Spans, Spans]:
-    """Test spans, and those to learn from: of every state every third span, if it has two."""
-    count: dict[str, int] = {}
-    total: dict[str, int] = {}
-    for pieces in spans:
-        for piece in pieces:
-            total[piece.state] = total.get(piece.state, 0) + 1
-    tests: Spans = []
-    rest: Spans = []
-    for pieces in spans:
-        mine: list[Stretch] = []
-        others: list[Stretch] = []
-        for piece in pieces:
-            k = count[piece.state] = count.get(piece.state, 0) + 1
-            is_test = total[piece.state] > 1 and k % TESTED == 2 % TESTED
-            (mine if is_test else others).append(piece)
-        tests.append(tuple(mine))
-        rest.append(tuple(others))
-    return tests, rest
+def set_aside(
+    spans: Sequence[Sequence[Stretch]], by_hand: Sequence[Bools], width: int, apart: int
+) -> tuple[Spans, Spans]:
+    """Stretches to judge by, and spans to learn from, which are of other bouts.
+
+    A bout is the spans of one state that follow each other with no other state and no more than
+    ``apart`` steps between them. Of each state every third bout is judged by, if it has two that a
+    person labelled for ``width`` steps by hand; the steps that were labelled by hand count.
+    """
+    bouts = [
+        (r, bout, [part for piece in bout for part in _by_hand(piece, mask, width)])
+        for r, (pieces, mask) in enumerate(zip(spans, by_hand, strict=True))
+        for bout in _bouts(pieces, apart)
+    ]
+    total = Counter(bout[0].state for _, bout, hand in bouts if hand)
+    seen: Counter[str] = Counter()
+    tests: list[list[Stretch]] = [[] for _ in spans]
+    rest: list[list[Stretch]] = [[] for _ in spans]
+    for r, bout, hand in bouts:
+        state = bout[0].state
+        seen[state] += bool(hand)
+        if hand and total[state] > 1 and seen[state] % TESTED == 2 % TESTED:
+            tests[r] += hand
+        else:
+            rest[r] += bout
+    return [tuple(some) for some in tests], [tuple(some) for some in rest]
+
+
+def _bouts(pieces: Sequence[Stretch], apart: int) -> Iterator[list[Stretch]]:
+    bout: list[Stretch] = []
+    for piece in pieces:
+        if bout and (piece.state != bout[-1].state or piece.start - bout[-1].end > apart):
+            yield bout
+            bout = []
+        bout.append(piece)
+    if bout:
+        yield bout
+
+
+def _by_hand(piece: Stretch, mask: Bools, width: int) -> list[Stretch]:
+    """The parts of a span that were labelled by hand, of so many steps at least."""
+    inside = mask[piece.start : piece.end]
+    edges = np.flatnonzero(np.diff(inside, prepend=False, append=False)) + piece.start
+    both = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    return [Stretch(a, b, piece.state) for a, b in both if b - a >= width]

@@ -140,7 +140,7 @@ def _with_references(stream: Stream, model: Path | None) -> Stream:
 
 
 def _judge(clf: StreamClassifier, tests: Stream) -> dict[str, Any]:
-    """The balanced accuracy and the recall of each state."""
+    """The balanced accuracy, where it is of more than one state, and the recall of each."""
     truth = tests
     if tests.states.dtype.kind != clf.classes_.dtype.kind:  # numbers here, names there
         as_text = np.where(tests.codes >= 0, tests.states.astype(str), "")
@@ -153,7 +153,7 @@ def _judge(clf: StreamClassifier, tests: Stream) -> dict[str, Any]:
     found = count_confusions(truth, predicted, known=truth.classes, complete=complete)
     recall = zip(found.states, found.recall, strict=True)
     return {
-        "balanced": _number(found.balanced_accuracy),
+        "balanced": _number(found.balanced_accuracy) if len(truth.classes) > 1 else None,
         "recall": {str(state): _number(value) for state, value in recall},
         "steps": int(found.n_judged),
     }

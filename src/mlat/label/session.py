@@ -12,11 +12,14 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..base.checks import is_whole
-from ..base.checksummed import COUNT, NAME, TEXT, listed, row
+import numpy as np
+
+from ..base.checks import Bools, is_whole
+from ..base.checksummed import COUNT, NAME, TEXT, listed, one_of, row
 from ..base.checksummed import record as fields
 from ..base.disk import disk_errors, stamp
 from ..base.errors import DiskError, InputError, MlatError
@@ -41,6 +44,7 @@ MOST_STATES = 20_000
 _LABELLED = listed(fields({"name": TEXT, "steps": COUNT, "digest": TEXT}))
 _PIECES = listed(row(COUNT, COUNT, NAME))
 _STRETCH = {"recording": COUNT, "start": COUNT, "end": COUNT}
+_BY = one_of("hand", "proposal", "name")
 _EDITS = listed(fields({**_STRETCH, "before": _PIECES, "after": _PIECES}))
 
 Change = tuple[Replacement, ...]
@@ -135,12 +139,16 @@ class LabelSession:
     def move(self, recording: int, edge: int, to: int) -> int:
         return self._edit(lambda: (self._list(recording).move(edge, to),))
 
-    def fill(self, pieces: Mapping[int, Sequence[Stretch]]) -> int:
-        """Give unlabelled steps states, by recording; what is labelled stays as it is."""
+    def fill(self, pieces: Mapping[int, Sequence[Stretch]], *, proposed: bool = False) -> int:
+        """Give unlabelled steps states, by recording; what is labelled stays as it is.
+
+        ``proposed`` are states that a model proposed: nothing is judged by them.
+        """
 
         def made() -> Change:
             changes = [self._list(number).fill(given) for number, given in pieces.items() if given]
-            found = tuple(change for change in changes if change is not None)
+            by: Any = "proposal" if proposed else "hand"
+            found = tuple(replace(change, by=by) for change in changes if change is not None)
             if not found:
                 raise InputError("every step of it is labelled already")
             return found
@@ -152,9 +160,12 @@ class LabelSession:
         to = check_state_name(to)
 
         def made() -> Change:
+            renamed = (
+                [p._replace(state=to) if p.state == state else p for p in s] for s in self.lists
+            )
             found = tuple(
-                spans.replace_all([p._replace(state=to) if p.state == state else p for p in spans])
-                for spans in self.lists
+                replace(spans.replace_all(pieces), by="name")
+                for spans, pieces in zip(self.lists, renamed, strict=True)
                 if any(p.state == state for p in spans)
             )
             if not found:
@@ -202,6 +213,21 @@ class LabelSession:
         with self.lock:
             return [tuple(spans) for spans in self.lists]
 
+    def by_hand(self) -> list[Bools]:
+        """Which steps of each recording a person labelled, not a proposal that was taken."""
+        with self.lock:
+            done = list(self._done)
+        found = [np.zeros(len(one), dtype=bool) for one in self.recordings]
+        for one in (one for change in done for one in change if one.by != "name"):
+            was, now = np.full((2, one.end - one.start), "", dtype=object)
+            for states, pieces in ((was, one.before), (now, one.after)):
+                for start, end, state in pieces:
+                    states[start - one.start : end - one.start] = state
+            mine = found[one.recording][one.start : one.end]
+            mine[was != now] = one.by == "hand"
+            mine[now == ""] = False
+        return found
+
     def labelled(self, recording: int) -> Stream:
         """The stream of a recording with its labels as states."""
         with self.lock:
@@ -221,7 +247,10 @@ class LabelSession:
             new = {piece.state for one in change for piece in one.after} - self._known
             if len(self._known) + len(new) > MOST_STATES:
                 raise InputError(f"there are {MOST_STATES} states already; use one of them")
-            return self._record({"edits": _as_json(change)}, change, self._note_edit)
+            record: dict[str, Any] = {"edits": _as_json(change)}
+            if change and change[0].by != "hand":
+                record["by"] = change[0].by
+            return self._record(record, change, self._note_edit)
 
     def _record(
         self, record: dict[str, Any], change: Change, note: Callable[[Change], None]
@@ -398,6 +427,7 @@ class LabelSession:
             change, note = self._undone[-1], self._note_redo
         else:
             _EDITS(record.get("edits"), "it")
+            _BY(by := record.get("by", "hand"), "it: by")
             change = tuple(
                 Replacement(
                     one["recording"],
@@ -405,6 +435,7 @@ class LabelSession:
                     one["end"],
                     tuple(Stretch(*piece) for piece in one["before"]),
                     tuple(Stretch(*piece) for piece in one["after"]),
+                    by,
                 )
                 for one in record["edits"]
             )

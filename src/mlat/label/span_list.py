@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..base.checks import check_text, is_whole
 from ..base.errors import InputError
@@ -30,7 +30,8 @@ class Stretch(NamedTuple):
 class Replacement:
     """From step ``start`` to ``end - 1`` of a recording, ``before`` is replaced by ``after``.
 
-    All of them lie inside that stretch, and no other span reaches into it.
+    All of them lie inside that stretch, and no other span reaches into it. ``by`` says how a person
+    did it: by hand, by taking proposals, or by another name of a state.
     """
 
     recording: int
@@ -38,6 +39,7 @@ class Replacement:
     end: int
     before: tuple[Stretch, ...]
     after: tuple[Stretch, ...]
+    by: Literal["hand", "proposal", "name"] = "hand"
 
     def inverse(self) -> Replacement:
         return Replacement(self.recording, self.start, self.end, self.after, self.before)

@@ -117,15 +117,15 @@ class Forest(
         windows = check_finite(fold(flatten(X), window_width(X, self.width)))
         _, self.width_, self.n_channels_ = windows.shape
         self.n_features_in_ = self.width_ * self.n_channels_
-        if len(np.unique(np.asarray(y))) < 2:
+        self.states_, codes = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.states_) < 2:
             raise InputError("a forest needs windows of two states at least")
         trees = ExtraTreesClassifier(
             self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
             class_weight="balanced",
             random_state=self.random_state,
-        ).fit(np.clip(flatten(windows), -LARGEST, LARGEST), y)
-        self.states_ = trees.classes_
+        ).fit(np.clip(flatten(windows), -LARGEST, LARGEST), codes)
         self._lay_out([one.tree_ for one in trees.estimators_])
         return self
 
@@ -204,15 +204,30 @@ class Leaves:
         return points
 
 
+TOGETHER = 8  # trees that are gone down at a time: while one waits for memory, others do not
+
+
 @jit()
 def points_of_leaves(X, roots, feature, threshold, child, value, points):  # type: ignore[no-untyped-def]
+    nodes = np.empty(TOGETHER, np.int64)
     for i in range(len(X)):
-        for root in roots:
-            node = root
-            while feature[node] >= 0:
-                node = child[node] + (not X[i, feature[node]] <= threshold[node])
-            for s in range(value.shape[1]):
-                points[i, s] += value[node, s]
+        x = X[i]
+        for first in range(0, len(roots), TOGETHER):
+            n = min(TOGETHER, len(roots) - first)
+            for t in range(n):
+                nodes[t] = roots[first + t]
+            inside = True
+            while inside:
+                inside = False
+                for t in range(n):
+                    node = nodes[t]
+                    f = feature[node]
+                    if f >= 0:
+                        nodes[t] = child[node] + (not x[f] <= threshold[node])
+                        inside = True
+            for t in range(n):
+                for s in range(value.shape[1]):
+                    points[i, s] += value[nodes[t], s]
 
 
 @jit()

@@ -9,7 +9,7 @@ and :class:`EveryStep` has a state for every step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,7 +89,9 @@ class _JudgedSteps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted classifier that answers for the judged steps alone."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, order: dict[str, Any]) -> None:
-        classifier = estimator.classifier_ if isinstance(estimator, EveryStep) else estimator
+        classifier = estimator
+        if isinstance(estimator, EveryStep):
+            classifier, y = estimator.classifier_, estimator._as_states(y)
         self.classes_ = classifier.classes_
         stream = classifier.as_stream(X, **order)
         true, kept = classifier.judged(stream, y)
@@ -116,7 +118,8 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
     Where there is no full window it goes by how frequent each state is among the labelled training
     steps; where a window is far from every reference (``unknown_rate``) by the most probable state.
     With it ``VotingClassifier``, ``ConfusionMatrixDisplay`` and every metric of scikit-learn see
-    the states alone.
+    the states alone. Boolean labels stay boolean, and -1 may be the label of a state beside 1, as
+    in scikit-learn: no label has to stand for the unknown state.
 
     Parameters
     ----------
@@ -145,15 +148,23 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
     ) -> Self:
         """As :meth:`StreamClassifier.fit`."""
         given = StreamClassifier() if self.classifier is None else clone(self.classifier)
+        self._two = _two_labels(y)
+        y = self._as_states(y)
         self.classifier_ = given.fit(X, y, recordings=recordings, time=time)
         states = X.states if y is None and isinstance(X, Stream) else np.asarray(y).ravel()
         counts = np.array([(states == state).sum() for state in self.classifier_.classes_])
         self.prior_: Floats = counts / counts.sum()
         return self
 
+    def _as_states(self, y: ArrayLike | None) -> ArrayLike | None:
+        """The labels as the classifier has them: 0 and 1 for the two that are no states of ours."""
+        if self._two is None or y is None:
+            return y
+        return cast(ArrayLike, np.where(np.asarray(y) == self._two[1], 1, 0))
+
     @property
     def classes_(self) -> NDArray[Any]:
-        return self.classifier_.classes_
+        return self.classifier_.classes_ if self._two is None else self._two
 
     @property
     def n_features_in_(self) -> int:
@@ -175,8 +186,8 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
         stream = self.classifier_.as_stream(X, recordings=recordings, time=time)
         states, proba = self.classifier_.predict(stream), self.predict_proba(stream)
         unknown = states == self.classifier_.unknown_
-        states[unknown] = self.classes_[proba[unknown].argmax(axis=1)]
-        return states
+        states[unknown] = self.classifier_.classes_[proba[unknown].argmax(axis=1)]
+        return states if self._two is None else self._two[states]
 
     def predict_proba(
         self,
@@ -203,11 +214,13 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
         """The plain accuracy over all labelled steps, those of the guesses too."""
         check_is_fitted(self, "classifier_")
         stream = self.classifier_.as_stream(X, recordings=recordings, time=time)
+        y = self._as_states(y)
         true = stream.states if y is None else as_states(y, len(stream), ours=True)
         labelled = true != no_state(true)
         if not labelled.any():
             raise InputError("the stream has no states to judge by; give y")
-        right = self.predict(stream)[labelled] == true[labelled]
+        predicted = cast(NDArray[Any], self._as_states(self.predict(stream)))
+        right = predicted[labelled] == true[labelled]
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average(right, weights=weight))
 
@@ -215,3 +228,10 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _two_labels(y: ArrayLike | None) -> NDArray[Any] | None:
+    """The two labels, False and True or -1 and 1, where these are all; else None."""
+    given = np.asarray(y)
+    labels = np.unique(given) if given.dtype.kind in "bif" else np.empty(0)
+    return labels if labels.tolist() in ([False, True], [-1, 1]) else None

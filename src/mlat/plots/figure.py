@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
 from matplotlib.textpath import text_to_path
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints
@@ -202,6 +203,7 @@ def frame_bars(ax: Axes, title: str, *, horizontal: bool) -> None:
     if horizontal:
         ax.axvline(0, color=INK, linewidth=0.6)
         ax.xaxis.grid(True, color=FAINT, linewidth=0.5)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=5))  # small numbers have many digits
     else:
         ax.axhline(0, color=INK, linewidth=0.6)
         ax.yaxis.grid(True, color=FAINT, linewidth=0.5)

@@ -100,7 +100,7 @@ class OrderColumns:
 
     def of_frame(self, frame: Any, n_steps: int) -> OrderColumns:
         """The same, with what the index of a pandas frame shows: the time (T,), or breaks (T,)."""
-        begins = _begins_of(self.recordings, n_steps)
+        begins = begins_of(self.recordings, n_steps)
         breaks = breaks_of_index(frame, begins)
         index = index_of(frame)
         if self.time is None and index.dtype.kind in "Mm" and n_steps:
@@ -122,6 +122,7 @@ def order_columns(
     recordings: Any = None,
     time: Any = None,
     strict: bool = True,
+    regular: bool = True,
 ) -> OrderColumns:
     """Use columns for what their names say, where their entries agree.
 
@@ -136,6 +137,8 @@ def order_columns(
         Those that the user gave; then no column is used instead.
     strict : bool, default=True
         False ignores columns that are unclear: for channels that are known by name.
+    regular : bool, default=True
+        False takes a time that is not regular, too.
 
     Raises
     ------
@@ -169,10 +172,10 @@ def order_columns(
         many = len(arrays) > 1
         recordings = np.cumsum(np.any([_begins(a) for a in arrays], axis=0)) if many else arrays[0]
         notes.append(f"{taken(parts)} as the recording")
-    begins = _begins_of(recordings, n_steps)
+    begins = begins_of(recordings, n_steps)
     if time is not None:
         unused += by_role["time"]
-    elif clocks := take("time", lambda n, c: _as_clock(n, c, begins), all_of_them=False):
+    elif clocks := take("time", lambda n, c: _as_clock(n, c, begins, regular), all_of_them=False):
         if len(clocks) > 1 and strict:
             one, other = list(clocks)[:2]
             raise StepError(
@@ -181,10 +184,20 @@ def order_columns(
             )
         (name, time), *_ = clocks.items()
         notes.append(f"{taken([name])} as the time")
+    elif by_role["time"] and not strict:
+        notes.append(no_clock(by_role["time"]))
     unused += take("row", lambda n, c: _check_counts(n, c, begins), all_of_them=True)
     if unused and strict:
         notes.append(_not_used(unused))
     return OrderColumns(recordings, time, tuple(notes))
+
+
+def no_clock(names: Any) -> str:
+    """What to say of columns that have the name of the time and are not used as it."""
+    return (
+        f"{' and '.join(map(_name, names))} cannot be the time, which is regular and rises; have "
+        "the steps resampled (rate), or say which column is the time (time)"
+    )
 
 
 def nothing_left(roles: Mapping[Any, Role]) -> str:
@@ -215,7 +228,8 @@ def _begins(entries: NDArray[Any]) -> Bools:
     return begins
 
 
-def _begins_of(recordings: Any, n_steps: int) -> Bools:
+def begins_of(recordings: Any, n_steps: int) -> Bools:
+    """True at each step (T,) at which a recording begins, but for the first."""
     return np.zeros(n_steps, bool) if recordings is None else _begins(np.asarray(recordings))
 
 
@@ -240,7 +254,7 @@ def check_stretches(name: Any, n_stretches: int, n_steps: int) -> None:
         )
 
 
-def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
+def _as_clock(name: Any, column: Any, begins: Bools, regular: bool) -> NDArray[Any]:
     """A column as time, if it rises within recordings, and mostly by the same amount."""
     try:
         time = as_time(column, len(column))
@@ -250,24 +264,32 @@ def _as_clock(name: Any, column: Any, begins: Bools) -> NDArray[Any]:
             *getattr(error, "steps", ()),
         ) from None
     elapsed = in_seconds(np.diff(time))
-    back = ~begins[1:] & ~(elapsed > 0)
+    back = ~begins[1:] & ~((elapsed > 0) if regular else (elapsed >= 0))
     if back.any():
         step = int(np.argmax(back)) + 1
+        same = "have the steps resampled (rate), " if time[step] == time[step - 1] else ""
         raise StepError(
             f"{_name(name)} has the name of the time, but does not rise at step {step} "
-            f"({time[step]} after {time[step - 1]}); say which recording each step belongs to "
-            f"(recording), sort the steps, or {NAME_CHANNELS}",
+            f"({time[step]} after {time[step - 1]}); {same}say which recording each step "
+            f"belongs to (recording), sort the steps, or {NAME_CHANNELS}",
             step,
         )
     inside = elapsed[~begins[1:]]
     n_gaps = int((inside > GAP_FACTOR * np.median(inside)).sum()) if len(inside) else 0
-    if is_irregular(n_gaps, len(inside)):
+    if regular and is_irregular(n_gaps, len(inside)):
         raise StepError(
             f"{_name(name)} has the name of the time, but is not regular: "
             f"{n_gaps / len(inside):.0%} of its steps are gaps, longer than {GAP_FACTOR} times the "
-            f"median; say that it is the time (time), or {NAME_CHANNELS}"
+            f"median; have the steps resampled (rate={usual_rate(inside)}), say that it is the "
+            f"time (time), or {NAME_CHANNELS}"
         )
     return time
+
+
+def usual_rate(elapsed: Floats) -> str:
+    """The rate of most steps, from the times between them, for a message."""
+    usual = float(np.median(elapsed[elapsed > 0]))
+    return f"{round(1 / usual) if usual < 0.1 else 1 / usual:.4g}"
 
 
 def is_irregular(n_gaps: int, n_steps: int) -> bool:
@@ -350,7 +372,7 @@ def refuse_counters(
     """
     if np.isinf(values).any():  # which is refused in other words
         return
-    begins = _begins_of(recordings, len(values))
+    begins = begins_of(recordings, len(values))
     for name, column in zip(names, values.T, strict=True):
         with np.errstate(all="ignore"):  # differences of the largest numbers are infinite
             found = counting(column, begins)

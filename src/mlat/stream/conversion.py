@@ -433,6 +433,8 @@ def _check_minus_one(
     others = sorted({int(number) for number in states} - {NO_STATE_NUMBER})
     if unlabelled is not None or others == [1] or (others and others[0] < 0):
         say = ", or say that it means no state (unlabelled=-1)" if unlabelled is None else ""
+        if others == [1]:
+            say += "; mlat.model_selection.EveryStep takes -1 and 1 as scikit-learn does"
         raise StepError(
             f"the state of {count} is -1, which stands for no state, and with the states "
             f"{', '.join(map(str, others[:5])) or 'none'} it seems to be one; number the states "

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
-from .column_roles import check_stretches, is_irregular, taken
+from .column_roles import check_stretches, is_irregular, no_clock, taken
 from .conversion import (
     GAP_FACTOR,
     Entries,
@@ -43,6 +43,7 @@ from .read import (
     read_channels,
     read_stream,
 )
+from .resampling import Between
 from .sources import names_of, sources_in
 from .stream import Stream, as_max_gap, goes_back, kind_of_time, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable
@@ -92,7 +93,9 @@ def read_pieces(
     unlabelled: Any = None,
     max_gap: float | None = None,
     sep: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    rate: float | None = None,
+    between: Between = "linear",
     size: int = STEPS,
 ) -> Pieces:
     """A stream for a model that knows its channels, in pieces of ``size`` steps.
@@ -108,19 +111,18 @@ def read_pieces(
     """
     columns = {"label": label, "recording": recording, "time": time}
     text = Text(sep, decimal)
+    form: dict[str, Any] = {"sep": sep, "decimal": decimal, "rate": rate, "between": between}
     more: dict[str, Any] = {**columns, "unlabelled": unlabelled, "max_gap": max_gap}
 
     def one(source: Any) -> Pieces:
         plan = plan_columns(source, columns, channels, unlabelled, others=not named, text=text)
-        if isinstance(plan.table, TextTable | ArrowTable):
+        if isinstance(plan.table, TextTable | ArrowTable) and rate is None:
             try:
                 return _FilePieces(plan, unlabelled, max_gap, size)
             except StepError as error:
                 raise InputError(f"{plan.table.where(error.steps)}{error}") from None
         reader = read_stream if named else read_channels
-        return StreamPieces(
-            reader(source, channels=channels, sep=sep, decimal=decimal, **more), size
-        )
+        return StreamPieces(reader(source, channels=channels, **form, **more), size)
 
     sources = sources_in(source)
     if sources is None:
@@ -241,7 +243,9 @@ class _FilePieces:
             usual = clock.usual
             max_gap = np.inf if usual is None else GAP_FACTOR * usual
         self._max_gap, self.time = max_gap, None if clock is None else clock.dtype
-        self.notes = (*notes, *plan.ignored)
+        if clock is None and clocks:
+            notes.append(no_clock(clocks))
+        self.notes = (*notes, *getattr(plan.table, "notes", ()), *plan.ignored)
         states = no_states(1) if self._states is None else self._states
         self.no_state = no_state(states)
         self.classes = np.unique(states[states != self.no_state])

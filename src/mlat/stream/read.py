@@ -10,21 +10,23 @@ import difflib
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from ..base.checks import Ints
+from ..base.checks import Ints, Limits
 from ..base.errors import InputError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .column_roles import (
+    OrderColumns,
     Role,
+    begins_of,
     goes_up_and_down,
     nothing_left,
     order_columns,
@@ -33,6 +35,7 @@ from .column_roles import (
     warn_of_counters,
 )
 from .conversion import (
+    GAP_FACTOR,
     Padded,
     StepError,
     as_matrix,
@@ -47,8 +50,9 @@ from .conversion import (
 )
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import read_raw, table_of
+from .resampling import Between, check_rate, resample
 from .sources import PARQUET, TEXTS, FileFormat, file_format, read_each, reading, refuse_growth
-from .stream import Stream, refuse_infinity
+from .stream import Stream, as_max_gap, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
 from .xdf import read_xdf
 
@@ -72,8 +76,10 @@ def read_stream(
     unlabelled: Any = None,
     max_gap: float | None = None,
     sep: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     past: int | None = None,
+    rate: Annotated[float, Limits(0)] | None = None,
+    between: Between = "linear",
 ) -> Stream:
     """Read a stream from a file, a frame or an array, or from several.
 
@@ -81,7 +87,8 @@ def read_stream(
     ----------
     source : path, frame or array, or a list of them
         A file (see Notes), a folder, a pattern such as ``"walks/*.csv"``, a pandas or polars
-        frame, a pyarrow table, a ``Raw`` or ``Epochs`` of MNE, or an array of shape (T, columns).
+        frame, a pyarrow table, a ``Raw`` or ``Epochs`` of MNE, a ``DataArray`` (steps, channels) or
+        a ``Dataset`` of xarray, or an array of shape (T, columns).
         One row per step. Of a list, a folder or a pattern each file is a recording.
     label : column name, optional
         The column of states. Whole numbers make numbered states, anything else named ones. An
@@ -104,14 +111,20 @@ def read_stream(
         The longest time between two steps that is not a gap, in seconds for dates; default 1.5
         times the median. See `Stream`.
     sep : str, optional
-        What separates the fields of a text file; default by its name. With it a text file may have
-        any name.
-    decimal : "." or ",", default="."
-        What decimals in a text file are written with.
+        What separates the fields of a text file; default by its name, or what its first line has
+        instead. With it a text file may have any name.
+    decimal : "." or ",", optional
+        What decimals in a text file are written with; default by its first lines.
     past : int, optional
         To learn from a file that is larger than memory: keep only the labelled steps, and so many
         before each run of them. The parts are then separated by gaps, and ``Stream.n_left_out``
         counts the other steps. For text and Parquet files; others are kept whole.
+    rate : number, optional
+        Make so many equal steps a second of a time that is not regular (see
+        :mod:`mlat.stream.resampling`); gaps longer than ``max_gap`` stay gaps, by default five
+        usual steps. A source without time has so many steps a second.
+    between : "linear" or "previous", default="linear"
+        What ``rate`` puts between two values.
 
     Returns
     -------
@@ -134,7 +147,7 @@ def read_stream(
 
     The columns of a file are known by name, but for those of an ``.npy`` array:
 
-    - ``.csv``, ``.tsv`` (also with ``.gz``): by the header line.
+    - ``.csv``, ``.tsv`` (also with ``.gz``): by the header line; without one by their numbers.
     - ``.parquet``, ``.feather``, ``.arrow``, ``.ipc``. A folder in which files lie as
       ``subject=3/part.parquet``, or whose name ends in ``.parquet``, is one table.
     - ``.npy``: numbers, or the names of its fields.
@@ -150,10 +163,10 @@ def read_stream(
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
     columns = {"label": label, "recording": recording, "time": time}
-    text = Text(sep, decimal)
+    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
     more = (columns, channels, unlabelled, max_gap)
     others = channels is None
-    return read_each(source, lambda one: _read(one, *more, others=others, text=text, past=past))
+    return read_each(source, lambda one: _read(one, *more, others=others, past=past, **form))
 
 
 def read_channels(
@@ -166,7 +179,9 @@ def read_channels(
     unlabelled: Any = None,
     max_gap: float | None = None,
     sep: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    rate: float | None = None,
+    between: Between = "linear",
 ) -> Stream:
     """As :func:`read_stream`, for channels that a model knows: other columns are no danger.
 
@@ -174,9 +189,9 @@ def read_channels(
     ``Stream.notes`` names those that are ignored.
     """
     columns = {"label": label, "recording": recording, "time": time}
-    text = Text(sep, decimal)
+    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
     more = (columns, channels, unlabelled, max_gap)
-    return read_each(source, lambda one: _read(one, *more, others=True, text=text))
+    return read_each(source, lambda one: _read(one, *more, others=True, **form))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +271,8 @@ def _read(
     *,
     others: bool,
     text: Text,
+    rate: float | None,
+    between: Between,
     past: int | None = None,
 ) -> Stream:
     """Read a stream; ``others`` looks for time and recordings among columns without a role."""
@@ -263,7 +280,9 @@ def _read(
     table, names, roles, by_name = plan.table, plan.channels, plan.roles, plan.by_name
     is_array, is_text = isinstance(table, ArrayTable), plan.is_text
     is_file = isinstance(table, TextTable | ArrowTable)
-    in_parts = past is not None and is_file and by_role["label"] is not None
+    if rate is not None:
+        check_rate(rate, between)
+    in_parts = past is not None and is_file and by_role["label"] is not None and rate is None
     try:
         # Only a table that is asked for time explains why a column is none.
         lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
@@ -287,6 +306,7 @@ def _read(
             recordings=_recordings(given["recording"], is_text) if "recording" in given else None,
             time=as_numpy(given["time"]) if "time" in given else None,
             strict=channels is None,
+            regular=rate is None,
         )
         if isinstance(table, FrameTable):
             settled = settled.of_frame(source, len(values))
@@ -295,6 +315,9 @@ def _read(
         states = None
         if "label" in given:
             states = decode_states(*encoded(given["label"], is_text), unlabelled)
+        if rate is not None:
+            values, states, settled = _at_rate(values, states, settled, rate, max_gap, between)
+            max_gap = GAP_FACTOR / rate
         stream = Stream(
             values,
             states,
@@ -314,6 +337,39 @@ def _read(
         return stream
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
+
+
+def _at_rate(
+    values: NDArray[np.floating[Any]],
+    states: NDArray[Any] | None,
+    settled: OrderColumns,
+    rate: float,
+    max_gap: float | None,
+    between: Between,
+) -> tuple[NDArray[np.floating[Any]], NDArray[Any] | None, OrderColumns]:
+    """The steps at a rate; of a source without time, with the time that the rate gives them."""
+    if settled.time is None:
+        as_max_gap(max_gap, timed=False)
+        return values, states, replace(settled, time=np.arange(len(values)) / rate)
+    begins = begins_of(settled.recordings, len(values))
+    if settled.breaks is not None:
+        begins |= settled.breaks
+    as_max_gap(max_gap, timed=True)
+    new, time, source = resample(values, settled.time, begins, rate, max_gap, between)
+    number = np.cumsum(begins)[source]
+    recordings = settled.recordings
+    note = f"resampled to {rate:g} steps a second: {len(new)} steps of {len(values)}"
+    return (
+        new,
+        None if states is None else states[source],
+        replace(
+            settled,
+            recordings=None if recordings is None else np.asarray(recordings)[source],
+            time=time,
+            breaks=None if settled.breaks is None else np.diff(number, prepend=number[:1]) > 0,
+            notes=(*settled.notes, note),
+        ),
+    )
 
 
 def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
@@ -538,14 +594,14 @@ class Text:
     """How a text file is written, where its name does not say it."""
 
     sep: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '\r\n"'):
             raise InputError(f"sep must be one character, not {self.sep!r}")
-        if self.decimal not in (".", ","):
+        if self.decimal not in (None, ".", ","):
             raise InputError(f'decimal must be "." or ",", not {self.decimal!r}')
-        if self.sep == self.decimal:
+        if self.sep is not None and self.sep == self.decimal:
             raise InputError(f"sep and decimal are both {self.sep!r}; they must differ")
 
     def form(self, path: Path) -> FileFormat | None:
@@ -578,6 +634,8 @@ def open_table(
             return _open_file(Path(source), text or Text(), channels)
     if isinstance(source, pa.Table):
         return ArrowTable(source, "the table")
+    if hasattr(source, "dims") and hasattr(source, "to_dataframe"):
+        source = _frame_of_xarray(source)
     if hasattr(source, "collect") and not hasattr(source, "__array__"):
         raise InputError("a lazy frame has no values yet; give frame.collect()")
     if (table := table_of(source)) is not None:
@@ -592,6 +650,20 @@ def open_table(
     )
 
 
+def _frame_of_xarray(source: Any) -> Any:
+    """A pandas frame of a DataArray (steps, channels) or of a Dataset along one dimension."""
+    is_array = hasattr(source, "to_series")
+    if len(source.dims) != (2 if is_array else 1):
+        raise InputError(
+            f"{type(source).__name__} of xarray has the dimensions {', '.join(source.dims)}; give "
+            "an array of steps and channels, or a set of variables along the steps alone "
+            "(choose the others with .isel)"
+        )
+    frame = source.to_pandas() if is_array else source.to_dataframe()
+    steps = frame.index.name
+    return frame.reset_index() if steps in source.coords else frame
+
+
 def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
     if not path.exists():
         raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
@@ -601,7 +673,7 @@ def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
             file.seek(-4, os.SEEK_END)  # where gzip keeps the length of what it packed
             refuse_growth(path, int.from_bytes(file.read(), "little"))
     if (form := text.form(path)) is not None and not path.is_dir():
-        return TextTable(path, form, text.decimal)
+        return TextTable(path, form, text.decimal, sep_given=text.sep is not None)
     if suffix == ".npy":
         array = read_npy(path)
         return array if isinstance(array, ColumnsTable) else ArrayTable(array)

@@ -7,6 +7,7 @@ A run is the part of a segment that is in one state. Windows lie inside runs
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -191,6 +192,24 @@ class Stream:
     def shape(self) -> tuple[int, int]:
         """Steps and channels. With it scikit-learn can cut a stream into folds."""
         return len(self), self.n_channels
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values (T, d), for numpy and the transformers of scikit-learn.
+
+        Warns
+        -----
+        UserWarning
+            If the stream has gaps, which an array does not have.
+        """
+        n_gaps = int(self.gap_before[1:].sum())
+        if n_gaps:
+            warnings.warn(
+                f"an array has the values of a stream alone: {n_gaps} starts of recordings and "
+                "gaps in time are lost, and windows cross them; give recordings with the values",
+                UserWarning,
+                stacklevel=2,
+            )
+        return np.array(self.values, dtype=dtype, copy=copy)
 
     def __getitem__(self, steps: slice | NDArray[Any]) -> Stream:
         """A part of the stream: a slice, whose arrays are views, or steps in the order of time.
@@ -433,8 +452,9 @@ def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tu
 
 def goes_back(step: int, now: Any, before: Any) -> StepError:
     """The error of a time that does not increase."""
+    same = "have the steps resampled (rate), " if now == before else ""
     return StepError(
-        f"time does not increase at step {step} ({now} after {before}); "
+        f"time does not increase at step {step} ({now} after {before}); {same}"
         "sort the steps, say which recording each belongs to, or leave the time out",
         step,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..base.errors import DiskError, InputError
@@ -30,6 +31,8 @@ _MISSING += [f" {text}" for text in _MISSING]
 _NUMBER = re.compile(
     r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
 )
+_DAY_FIRST = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})[ T]*(.*?)\s*$"
+_LOOKED_AT = 50  # lines, to see how numbers are written
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 _WITH_COMMA = "write decimals with a point, or say that they have a comma (decimal)"
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
@@ -42,32 +45,82 @@ _LOOSER += [pa.float64(), pa.string()]
 class TextTable:
     """A file with a header line and one line per step.
 
-    ``columns`` are the names in the header, without the spaces around them.
+    ``columns`` are the names in the header, without the spaces around them; of a file without one
+    they are numbers. ``notes`` say what was recognised.
+
+    Parameters
+    ----------
+    path : path
+    form : FileFormat
+    decimal : "." or ",", optional
+        Default by the first lines.
+    sep_given : bool, default=False
+        The separator is that of ``form``, and is not looked for.
     """
 
-    def __init__(self, path: Path, form: FileFormat, decimal: str = ".") -> None:
+    def __init__(
+        self, path: Path, form: FileFormat, decimal: str | None = None, *, sep_given: bool = False
+    ) -> None:
         assert form.delimiter is not None
         self.path = path
-        self._delimiter, self._decimal = form.delimiter, decimal
+        self._delimiter, self._decimal = form.delimiter, decimal or "."
         self._compressed = form.compression is not None
         # In a file of one column an empty line is a missing value; elsewhere it is ignored.
         self._keep_empty = False
+        self.notes: list[str] = []
+        if not sep_given:
+            self._recognise_separator()
+        if decimal is None:
+            self._recognise_decimal()
         lines = self._lines()
         self._header_line, header = next(lines, (0, []))
         if not header:
             raise InputError(f"{path} is empty; it needs a header line and one line per step")
         self._header_end = self._header_line + sum(name.count("\n") for name in header)
         self.columns = tuple(name.strip() for name in header)
+        if self._is_step(self.columns):
+            self._header_line = self._header_end = 0
+            self.columns = tuple(map(str, range(len(header))))
+            self.notes.append(
+                "there is no header line: columns are named by their numbers, 0 to "
+                f"{len(header) - 1}"
+            )
         self._check_header()
         self._keep_empty = len(self.columns) == 1
-        if next(lines, None) is None:
+        if self._header_line and next(lines, None) is None:
             raise InputError(f"{path} has a header but no steps; add one line per step")
         lines.close()
+
+    def _recognise_separator(self) -> None:
+        """Take what the first line has instead, if it is one column but for decimal commas."""
+        usual, line = self._delimiter, self._delimiter.join(next(self._lines(), (0, [""]))[1])
+        for other in ";\t|,".replace(usual, ""):
+            parts = line.split(other)
+            if len(parts) > 1 and all(usual not in p or _DECIMAL_COMMA.fullmatch(p) for p in parts):
+                self._delimiter = other
+                self.notes.append(f"fields are separated by {self._separator}")
+                return
+
+    def _recognise_decimal(self) -> None:
+        """Take a comma for the decimal point, if no number of the first lines has a point."""
+        rows = itertools.islice(self._lines(), _LOOKED_AT)
+        fields = [text for _, row in rows for text in row]
+        commas = sum(_DECIMAL_COMMA.fullmatch(text) is not None for text in fields)
+        if commas and not any("." in text and _NUMBER.fullmatch(text) for text in fields):
+            self._decimal = ","
+            self.notes.append("decimals are written with a comma")
+
+    def _is_step(self, names: Sequence[str]) -> bool:
+        """Whether a first line has values, not names; pandas' default names are numbers, too."""
+        numbers = [name for name in names if self._is_number(name)]
+        if len(numbers) == len(names):
+            return numbers != [str(i) for i in range(len(names))]
+        return any(self._decimal in name for name in numbers)
 
     def where(self, steps: Sequence[int]) -> str:
         """The lines of some steps, or of the header, as the beginning of an error message."""
         if not steps:
-            return f"{self.path}, line {self._header_line}: "
+            return f"{self.path}, line {max(self._header_line, 1)}: "
         upto = itertools.islice(self._steps(), max(steps) + 1)
         lines = [str(line) for step, (line, _) in enumerate(upto) if step in steps]
         return f"{self.path}, line{'s' if len(lines) > 1 else ''} {' and '.join(lines)}: "
@@ -148,10 +201,13 @@ class TextTable:
     def _checked(self, table: Any, roles: Mapping[str, str]) -> dict[str, Any]:
         for name in _texts(roles):
             self._refuse_open_quote(name, table.column(name))
+        columns = {name: table.column(name) for name in table.column_names}
         for name, role in roles.items():
-            if role == "time" and pa.types.is_string(table.column(name).type):
-                self._explain_time(name)
-        return {name: table.column(name) for name in table.column_names}
+            if role in ("time", "row") and pa.types.is_string(columns[name].type):
+                columns[name] = _as_dates(columns[name])
+                if role == "time" and pa.types.is_string(columns[name].type):
+                    self._explain_time(name)
+        return columns
 
     def _open(self) -> IO[str]:
         # Bytes that are not UTF-8 pass as surrogates, so that an error can name line and column.
@@ -190,10 +246,6 @@ class TextTable:
                 "separate them by commas in a .csv and by tabs in a .tsv file, or say what "
                 "separates them (sep)"
             )
-        numbers = [name for name in self.columns if _NUMBER.fullmatch(name)]
-        counted = [str(i) for i in range(len(self.columns))]  # pandas' default names
-        if len(numbers) == len(self.columns) and numbers != counted:
-            raise InputError(f"{self.where([])}numbers where names are expected; add a header line")
         first: dict[str, int] = {}
         for i, name in enumerate(self.columns, 1):
             if name and first.setdefault(name, i) != i:
@@ -236,7 +288,9 @@ class TextTable:
 
     @property
     def _separator(self) -> str:
-        return {",": "a comma", "\t": "a tab"}.get(self._delimiter, repr(self._delimiter))
+        return {",": "a comma", "\t": "a tab", ";": "a semicolon"}.get(
+            self._delimiter, repr(self._delimiter)
+        )
 
     def _is_number(self, text: str) -> bool:
         if self._decimal != ".":
@@ -293,6 +347,16 @@ def in_pieces(batches: Iterable[Any], size: int) -> Iterator[Any]:
 
 def _texts(roles: Mapping[str, str]) -> list[str]:
     return [column for column, role in roles.items() if role in ("label", "recording")]
+
+
+def _as_dates(column: Any) -> Any:
+    """Dates like 30.04.2024 12:00:00,5 as time; other texts as they are."""
+    order = pc.replace_substring_regex(column, _DAY_FIRST, r"\3-0\2-0\1 \4")
+    padded = pc.replace_substring_regex(order, r"-0(\d\d)", r"-\1")
+    try:
+        return pc.cast(pc.replace_substring(padded, ",", "."), pa.timestamp("ns"))
+    except pa.ArrowInvalid:
+        return column
 
 
 def _kind_of_time(text: str) -> str | None:

@@ -264,9 +264,11 @@ def _check_width(stream: Stream, width: int) -> None:
         )
     longest = int(np.argmax(runs.length))
     if runs.length[longest] < width:
+        n_gaps = int(stream.gap_before[1:].sum()) if stream.usual_step else 0
+        gaps = f", and the time has {n_gaps} gaps: have it resampled (rate)" if n_gaps else ""
         raise InputError(
             f"width {width} is longer than every run; the longest is {runs.length[longest]} steps "
-            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}; "
+            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}{gaps}; "
             f"choose a width of at most {runs.length[longest]}"
         )
     absent = np.setdiff1d(np.arange(len(stream.classes)), runs.code[runs.length >= width])

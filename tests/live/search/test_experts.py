@@ -9,10 +9,11 @@ import mlat
 from live_models import ENERGY, fitted, sizes
 from live_oracles import comparable, probabilities, push_all, recordings, states
 from mlat import Stream, StreamClassifier
+from mlat.classifier.decision import decide
 from mlat.live.search.experts import ExpertSearches
 from mlat.live.search.incremental import IncrementalSearch
-from mlat.live.search.lagless import LaglessSearch
 from mlat.live.search.many import Many
+from mlat.live.search.points import PointSearch
 from mlat.synthetic import rotating_states
 from state_streams import clusters
 
@@ -39,6 +40,10 @@ def committee(name):
     return _learned[name]
 
 
+def in_doubt(searches, results):
+    return decide(searches.rule, *results[:3], searches.limit).doubt
+
+
 def walk(seed, n=80):
     """A stream that is like the training stream in places, with a loud and a quiet part."""
     rng = np.random.default_rng(seed)
@@ -49,11 +54,11 @@ def walk(seed, n=80):
     return values
 
 
-def test_experts_without_lags_have_a_search_of_their_own():
+def test_forests_have_a_search_of_their_own():
     clf = committee("of different widths")
-    assert [expert.windows.width for expert in clf.experts_] == [14, 10, 10]
+    assert [expert.windows.width for expert in clf.experts_] == [14, 1, 1]
     kinds = [type(search) for search in ExpertSearches.of(clf).searches]
-    assert kinds == [IncrementalSearch, LaglessSearch, LaglessSearch]
+    assert kinds == [IncrementalSearch, PointSearch, PointSearch]
 
 
 @settings(max_examples=40)
@@ -179,7 +184,7 @@ def test_equal_references_of_two_states(nudge):
     searches = ExpertSearches.of(clf)
     results = searches.push(searches.start(), clf.features_(Stream(probe)))
     ends = slice(clf.width_ - 1, None)
-    doubt = searches.judge([r.nearest[ends] for r in results], [r.bound[ends] for r in results])[1]
+    doubt = in_doubt(searches, results)[ends]
     ahead = np.sort(clf.class_distances(probe)[ends], axis=1)
     tied = ahead[:, 1] <= ahead[:, 0] * (1 + 1e-12)
     assert doubt[tied].all()
@@ -219,8 +224,7 @@ def test_windows_at_the_very_limit():
     for step in (30, 60, 90):
         searches = ExpertSearches.of(clf, limit=float(least[step]))
         results = searches.push(searches.start(), clf.features_(Stream(values)))
-        doubt = searches.judge([r.nearest for r in results], [r.bound for r in results])[1]
-        assert doubt[step]
+        assert in_doubt(searches, results)[step]
 
 
 def test_doubt_is_rare_on_ordinary_streams():
@@ -229,7 +233,7 @@ def test_doubt_is_rare_on_ordinary_streams():
     values = np.concatenate([walk(seed, 200) for seed in range(10)])
     results = searches.push(searches.start(), clf.features_(Stream(values)))
     ends = slice(clf.width_ - 1, None)
-    doubt = searches.judge([r.nearest[ends] for r in results], [r.bound[ends] for r in results])[1]
+    doubt = in_doubt(searches, results)[ends]
     assert doubt.mean() < 0.01
 
 

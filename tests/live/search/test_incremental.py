@@ -177,6 +177,23 @@ def test_arrays_of_a_state_go_on_where_it_was():
         IncrementalState.from_arrays({"ring": state.ring})
 
 
+@pytest.mark.parametrize("n", [3, 77])
+def test_sums_that_a_snapshot_of_before_lacks_follow_from_its_last_steps(n):
+    clf = fitted(labelled(6), metric=mlat.MLAT(n_taps=1, max_iter=2, n_targets=1))
+    search = search_of(clf)
+    stream, seen = query(clf, 7)
+    state = search.start()
+    search.push(state, seen[:n])
+    again = search.restored({name: state.to_arrays()[name] for name in ("ring", "count")})
+    np.testing.assert_array_equal(again.ring, state.ring)
+    rest = search.push(again, seen[n:])
+    exact = clf.class_distances(stream)[n:]
+    there = ~np.isnan(exact[:, 0])
+    apart = np.abs(rest.nearest[there] ** 2 - exact[there] ** 2).max(axis=1)
+    assert (apart <= rest.bound[there]).all()
+    np.testing.assert_array_equal(rest.codes[there], exact[there].argmin(axis=1))
+
+
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("nudge", [0.0, 1e-15, 1e-12, 1e-9])
 def test_equal_references_of_two_states(k, nudge):

@@ -135,16 +135,15 @@ def run(program: Path, rows: Floats) -> Timed:
 
 def sources_of(code: CSource, n_channels: int) -> dict[str, str]:
     """The files of a program that classifies standard input."""
-    whole = "MLAT_NO_VALUE" in code.header
     main = MAIN.format(
         before='#include "mlat.h"\nstatic mlat m;\nstatic mlat_real values[MLAT_CHANNELS];\n'
         "static mlat_out out;",
         n_values=n_channels,
         begin="mlat_init(&m);",
-        value=WHOLE if whole else "(mlat_real)row[c]",
+        value=WHOLE if code.bounds else "(mlat_real)row[c]",
         step="state = mlat_push(&m, values, &out);",
     )
-    return {"mlat.h": code.header, "mlat.c": code.source, "main.c": main}
+    return {**code.files(), "main.c": main}
 
 
 def run_c(code: CSource, values: Floats) -> Timed:

@@ -83,8 +83,8 @@ def with_code(code: CSource) -> int | None:
     if compiler is None or size is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "mlat.h").write_text(code.header, encoding="utf-8")
-        Path(folder, "mlat.c").write_text(code.source, encoding="utf-8")
+        for name, content in code.files().items():
+            Path(folder, name).write_text(content, encoding="utf-8")
         flags = ["-std=c99", "-Os", "-mthumb", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-c"]
         subprocess.run([compiler, *flags, "mlat.c"], cwd=folder, check=True)
         told = subprocess.run(

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class Kind:
         Of every channel, drawn anew for each run: it marks the run, and not the state.
     drift : float
         Of every channel, from each round of runs to the next, in one direction.
+    put_on_anew : bool
+        There is a gap before each run, and only channels that tell nothing have the offset.
     order : bool
         Rotations instead, which only their direction and speed tell.
     """
@@ -63,6 +66,7 @@ class Kind:
     noise: float = 1.0
     offset: float = 0.0
     drift: float = 0.0
+    put_on_anew: bool = False
     order: bool = False
 
 
@@ -75,6 +79,11 @@ KINDS: Mapping[str, Kind] = {
     "offset": Kind(
         "an offset marks the run; a rhythm in two of six channels tells the state",
         n_telling=2, rhythm=1.5, noise=0.3, offset=1.5,
+    ),
+    "put on anew": Kind(
+        "a gap and a large offset mark each run; a weak rhythm in two of six channels "
+        "tells the state",
+        n_telling=2, rhythm=0.8, noise=0.5, offset=2.5, put_on_anew=True,
     ),
     "drift": replace(_MIXED, what="everything tells; the level drifts from run to run", drift=0.35),
     "one run": replace(_MIXED, what="everything tells; one run a state", runs=1),
@@ -158,13 +167,21 @@ class _Sensors:
                 values.append(self._run(rng, state))
                 states.append(STATES[state])
             self.rounds += 1
-        return Stream(np.concatenate(values), np.repeat(states, self.spec.run_length))
+        length = self.spec.run_length
+        apart: dict[str, Any] = {}
+        if self.spec.put_on_anew:
+            number = np.repeat(np.arange(len(values)), length)
+            apart = {"time": np.arange(len(number)) + 1000.0 * number, "max_gap": 10.0}
+        return Stream(np.concatenate(values), np.repeat(states, length), **apart)
 
     def _run(self, rng: np.random.Generator, state: int) -> Floats:
         spec = self.spec
         step = np.arange(spec.run_length)[:, None]
         offset = self.level[state] + self.rounds * self.drift
-        offset = offset + spec.offset * rng.normal(size=spec.n_channels)
+        marked = spec.offset * rng.normal(size=spec.n_channels)
+        if spec.put_on_anew:
+            marked *= np.arange(spec.n_channels) >= spec.n_telling
+        offset = offset + marked
         phase = rng.random(spec.n_channels)
         rhythm = self.rhythm * np.sin(2 * np.pi * (self.turns[state] * step + phase))
         noise = self.size[state] * rng.normal(size=(spec.run_length, spec.n_channels))

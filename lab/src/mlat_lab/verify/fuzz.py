@@ -52,6 +52,7 @@ from mlat.live.journal.records import (
 from mlat.live.sources.source import Arrival
 from mlat.metric.embedding import unmix_blocks
 from mlat.metric.estimators import LMNN, MLAT
+from mlat.metric.forest import Forest
 from mlat.stream.stream import Stream
 from mlat.synthetic import rotating_states
 
@@ -470,7 +471,9 @@ def use_model(content: bytes) -> None:
     str(model.committee_), model.committee_.powers
     for expert in model.experts_:
         metric = expert.metric
-        if metric is not None:
+        if isinstance(metric, Forest):
+            metric.changes(expert.embedded()[:0])
+        elif metric is not None:
             mixing = expert.view.mixing
             blocks = unmix_blocks(learned.blocks_of(metric), mixing)
             learned.lag_fractions(blocks), learned.channel_fractions(blocks)

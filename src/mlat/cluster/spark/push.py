@@ -7,7 +7,7 @@ nothing but the model, so a batch that is repeated gives the same predictions.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,10 +133,11 @@ def _seconds(array: Any, comes_as: str) -> Any:
     return array.astype(np.float64) / (1.0 if comes_as == "seconds" else MICRO)
 
 
-def frame_of(task: Task, key: tuple[Any, ...], predictions: list[Prediction]) -> Any:
+def frame_of(task: Task, key: tuple[Any, ...], predictions: Sequence[Prediction]) -> Any:
     """One row for each prediction; what is not known is missing."""
     import pandas as pd
 
+    predictions = [*predictions]
     # Arrays of numbers and of objects, whose types pandas need not find out.
     time: Any = np.array([p.time for p in predictions], np.float64)
     if task.time in ("micros", "stamp"):

@@ -345,7 +345,7 @@ class LabelRoutes:
                 for r, some in pieces.items()
                 for piece in some
             )
-            return {"version": session.fill(pieces), "taken": taken}
+            return {"version": session.fill(pieces, proposed=True), "taken": taken}
 
     def _next(self, asked: dict[str, Any]) -> dict[str, Any]:
         return self.learner.next_span()

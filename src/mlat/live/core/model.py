@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ...base.checks import Bools, Floats, Ints
+from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
+from ...classifier.decision import Decision
 from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
 from ...features.features import FeatureSteps
 from ...neighbours.references import References
-from ..search.exact import Decision, ExactSearch
+from ..search.exact import ExactSearch
 from ..search.experts import ExpertSearches, States
 from .dead_channels import Still, dead_after
 from .missing import FilledSteps, Held, fill_missing, pieces
@@ -36,7 +38,7 @@ from .order import (
     release,
 )
 from .state import Fingerprint, LiveState, Segment, fingerprint_of, search_of, state_from_bytes
-from .steps import Counters, Prediction, Steps, as_steps
+from .steps import Prediction, Predictions, Steps, as_steps
 from .teaching import Examples, Past, Teaching, windows_over
 
 UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
@@ -121,7 +123,7 @@ class LiveModel:
 
     def push(
         self, state: LiveState, steps: Steps | ArrayLike
-    ) -> tuple[LiveState, list[Prediction]]:
+    ) -> tuple[LiveState, Sequence[Prediction]]:
         """The state after some more steps, and a prediction for each that was accepted.
 
         The given state does not change. However a stream is cut, the predictions are the same.
@@ -130,7 +132,7 @@ class LiveModel:
         state = state.copy()
         return state, self.advance(state, checked)
 
-    def flush(self, state: LiveState) -> tuple[LiveState, list[Prediction]]:
+    def flush(self, state: LiveState) -> tuple[LiveState, Sequence[Prediction]]:
         """Release the steps that wait for an earlier one."""
         state = state.copy()
         return state, self.advance_waiting(state)
@@ -169,12 +171,13 @@ class LiveModel:
         check_order(checked, self.options)
         return checked
 
-    def advance(self, state: LiveState, steps: Steps) -> list[Prediction]:
+    def advance(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """As :meth:`push` with checked steps, in place."""
-        predictions = []
+        parts = []
         for piece in [steps] if len(steps) <= PIECE else steps.pieces(PIECE):
             released = arrange(state.order, piece, self.options, state.counters)
-            predictions += self._accept(state, released)
+            parts.append(self._accept(state, released))
+        predictions = parts[0] if len(parts) == 1 else [one for part in parts for one in part]
         if state.order.most_behind >= BEHIND:
             warning = (
                 f"{BEHIND} steps in a row came late or again; if the source counts anew, begin a "
@@ -184,7 +187,7 @@ class LiveModel:
                 state.warnings.append(warning)
         return predictions
 
-    def advance_waiting(self, state: LiveState) -> list[Prediction]:
+    def advance_waiting(self, state: LiveState) -> Sequence[Prediction]:
         """As :meth:`flush`, in place."""
         return self._accept(state, release(state.order, self.options, self.n_channels))
 
@@ -192,7 +195,7 @@ class LiveModel:
         """The running sums of each expert, from the arrays of a snapshot."""
         return self._classifier.restored(arrays)
 
-    def _accept(self, state: LiveState, steps: Steps) -> list[Prediction]:
+    def _accept(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps):
             return []
@@ -248,6 +251,7 @@ class StepClassifier:
         self._n_features = clf.features_.n_features
         self._unknown = clf.unknown_
         self.exact = ExactSearch(clf)
+        self._n_rows = max(clf.n_neighbors_, len(clf.experts_))
         self.limit: float = _limit(clf, options.far)
         search = options.search if search is None else search
         self._incremental = _incremental_searches(clf, options, search, self.limit)
@@ -280,7 +284,7 @@ class StepClassifier:
         dead: Ints | None,
         classes: list[str | int],
         state_filter: StateFilter,
-    ) -> list[Prediction]:
+    ) -> Predictions:
         """Predictions of accepted steps; the state changes.
 
         Parameters
@@ -291,10 +295,13 @@ class StepClassifier:
         dead : array of shape (n,), optional
             A dead channel at each accepted step, or -1; None where no channel is dead.
         """
-        n = len(settled.values)
-        seq, time = _chosen(steps.seq, settled.accepted), _chosen(steps.time, settled.accepted)
-        first = state.counters["accepted"]
-        predictions: list[Prediction] = []
+        told = Predictions.none(
+            state.counters["accepted"],
+            (*classes, self._unknown),
+            (len(settled.values), self._n_rows),
+            _chosen(steps.seq, settled.accepted),
+            _chosen(steps.time, settled.accepted),
+        )
         for begin, end, starts, broken in pieces(state.segment.length == 0, settled, dead):
             if broken:
                 is_missing = bool(settled.missing[begin])
@@ -312,28 +319,23 @@ class StepClassifier:
                 n_filling, decision = self._extend(state, settled.values[begin:end], bool(classes))
             if self._options.filtered:
                 self._filter(state, n_filling, decision, starts, state_filter)
-            at = slice(begin + n_filling, end)
-            predictions += [
-                self._unknown_at(first + i, why, seq[i], time[i])
-                for i in range(begin, begin + n_filling)
-            ]
-            if decision is None:
-                predictions += [
-                    self._unknown_at(first + i, UNTAUGHT, seq[i], time[i])
-                    for i in range(at.start, at.stop)
-                ]
-            else:
-                predictions += self._records(
-                    state.counters, first + at.start, decision, seq[at], time[at], classes
+            first = begin + n_filling
+            if n_filling:
+                told.is_unknown(slice(begin, first), why)
+            if decision is not None:
+                codes, proba, distance, rows, said, _ = decision
+                numbers = (told.codes, told.proba, told.agreement, told.distance, told.neighbours)
+                state.counters["far"] += _tell(
+                    *(codes, proba, distance, rows, said, self.exact.weights, self.limit),
+                    *(first, *numbers, told.why, told.probabilities),
                 )
-        state.counters["accepted"] += n
-        state.counters["unknown"] += sum(p.why != "" for p in predictions)
+            elif first < end:
+                told.is_unknown(slice(first, end), UNTAUGHT)
+        state.counters["accepted"] += len(told)
+        state.counters["unknown"] += int(np.count_nonzero(told.why))
         if dead is not None:
             state.counters["dead"] += int((dead >= 0).sum())
-        return predictions
-
-    def _unknown_at(self, step: int, why: str, seq: Any, time: Any) -> Prediction:
-        return Prediction(step, self._unknown, np.nan, np.nan, (), why, seq, time, (), np.nan)
+        return told
 
     def _dead(self, dead: Ints | None, step: int) -> str:
         assert dead is not None
@@ -354,11 +356,13 @@ class StepClassifier:
             results = self._incremental.push(state.incremental, seen)
         decision = None
         if known and len(values) > n_filling:
-            windows = windows_over(joined[-(len(values) - n_filling + w - 1) :], w)
+            n = len(values) - n_filling
+            recent = joined[-(n + w - 1) :]
             if self._incremental is None or results is None:
-                decision = self.exact.decide(windows, state.taught)
+                decision = self.exact.decide(windows_over(recent, w), state.taught)
             else:
-                decision = self._incremental.decide(results, windows, self.exact, state.taught)
+                windows = partial(windows_over, recent, w)
+                decision = self._incremental.decide(results, n, windows, self.exact, state.taught)
         raw = _last(np.concatenate([segment.raw, values]), w)
         state.past = state.past.after(values, segment.length)
         length = segment.length + len(values)
@@ -390,46 +394,33 @@ class StepClassifier:
             decision.proba[:] = filtered[n_filling:]
             decision.codes[:] = decision.proba.argmax(axis=1)
 
-    def _records(
-        self,
-        counters: Counters,
-        first: int,
-        decision: Decision,
-        seq: list[Any],
-        time: list[Any],
-        classes: list[str | int],
-    ) -> list[Prediction]:
-        far = (decision.distance > self.limit).tolist()
-        counters["far"] += sum(far)
-        rows = zip(
-            *[far, decision.codes.tolist(), decision.distance.tolist(), decision.rows.tolist()],
-            *[decision.proba.tolist(), seq, time, self.exact.agreement(decision).tolist()],
-            strict=True,
-        )
-        return [
-            Prediction(
-                first + i,
-                self._unknown if is_far else classes[code],
-                np.nan if is_far else proba[code],
-                distance,
-                tuple(neighbours),
-                "far" if is_far else "",
-                number,
-                moment,
-                tuple(proba),
-                np.nan if is_far else agreement,
-            )
-            for i, (
-                is_far,
-                code,
-                distance,
-                neighbours,
-                proba,
-                number,
-                moment,
-                agreement,
-            ) in enumerate(rows)
-        ]
+
+FAR = 1  # among the reasons of predictions
+
+
+@jit()
+def _tell(  # type: ignore[no-untyped-def]
+    codes, proba, distance, rows, said, weights, limit,
+    first, told_codes, told_proba, agreement, told_distance, neighbours, why, probabilities,
+):  # fmt: skip
+    """Write decisions into the columns of predictions; returns how many windows are far."""
+    n_far = 0
+    for i in range(len(codes)):
+        at = first + i
+        told_distance[at] = distance[i]
+        probabilities[at] = proba[i]
+        for k in range(rows.shape[1]):
+            neighbours[at, k] = rows[i, k]
+        if distance[i] > limit:
+            why[at] = FAR
+            n_far += 1
+            continue
+        told_codes[at], told_proba[at] = codes[i], proba[i, codes[i]]
+        agrees = 0.0
+        for m in range(said.shape[1]):
+            agrees += weights[m] if said[i, m] == codes[i] else 0.0
+        agreement[at] = min(agrees, 1.0)  # the weights sum to 1 up to rounding
+    return n_far
 
 
 def _last(rows: Floats, n: int) -> Floats:
@@ -437,10 +428,8 @@ def _last(rows: Floats, n: int) -> Floats:
     return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
 
 
-def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> list[Any]:
-    if entries is None:
-        return [None] * int(np.count_nonzero(accepted))
-    return entries[accepted].tolist()
+def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> NDArray[Any] | None:
+    return None if entries is None else entries[accepted]
 
 
 def _incremental_searches(

@@ -48,7 +48,8 @@ class LiveSession:
     def __init__(self, clf: StreamClassifier, **options: Any) -> None:
         self.model = LiveModel(clf, **options)
         self.state: LiveState = self.model.start()
-        self._recent: deque[Prediction] = deque(maxlen=RECENT)
+        self._recent: deque[Sequence[Prediction]] = deque()
+        self._n_recent = 0
         self._options = options
 
     @classmethod
@@ -104,7 +105,7 @@ class LiveSession:
         other = type(self).__new__(type(self))
         other.model, other._options = self.model, self._options
         other.state = self.model.state_from_bytes(self.snapshot())
-        other._recent = self._recent.copy()
+        other._recent, other._n_recent = self._recent.copy(), self._n_recent
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -116,15 +117,15 @@ class LiveSession:
             "clf": self.model.clf,
             "options": self._options,
             "snapshot": self.snapshot(),
-            "recent": list(self._recent),
+            "recent": self.recent,
         }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         LiveSession.__init__(self, kept["clf"], **kept["options"])
         self.restore(kept["snapshot"])
-        self._recent.extend(kept["recent"])
+        self._told(kept["recent"])
 
-    def push(self, chunk: Any, seq: Any = None, time: Any = None) -> list[Prediction]:
+    def push(self, chunk: Any, seq: Any = None, time: Any = None) -> Sequence[Prediction]:
         """Take some more steps; a prediction for each step that was accepted.
 
         Parameters
@@ -139,8 +140,14 @@ class LiveSession:
         InputError
             If it is no chunk of steps of this model's channels; the session does not change.
         """
-        predictions = self.model.advance(self.state, self.model.check(chunk, seq, time))
-        self._recent.extend(predictions)
+        return self._told(self.model.advance(self.state, self.model.check(chunk, seq, time)))
+
+    def _told(self, predictions: Sequence[Prediction]) -> Sequence[Prediction]:
+        if predictions:
+            self._recent.append(predictions)
+            self._n_recent += len(predictions)
+            while self._n_recent - len(self._recent[0]) >= RECENT:
+                self._n_recent -= len(self._recent.popleft())
         return predictions
 
     def warm_up(self) -> None:
@@ -163,11 +170,9 @@ class LiveSession:
             if options.max_taught and state.segment.length >= w:  # one example, and several
                 state = self.model.teaching.teach(state, known)
 
-    def flush(self) -> list[Prediction]:
+    def flush(self) -> Sequence[Prediction]:
         """Release the steps that wait for an earlier one, as at the end of a stream."""
-        predictions = self.model.advance_waiting(self.state)
-        self._recent.extend(predictions)
-        return predictions
+        return self._told(self.model.advance_waiting(self.state))
 
     def teach(self, state: str | int, n: int = 1, *, ago: int = 0) -> None:
         """Make the last ``n`` windows references of a state, known or new, at once.
@@ -244,6 +249,7 @@ class LiveSession:
         model = self.model.for_snapshot(snapshot)
         self.state, self.model = model.state_from_bytes(snapshot), model
         self._recent.clear()
+        self._n_recent = 0
 
     @property
     def classes(self) -> list[str | int]:
@@ -273,4 +279,9 @@ class LiveSession:
     @property
     def recent(self) -> list[Prediction]:
         """The last predictions, oldest first; not part of a snapshot."""
-        return [*self._recent]
+        found: list[Prediction] = []
+        for predictions in reversed(self._recent):
+            found = [*predictions[-(RECENT - len(found)) :], *found]
+            if len(found) == RECENT:
+                break
+        return found

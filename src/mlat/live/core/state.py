@@ -45,6 +45,7 @@ from ...features.lifts import LiftState
 from ...neighbours.references import References, compact
 from ..search.exact import TaughtReferences, check_state
 from ..search.experts import States
+from ..search.incremental import FOLLOW
 from .dead_channels import Still
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
@@ -154,7 +155,7 @@ class LiveState(ShortRepr):
     counters : Counters
     warnings : list of str
         Each is given once.
-    incremental : tuple of IncrementalState or LaglessState, or None
+    incremental : tuple of IncrementalState or PointState, or None
         The running sums of each expert's incremental search, where it is used.
     """
 
@@ -469,7 +470,8 @@ def _check_arrays(
         "past": (min(length, width, blank.past.most), min(accepted, blank.past.most)),
         "times": (0, N_DIFFERENCES + 1),
     }
-    expected = _arrays(blank)
+    follow = tuple(INCREMENTAL + name for name in FOLLOW)
+    expected = {n: a for n, a in _arrays(blank).items() if n in arrays or not n.endswith(follow)}
     if set(arrays) != set(expected):
         raise InputError(f"{DAMAGED}: it holds {', '.join(sorted(arrays))}")
     for name, like in expected.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -87,6 +87,125 @@ class Prediction:
     agreement: float = 1.0
 
 
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Predictions(ShortRepr, Sequence[Prediction]):
+    """The predictions of n successive accepted steps as columns; a list of them on access.
+
+    Attributes
+    ----------
+    first : int
+        The number of the first step.
+    names : tuple of str or int
+        The states that can be predicted, then the unknown one.
+    codes : array of shape (n,)
+        The state of each, as an index of ``names``.
+    proba, agreement : arrays of shape (n,)
+        NaN where the state is unknown.
+    distance : array of shape (n,)
+        NaN without a complete window.
+    neighbours : array of shape (n, k)
+        -1 for none.
+    reasons : list of str
+        Why a state may be unknown.
+    why : array of shape (n,)
+        An index of ``reasons``; 0 is none.
+    probabilities : array of shape (n, S)
+        NaN without a complete window.
+    seq, time : arrays of shape (n,), optional
+    """
+
+    first: int
+    names: tuple[str | int, ...]
+    codes: Ints
+    proba: Floats
+    agreement: Floats
+    distance: Floats
+    neighbours: Ints
+    reasons: list[str]
+    why: Ints
+    probabilities: Floats
+    seq: Ints | None
+    time: Floats | None
+
+    @classmethod
+    def none(
+        cls,
+        first: int,
+        names: tuple[str | int, ...],
+        shape: tuple[int, int],
+        seq: Ints | None,
+        time: Floats | None,
+    ) -> Predictions:
+        """Of n steps of which nothing is known yet; ``shape`` is (n, k)."""
+        n, unknown = shape[0], len(names) - 1
+        proba, agreement, distance = np.full((3, n), np.nan)
+        codes, why = np.full(n, unknown, np.int64), np.zeros(n, np.int64)
+        neighbours, probabilities = np.full(shape, -1, np.int64), np.full((n, unknown), np.nan)
+        numbers = (codes, proba, agreement, distance, neighbours)
+        return cls(first, names, *numbers, ["", "far"], why, probabilities, seq, time)
+
+    def is_unknown(self, at: slice, why: str) -> None:
+        """Say why some of them are unknown."""
+        if why not in self.reasons:
+            self.reasons.append(why)
+        self.why[at] = self.reasons.index(why)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, at: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Prediction]: ...
+    def __getitem__(self, at: int | slice) -> Prediction | Sequence[Prediction]:
+        if isinstance(at, slice):
+            begin, end, step = at.indices(len(self))
+            return [*self._made(begin, end)] if step == 1 else [*self][at]
+        i = range(len(self))[at]
+        return next(self._made(i, i + 1))
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return self._made(0, len(self))
+
+    def _made(self, begin: int, end: int) -> Iterator[Prediction]:
+        """The predictions from ``begin`` to ``end - 1``, column by column to Python's numbers."""
+        part = slice(begin, end)
+        columns = (self.codes, self.proba, self.agreement, self.distance, self.neighbours)
+        none = [None] * (end - begin)
+        rows = zip(
+            range(self.first + begin, self.first + end),
+            *(column[part].tolist() for column in (*columns, self.why, self.probabilities)),
+            none if self.seq is None else self.seq[part].tolist(),
+            none if self.time is None else self.time[part].tolist(),
+            strict=True,
+        )
+        for step, code, proba, agreement, distance, near, why, each, seq, time in rows:
+            there = distance == distance  # the one NaN for every NaN: equal predictions are equal
+            yield Prediction(
+                step,
+                self.names[code],
+                proba if proba == proba else np.nan,
+                distance if there else np.nan,
+                tuple(row for row in near if row >= 0),
+                self.reasons[why],
+                seq,
+                time,
+                tuple(each) if there else (),
+                agreement if agreement == agreement else np.nan,
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(one == that for one, that in zip(self, other, strict=True))
+
+    def __add__(self, other: Sequence[Prediction]) -> list[Prediction]:
+        return [*self, *other]
+
+    def __radd__(self, other: Sequence[Prediction]) -> list[Prediction]:
+        return [*other, *self]
+
+
 COUNTED = {  # name of each counter: what it counts
     "accepted": "steps that were numbered and got a prediction",
     "missing": "accepted steps that lacked a value",
@@ -144,8 +263,11 @@ def as_steps(chunk: Any, seq: Any = None, time: Any = None, *, n_channels: int) 
 
 
 def _as_rows(chunk: Any, n_channels: int) -> Floats:
-    if type(chunk) is np.ndarray and chunk.dtype == np.float64 and chunk.ndim == 2:
+    plain = type(chunk) is np.ndarray and chunk.dtype == np.float64
+    if plain and chunk.ndim == 2:
         rows = chunk
+    elif plain and chunk.shape == (n_channels,) and n_channels > 1:  # one step
+        return np.array(chunk[None])
     else:
         rows = as_values(chunk)[0].astype(np.float64)
         if _is_flat(chunk) and not len(rows):

@@ -82,10 +82,10 @@ def _said_of(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def replay(session: LiveSession, one: Input) -> list[Prediction]:
+def replay(session: LiveSession, one: Input) -> Sequence[Prediction]:
     """Give an input to a session again; return its predictions."""
     if isinstance(one, Arrival):
-        return session.push(one.steps)
+        return [*session.push(one.steps)]
     if isinstance(one, Flushed):
         return session.flush()
     give_example(session, one)

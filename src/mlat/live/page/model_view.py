@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...classifier.pieces import unlike_beyond
 from .hub import json_number, json_state
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def describe(clf: StreamClassifier) -> dict[str, Any]:
         "states": [json_state(state) for state in clf.classes_],
         "width": int(clf.width_),
         "references": len(clf.windows_),
+        "unlike": json_number(unlike_beyond(clf)),
         "experts": [
             {"name": member.name, "weight": member.weight}
             for member in (clf.committee_.deciding if len(clf.experts_) > 1 else ())

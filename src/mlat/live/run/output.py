@@ -64,16 +64,19 @@ class Lines:
 
     Parameters
     ----------
-    form : "json" or "csv"
+    form : "json", "csv" or "none"
     """
 
     def __init__(self, form: str = "json") -> None:
         self._lines = csv_lines if form == "csv" else json_lines
+        self._is_silent = form == "none"
         self._before = ",".join(FIELDS) + "\n" if form == "csv" else ""
         self._given_up = threading.Event()
 
     def write(self, predictions: Sequence[Prediction]) -> None:
         """Write predictions. This waits for the reader, so call it in a thread."""
+        if self._is_silent:
+            return
         text = self._before + self._lines(predictions)
         self._before = ""
         if text:

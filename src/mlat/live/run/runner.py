@@ -43,7 +43,7 @@ KEPT_LAGS = 10_000
 LAST_EVENTS = 2.0  # seconds that a source has to end its events after it is closed
 LAST_LINES = 2.0  # seconds that the reader of standard output has for the last lines
 
-Result = tuple[Input, list[Prediction]]
+Result = tuple[Input, Sequence[Prediction]]
 
 
 class Runner:
@@ -218,7 +218,7 @@ class Runner:
         for group in _joinable(arrivals):
             joined = _joined(group)
             try:
-                results.append((joined, self.session.push(joined.steps)))
+                results.append((joined, [*self.session.push(joined.steps)]))
             except InputError as error:  # the session is as it was before
                 if len(group) > 1:
                     for arrival in group:

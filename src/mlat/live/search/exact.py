@@ -17,48 +17,22 @@ from ...base.compiled import jit
 from ...base.errors import InputError
 from ...base.fixed_order import padded
 from ...classifier.classifier import StreamClassifier
-from ...neighbours.votes import vote
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Decision:
-    """The states of n windows, with probabilities and the references they come from.
-
-    Attributes
-    ----------
-    codes : array of shape (n,)
-        The state of each.
-    proba : array of shape (n, S)
-        The probability of each state.
-    distance : array of shape (n,)
-        To the nearest reference.
-    rows : array of shape (n, k)
-        The nearest references, taught ones after the others: the k nearest, or those of the
-        decided state that are nearest to each of k experts.
-    said : array of shape (n, M)
-        The state that is nearest to each expert.
-    """
-
-    codes: Ints
-    proba: Floats
-    distance: Floats
-    rows: Ints
-    said: Ints
+from ...classifier.decision import Decision, Rule, decide, decide_by_votes
 
 
 class ExactSearch:
     """The references of a fitted classifier; its distances are those of ``predict``."""
 
     def __init__(self, clf: StreamClassifier) -> None:
-        self.experts, self.committee = clf.experts_, clf.committee_
+        self.experts = clf.experts_
+        self.rule = Rule.of(clf.committee_, clf.confidence_.calibration)
         self._references = clf.references_
         self._codes = clf.references_.codes
         self._n_classes = len(clf.classes_)
         # The searches are built now: the first step does not wait for them.
         self._means = [expert.nearest.mean if len(expert) else 0.0 for expert in self.experts]
-        self._calibration = clf.confidence_.calibration
         self.n_neighbors = clf.n_neighbors_
-        self.weights = self.committee.powers[0]
+        self.weights = np.array([member.weight for member in clf.committee_.deciding])
 
     def __len__(self) -> int:
         return len(self._references)
@@ -92,7 +66,8 @@ class ExactSearch:
                 centred = Z - self._means[number]
                 nearest, rows = taught.nearer(number, centred, nearest, rows, len(self))
             found.append((nearest, rows))
-        return self.decide_nearest([one[0] for one in found], [one[1] for one in found])
+        nearest, rows = (np.stack(both) for both in zip(*found, strict=True))
+        return decide(self.rule, nearest, rows)
 
     def _vote(self, windows: Floats, taught: TaughtReferences) -> Decision:
         Z = self._embed(0, windows)
@@ -104,37 +79,7 @@ class ExactSearch:
         if len(taught):
             distances, rows = taught.among(Z - self._means[0], distances, rows, len(self), k)
             codes = np.concatenate([codes, taught.codes])
-        voted, proba = vote(codes[rows], distances, self._n_classes + len(taught.names))
-        return Decision(voted, proba, distances[:, 0], rows, voted[:, None])
-
-    def decide_nearest(self, nearest: Sequence[Floats], rows: Sequence[Ints]) -> Decision:
-        """The decision from each expert's distances (n, S) to the nearest of each state.
-
-        ``rows`` (n, S) are these references; the decision has those of the decided state.
-        """
-        return self.decide_combined(self.committee.combine(nearest), nearest, rows)
-
-    def decide_combined(
-        self, combined: Floats, nearest: Sequence[Floats], rows: Sequence[Ints]
-    ) -> Decision:
-        """The decision from the distances (n, S) by which states are decided."""
-        codes = combined.argmin(axis=1)
-        chosen = np.arange(len(codes)), codes
-        proba = self._calibration.proba(combined)
-        neighbours = np.stack([of_expert[chosen] for of_expert in rows], axis=1)
-        said = np.stack([of_expert.argmin(axis=1) for of_expert in nearest], axis=1)
-        return Decision(codes, proba, combined[chosen], neighbours, said)
-
-    def agreement(self, decision: Decision) -> Floats:
-        """The weight of the experts whose nearest state is the decided one, (n,)."""
-        agrees: Floats = (decision.said == decision.codes[:, None]) @ self.weights
-        return np.minimum(agrees, 1.0)  # the weights sum to 1 up to rounding
-
-    def proba(self, nearest: Floats, rows: Ints) -> Floats:
-        """The probability of each state, from (n, S) distances or from (n, k) neighbours."""
-        if self.n_neighbors == 1:
-            return self._calibration.proba(nearest)
-        return vote(self._codes[rows], np.zeros(rows.shape), self._n_classes)[1]
+        return decide_by_votes(distances, rows, codes, self._n_classes + len(taught.names))
 
     def teach(self, names: tuple[str | int, ...], codes: Ints, windows: Floats) -> TaughtReferences:
         """Windows (m, w, d') of the states ``codes`` (m,), prepared to be compared."""
@@ -225,16 +170,16 @@ class TaughtReferences:
     def nearest_of_both(
         self,
         centred: Sequence[Floats],
-        nearest: Sequence[Floats],
-        rows: Sequence[Ints],
+        nearest: Floats,
+        rows: Ints,
         n_references: int,
-    ) -> tuple[list[Floats], list[Ints]]:
-        """As :meth:`nearer`, for each expert."""
+    ) -> tuple[Floats, Ints]:
+        """As :meth:`nearer`, for each expert: (M, n, S)."""
         found = [
             self.nearer(number, centred[number], nearest[number], rows[number], n_references)
             for number in range(len(centred))
         ]
-        return [one[0] for one in found], [one[1] for one in found]
+        return np.stack([one[0] for one in found]), np.stack([one[1] for one in found])
 
     def among(
         self, centred: Floats, distances: Floats, rows: Ints, n_references: int, k: int

@@ -1,15 +1,13 @@
 """The incremental search of every expert of a classifier, and the decision they come to.
 
-Each expert has running sums of its own, whose distances are known up to a bound. From these follow
-a lower and an upper bound of the committee's distance to each state, which grows with the distance
-of each expert. Where the bounds of the nearest state and of the next do not overlap, the state is
-decided, and it is that of ``predict``. Elsewhere every expert compares the window exactly, with the
-references that may be the nearest of their state.
+Each expert has running sums of its own, whose distances are known up to a bound. Where they decide
+(:mod:`mlat.classifier.decision`) the state is that of ``predict``. Elsewhere every expert compares
+the window exactly, with the references that may be the nearest of their state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -17,21 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, Ints
-from ...base.compiled import jit
 from ...classifier.classifier import StreamClassifier
-from .exact import Decision, ExactSearch, TaughtReferences
+from ...classifier.decision import Decision, Rule, decide, decide_by_votes
+from .exact import ExactSearch, TaughtReferences
 from .incremental import (
     ANCHOR,
-    Found,
+    FoundByAll,
     IncrementalResult,
     IncrementalSearch,
     IncrementalState,
     found_nothing,
 )
-from .lagless import LaglessSearch, LaglessState
+from .points import PointSearch, PointState
 
-States = tuple[IncrementalState | LaglessState, ...]
-Results = list[IncrementalResult] | list[Found]  # of one expert, or of those of a committee
+States = tuple[IncrementalState | PointState, ...]
+Search = IncrementalSearch | PointSearch
+Results = IncrementalResult | FoundByAll  # of one expert, or of those of a committee
 
 
 class ExpertSearches:
@@ -39,7 +38,7 @@ class ExpertSearches:
 
     Attributes
     ----------
-    searches : tuple of IncrementalSearch or LaglessSearch
+    searches : tuple of IncrementalSearch or PointSearch
     limit : float
         The distance beyond which a window is far from every reference.
     exactly : bool
@@ -50,13 +49,14 @@ class ExpertSearches:
     def __init__(
         self,
         clf: StreamClassifier,
-        searches: Sequence[IncrementalSearch | LaglessSearch],
+        searches: Sequence[Search],
         limit: float,
         exactly: bool = False,
     ) -> None:
         self.clf, self.searches, self.limit = clf, tuple(searches), limit
         self.exactly = exactly
-        self._committee, self._alone = clf.committee_, not clf.committee_.soft
+        self.rule = Rule.of(clf.committee_, clf.confidence_.calibration)
+        self._alone = not clf.committee_.soft
 
     @classmethod
     def of(
@@ -81,9 +81,10 @@ class ExpertSearches:
         """
         limit = float(clf.confidence_.threshold) if limit is None else limit
         alone = not clf.committee_.soft  # its distances are those of the committee
-        searches: list[IncrementalSearch | LaglessSearch] = []
+        searches: list[Search] = []
         for expert in clf.experts_:
-            search = (None if alone else LaglessSearch.of(expert)) or IncrementalSearch.of(
+            among = None if alone else PointSearch.of(expert)
+            search = among or IncrementalSearch.of(
                 expert,
                 n_neighbors=clf.n_neighbors_ if alone else 0,
                 anchor=anchor,
@@ -113,14 +114,15 @@ class ExpertSearches:
     def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
         """The states whose ``to_arrays`` gave these arrays."""
         return tuple(
-            search.restored(own) for search, own in zip(self.searches, arrays, strict=True)
+            cast(Any, search).restored(own)
+            for search, own in zip(self.searches, arrays, strict=True)
         )
 
     def push(self, states: States, features: Floats) -> Results:
         """Take the next steps (t, d') of one stream; the states change in place."""
         if self._alone:
             search, state = self._only(states)
-            return [search.push(state, self.clf.experts_[0].view(features))]
+            return search.push(state, self.clf.experts_[0].view(features))
         t = len(features)
         return self._fill(states, features, np.zeros(t, np.int64), np.ones(t, np.bool_))
 
@@ -131,169 +133,114 @@ class ExpertSearches:
         assert isinstance(state, IncrementalState)
         return search, state
 
-    def _fill(self, states: States, features: Floats, owner: Ints, present: Bools) -> list[Found]:
+    def _fill(self, states: States, features: Floats, owner: Ints, present: Bools) -> FoundByAll:
         """What each expert finds for steps (t, d') of the streams ``owner`` (t,)."""
-        founds = found_nothing(len(states), len(features), len(self.clf.classes_), 0)
-        for search, state, expert, found in zip(
-            self.searches, states, self.clf.experts_, founds, strict=True
+        found = found_nothing(len(states), len(features), len(self.clf.classes_), 0)
+        for search, state, expert, own in zip(
+            self.searches, states, self.clf.experts_, found.each, strict=True
         ):
             seen = np.ascontiguousarray(expert.view(features))
-            cast(Any, search).fill(state, seen, owner, present, found)
-        return founds
+            cast(Any, search).fill(state, seen, owner, present, own)
+        return found
 
     def decide(
         self,
         results: Results,
-        windows: Floats,
+        n: int,
+        windows: Callable[[], Floats],
         exact: ExactSearch,
         taught: TaughtReferences,
     ) -> Decision:
-        """The decision on the last windows (n, w, d') of the experts' results."""
-        n = len(windows)
-        if self._alone:
-            result = cast(IncrementalResult, results[0])
+        """The decision on the last n windows of the experts' results.
+
+        ``windows`` gives these, (n, w, d'), where they have to be compared exactly.
+        """
+        if isinstance(results, IncrementalResult):
             if not len(taught):
-                codes, neighbours = result.codes[-n:], result.neighbours[-n:]
-                proba = exact.proba(result.nearest[-n:], neighbours)
-                said = codes[:, None]
-                return Decision(codes, proba, result.distances[-n:, 0], neighbours, said)
+                return self._decided_alone(results, slice(-n, None))
             if exact.n_neighbors > 1:
-                return exact.decide(windows, taught)
-        nearest = [result.nearest[-n:] for result in results]
-        rows = [result.rows[-n:] for result in results]
+                return exact.decide(windows(), taught)
+            nearest, rows = results.nearest[None, -n:], results.rows[None, -n:]
+            bound = results.bound[None, -n:]
+        else:
+            nearest, rows = results.nearest[:, -n:], results.rows[:, -n:]
+            bound = results.bound[:, -n:]
         if len(taught):
-            centred = exact.centred(windows)
+            centred = exact.centred(windows())
             nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
-        combined, doubt = self.judge(nearest, [result.bound[-n:] for result in results])
-        decision = exact.decide_combined(combined, nearest, rows)
-        if doubt.any():
-            some = np.flatnonzero(doubt)
-            if self._alone:
-                again = exact.decide(windows[some], taught)
+        decision = decide(self.rule, nearest, rows, bound, self.limit)
+        some = self._doubtful(decision)
+        if len(some):
+            doubtful = windows()[some]
+            if isinstance(results, IncrementalResult):
+                again = exact.decide(doubtful, taught)
             else:
-                founds = cast(list[Found], results)
-                first = len(founds[0].bound) - n
-                nearest, rows = self._compare(
-                    founds, first + some, [exact.seen(m, windows[some]) for m in range(len(founds))]
-                )
+                seen = [exact.seen(m, doubtful) for m in range(len(self.searches))]
+                nearest, rows = self._compare(results, len(results.bound[0]) - n + some, seen)
                 if len(taught):
-                    centred = exact.centred(windows[some])
+                    centred = exact.centred(doubtful)
                     nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
-                again = exact.decide_nearest(nearest, rows)
-            decision.codes[some], decision.proba[some] = again.codes, again.proba
-            decision.distance[some], decision.rows[some] = again.distance, again.rows
-            decision.said[some] = again.said
+                again = decide(self.rule, nearest, rows)
+            decision.replace(some, again)
         return decision
 
+    def _doubtful(self, decision: Decision) -> Ints:
+        """Which of the windows have to be compared exactly."""
+        doubt = decision.codes >= 0 if self.exactly else decision.doubt
+        return np.flatnonzero(doubt)
+
+    def _decided_alone(self, result: IncrementalResult, some: slice) -> Decision:
+        """Of a single expert, whose search has decided."""
+        codes, rows, distances = result.codes[some], result.neighbours[some], result.distances[some]
+        if self.clf.n_neighbors_ > 1:
+            of_all = self.clf.references_.codes
+            return decide_by_votes(distances, rows, of_all, len(self.clf.classes_))
+        decision = decide(self.rule, result.nearest[None, some], result.rows[None, some])
+        # The nearest of all is told as it was found; with equal ones the first decides.
+        return decision._replace(codes=codes, distance=distances[:, 0], rows=rows)
+
     def _compare(
-        self, founds: Sequence[Found], some: Ints, windows: Sequence[Floats]
-    ) -> tuple[list[Floats], list[Ints]]:
-        """What each expert of a committee finds exactly for some of the rows.
+        self, found: FoundByAll, some: Ints, windows: Sequence[Floats]
+    ) -> tuple[Floats, Ints]:
+        """What each expert of a committee finds exactly for some of the rows, (M, m, S).
 
         ``windows`` (m, w, d') of each expert are those of these rows.
         """
         exact = [
-            search.by_state(found, some, seen)
-            for search, found, seen in zip(self.searches, founds, windows, strict=True)
+            cast(Any, search).by_state(own, some, seen)
+            for search, own, seen in zip(self.searches, found.each, windows, strict=True)
         ]
-        return [one[0] for one in exact], [one[1] for one in exact]
+        return np.stack([one[0] for one in exact]), np.stack([one[1] for one in exact])
 
     def push_many(
         self, states: States, features: Floats, owner: Ints, present: Bools
-    ) -> IncrementalResult:
+    ) -> tuple[Decision, Bools]:
         """Take a step (m, d') of each of the streams ``owner`` (m,); the states change in place.
 
-        A step that is not ``present`` ends the segment of its stream. Distances and bounds of a
-        committee's result are those of the committee, its neighbours (m, M) those of each expert.
+        A step that is not ``present`` ends the segment of its stream. Returns the decisions, and
+        where they were compared exactly, (m,).
         """
         if self._alone:
             search, state = self._only(states)
             seen = self.clf.experts_[0].view(features)
             found = search.push_rows(state, seen, owner, present)
-            return search.settle(found, partial(_window, state, owner))
+            result = search.settle(found, partial(_window, state, owner))
+            return self._decided_alone(result, slice(None)), result.exact
         founds = self._fill(states, features, owner, present)
-        # The widest expert is the last to have a window.
-        known: Bools = np.logical_and.reduce([found.bound >= 0 for found in founds])
-        nearest = np.stack([found.nearest for found in founds])
-        rows = np.stack([found.rows for found in founds])
-        combined, exact = self.judge(list(nearest), [found.bound for found in founds])
-        exact &= known
-        some = np.flatnonzero(exact)
+        decision = decide(self.rule, *founds[:3], self.limit)
+        some = self._doubtful(decision)
         if len(some):
             windows = [
                 np.stack([_window(state, owner, i) for i in some.tolist()]) for state in states
             ]
-            nearest[:, some], rows[:, some] = self._compare(founds, some, windows)
-            combined[some] = self._committee.combine(list(nearest[:, some]))
-        combined[~known] = np.nan
-        codes = np.full(len(known), -1)
-        codes[known] = combined[known].argmin(axis=1)
-        chosen = np.arange(len(known)), codes
-        neighbours = np.stack([of_expert[chosen] for of_expert in rows], axis=1)
-        neighbours[~known] = -1
-        # Of the committee's distances no bound is kept: those that matter were compared exactly.
-        bound = np.full(len(known), np.nan)
-        return IncrementalResult(
-            combined, rows[0], bound, exact, codes, combined[chosen][:, None], neighbours
-        )
-
-    def judge(self, nearest: Sequence[Floats], bound: Sequence[Floats]) -> tuple[Floats, Bools]:
-        """The distances by which states are decided, (n, S), and where they decide nothing, (n,).
-
-        ``nearest`` (n, S) are distances of each expert, whose squares are known up to ``bound``
-        (n,).
-        """
-        n_experts, (n, n_classes) = len(nearest), nearest[0].shape
-        three = np.empty((n_experts, 3, n, n_classes))
-        for distances, within, room in zip(nearest, bound, three, strict=True):
-            _widen(distances, within, room)
-        flat = three.reshape(n_experts, 3 * n, n_classes)
-        combined = self._committee.combine(list(flat)).reshape(3, n, n_classes)
-        doubt = np.ones(n, np.bool_)
-        if not self.exactly:
-            _overlap(combined, self.limit, doubt)
-        return combined[0], doubt
+            decision.replace(some, decide(self.rule, *self._compare(founds, some, windows)))
+        exact = np.zeros(len(owner), np.bool_)
+        exact[some] = True
+        return decision, exact
 
 
-def _window(state: IncrementalState | LaglessState, owner: Ints, i: int) -> Floats:
+def _window(state: IncrementalState | PointState, owner: Ints, i: int) -> Floats:
     """The last window (w, d') of the stream that row i is of."""
     stream = owner[i]
     ring = state.ring[stream]
     return np.roll(ring, -(state.count[stream] % len(ring)), axis=0)
-
-
-# Of a logarithm, a weighted sum and an exponential.
-ROUNDING = 1e-13
-OF_SQUARES = 1e-15  # of a root, its square, and what is added to it
-
-
-@jit()
-def _widen(nearest, bound, three):  # type: ignore[no-untyped-def]
-    """Distances (n, S), and the least and the largest that they may be, (3, n, S)."""
-    for i in range(len(nearest)):
-        for s in range(nearest.shape[1]):
-            distance = nearest[i, s]
-            squared = distance * distance
-            slack = bound[i] + OF_SQUARES * squared
-            three[0, i, s] = distance
-            three[1, i, s] = three[2, i, s] = distance  # infinite: there is no reference
-            if distance < np.inf:
-                three[1, i, s], three[2, i, s] = 0.0, np.inf
-                if slack < np.inf:
-                    three[1, i, s] = np.sqrt(max(squared - slack, 0.0))
-                    three[2, i, s] = np.sqrt(squared + slack)
-
-
-@jit()
-def _overlap(combined, limit, doubt):  # type: ignore[no-untyped-def]
-    """Where more than one state may be the nearest, or the limit may be passed or not."""
-    _, low, high = combined
-    for i in range(len(doubt)):
-        least, upper = np.inf, np.inf
-        for s in range(low.shape[1]):
-            least, upper = min(least, low[i, s]), min(upper, high[i, s])
-        rivals = 0
-        for s in range(low.shape[1]):
-            rivals += not low[i, s] > upper * (1.0 + ROUNDING)
-        near_limit = least * (1.0 - ROUNDING) <= limit <= upper * (1.0 + ROUNDING)
-        doubt[i] = rivals != 1 or (limit < np.inf and near_limit)

@@ -67,6 +67,7 @@ PERIOD_PER_WIDTH = 4
 # References of a state are padded to a multiple of this. Snapshots hold a sum for each place.
 TILE = 64
 N_BLOCKS = 10  # blocks of steps whose errors are summed; nine of them are at least a period
+FOLLOW = ("products", "sums")  # arrays of a state that follow from its others, where they lack
 MAX_CANDIDATES = 64  # references that are compared one by one; where there are more, all are
 
 
@@ -258,8 +259,21 @@ class IncrementalSearch:
             array[:] = 0
 
     def restored(self, arrays: Mapping[str, NDArray[Any]]) -> IncrementalState:
-        """The state that :meth:`IncrementalState.to_arrays` wrote."""
-        return IncrementalState.from_arrays(arrays)
+        """The state that :meth:`IncrementalState.to_arrays` wrote.
+
+        Snapshots of before have only the last features of experts without lags. Their sums are
+        those of these steps, as if the segment began with them.
+        """
+        if set(arrays) != {"ring", "count"}:
+            return IncrementalState.from_arrays(arrays)
+        ring, count, width = arrays["ring"], arrays["count"], self.references.width
+        state, there = self.start(len(count)), np.minimum(count, width)
+        state.count[:] = count - there
+        for back in range(width, 0, -1):
+            owner = np.flatnonzero(there >= back)
+            seen = np.ascontiguousarray(ring[owner, (count[owner] - back) % width])
+            self.push_rows(state, seen, owner, np.ones(len(owner), np.bool_))
+        return state
 
     def push(self, state: IncrementalState, seen: Floats) -> IncrementalResult:
         """Take the next steps (t, d') of one stream; the state changes in place.
@@ -292,7 +306,7 @@ class IncrementalSearch:
 
         A step that is not ``present`` ends the segment of its stream.
         """
-        found = found_nothing(1, len(seen), self.n_classes, self.n_neighbors)[0]
+        found = found_nothing(1, len(seen), self.n_classes, self.n_neighbors).each[0]
         self.fill(state, seen, owner, present, found)
         return found
 
@@ -779,23 +793,37 @@ class Found(NamedTuple):
     candidates: NDArray[np.int64]
 
 
-def found_nothing(n_searches: int, t: int, n_classes: int, k: int) -> list[Found]:
-    """Room for what each of some searches finds for t rows; nothing yet."""
-    nearest = np.full((n_searches, t, n_classes), np.nan)
-    rows = np.full(nearest.shape, -1, np.int64)
-    bound = np.full((n_searches, t), np.nan)
-    n_candidates = np.zeros((n_searches, t), np.int64)
+class FoundByAll(NamedTuple):
+    """What each of M searches finds for t rows: all together (M, t, S) and (M, t), and of each."""
+
+    nearest: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    bound: NDArray[np.float64]
+    each: list[Found]
+
+
+def found_nothing(n_searches: int, t: int, n_classes: int, k: int) -> FoundByAll:
+    """Room for what each of some searches finds for t rows."""
+    nearest, bound = np.empty((n_searches, t, n_classes)), np.empty((n_searches, t))
+    rows = np.empty(nearest.shape, np.int64)
     candidates = np.empty((n_searches, t, MAX_CANDIDATES), np.int64)
+    n_candidates = np.empty((n_searches, t), np.int64)
     # Several searches decide nothing each.
-    status, code = np.zeros(t, np.int8), np.full(t, -1, np.int64)
-    distances, neighbours = np.full((t, k), np.nan), np.full((t, k), -1, np.int64)
-    return [
-        Found(
-            *(status, code, nearest[i], rows[i], bound[i], distances, neighbours),
-            *(n_candidates[i], candidates[i]),
-        )
-        for i in range(n_searches)
+    own = (np.empty((t, k)), np.empty((t, k), np.int64))
+    status, code = np.empty(t, np.int8), np.empty(t, np.int64)
+    each = [
+        Found(status, code, *some[:3], *own, *some[3:])
+        for some in zip(nearest, rows, bound, n_candidates, candidates, strict=True)
     ]
+    return FoundByAll(nearest, rows, bound, each)
+
+
+@jit()
+def clear(found, row):  # type: ignore[no-untyped-def]
+    """Nothing is found: there is no window."""
+    found.status[row], found.code[row], found.n_candidates[row] = 0, -1, 0
+    found.nearest[row], found.rows[row], found.bound[row] = np.nan, -1, np.nan
+    found.distances[row], found.neighbours[row] = np.nan, -1
 
 
 @jit()
@@ -845,6 +873,7 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
         increments(left[:n], refs.right, n_columns // d, grown[:n])
         for i in range(n):
             row = begin + i
+            clear(found, row)
             G = products[owner[row]]
             if not present[row]:
                 G[:] = 0.0

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...base.checks import Floats, Ints, check_whole
+from ...base.checks import Bools, Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.confidence import is_unknown
+from ...classifier.decision import Decision
 from ...features.features import FeatureSteps
 from .experts import ExpertSearches, States
-from .incremental import ANCHOR, IncrementalResult
+from .incremental import ANCHOR, FOLLOW
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,7 +56,7 @@ class Many:
     Attributes
     ----------
     experts : ExpertSearches
-    states : tuple of IncrementalState or LaglessState
+    states : tuple of IncrementalState or PointState
         Of all streams, for each expert.
 
     Examples
@@ -115,23 +115,20 @@ class Many:
         proba : array of shape (n,)
             Of that state; NaN where it is unknown.
         """
-        result = self.results(values, present)
-        clf, confidence = self.clf, self.clf.confidence_
-        states = np.full(self.n_streams, clf.unknown_, dtype=clf.classes_.dtype)
-        proba = np.full(self.n_streams, np.nan)
-        if clf.n_neighbors_ == 1:
-            known = (result.codes >= 0) & ~is_unknown(result.nearest, confidence.threshold)
-            of_states = confidence.calibration.proba(result.nearest[known])
-            proba[known] = of_states[np.arange(len(of_states)), result.codes[known]]
-        else:
-            known = (result.codes >= 0) & ~(result.distances[:, 0] > confidence.threshold)
-            of = clf.references_.codes[result.neighbours[known]]
-            proba[known] = (of == result.codes[known, None]).mean(axis=1)
-        states[known] = clf.classes_[result.codes[known]]
-        return states, result.distances[:, 0], proba
+        rows, decision, _ = self.results(values, present)
+        codes, distance = decision.codes, decision.distance
+        states = np.full(self.n_streams, self.clf.unknown_, dtype=self.clf.classes_.dtype)
+        distances, proba = np.full((2, self.n_streams), np.nan)
+        distances[rows] = distance
+        known = (codes >= 0) & ~(distance > self.clf.confidence_.threshold)
+        states[rows[known]] = self.clf.classes_[codes[known]]
+        proba[rows[known]] = decision.proba[known, codes[known]]
+        return states, distances, proba
 
-    def results(self, values: ArrayLike, present: ArrayLike | None = None) -> IncrementalResult:
-        """As :meth:`push`, with all that is found for each stream."""
+    def results(
+        self, values: ArrayLike, present: ArrayLike | None = None
+    ) -> tuple[Ints, Decision, Bools]:
+        """Of each stream with a step its number, the decision, and whether it was exact."""
         steps = np.asarray(values, dtype=np.float64)
         shape = (self.n_streams, self._features.n_channels)
         if steps.shape != shape:
@@ -148,8 +145,7 @@ class Many:
         for array in memory:
             array[broken] = 0
         rows = np.arange(self.n_streams) if present is None else np.flatnonzero(there)
-        result = self.experts.push_many(self.states, features[rows], rows, whole[rows])
-        return result if len(rows) == self.n_streams else _spread(result, rows, self.n_streams)
+        return rows, *self.experts.push_many(self.states, features[rows], rows, whole[rows])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays of the state, for a snapshot."""
@@ -169,6 +165,8 @@ class Many:
         """Go on from what :meth:`to_arrays` gave."""
         mine = self.to_arrays()
         for name, array in mine.items():
+            if name not in arrays and name.endswith(FOLLOW) and "lift" not in name:
+                continue
             if name not in arrays or arrays[name].shape != array.shape:
                 shape = arrays[name].shape if name in arrays else "missing"
                 raise InputError(
@@ -177,7 +175,11 @@ class Many:
                 )
         self.states = self.experts.restored(
             [
-                {name: arrays[_name(number, name)] for name in state.to_arrays()}
+                {
+                    name: arrays[_name(number, name)]
+                    for name in state.to_arrays()
+                    if _name(number, name) in arrays
+                }
                 for number, state in enumerate(self.states)
             ]
         )
@@ -189,15 +191,3 @@ class Many:
 def _name(expert: int, name: str) -> str:
     """Of an expert's array; those of the first are named as with one expert."""
     return f"expert{expert}_{name}" if expert else name
-
-
-def _spread(result: IncrementalResult, rows: NDArray[np.int64], n: int) -> IncrementalResult:
-    """Results of some streams as those of all n; NaN, -1 and False for the others."""
-    whole = []
-    for name in IncrementalResult.__slots__:
-        array = getattr(result, name)
-        nothing = {"f": np.nan, "i": -1, "b": False}[array.dtype.kind]
-        all_of_them = np.full((n, *array.shape[1:]), nothing, dtype=array.dtype)
-        all_of_them[rows] = array
-        whole.append(all_of_them)
-    return IncrementalResult(*whole)

@@ -319,10 +319,13 @@ function showComparison(comparison) {
   };
   const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
   const head = document.createElement("thead");
-  head.append(row(["on the same test spans", ...(old ? [`old: ${comparison.model}`] : []), "learned again"], "th"));
+  head.append(row(["steps named right, of those set aside", ...(old ? [`old: ${comparison.model}`] : []), "learned again"], "th"));
   const body = document.createElement("tbody");
-  body.append(row(["balanced accuracy", ...(old ? [percent(old.balanced)] : []), percent(fresh.balanced)], "td"));
-  for (const state of Object.keys(fresh.recall)) {
+  const tested = Object.keys(comparison.tests);
+  if (fresh.balanced !== null) {
+    body.append(row([`mean of ${tested.length} states`, ...(old ? [percent(old.balanced)] : []), percent(fresh.balanced)], "td"));
+  }
+  for (const state of tested) {
     body.append(row([state, ...(old ? [percent(old.recall[state])] : []), percent(fresh.recall[state])], "td"));
   }
   table.append(head, body);
@@ -333,8 +336,11 @@ function showComparison(comparison) {
   if (old) keep.append(button("Keep the old one", () => (box.hidden = true)));
   const about = document.createElement("p");
   about.className = "soft";
-  const tests = comparison.tests.flat().length;
-  about.textContent = `${tests} test spans, which the new one was not learned from here; the saved one is learned from all.`;
+  const tests = Object.values(comparison.tests).reduce((sum, n) => sum + n, 0);
+  const untested = comparison.untested.length
+    ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere.` : "";
+  about.textContent = `Judged by ${tests} stretches that you labelled by hand; the new one learned from other stretches of ` +
+    `this recording, so of another day or person it says less. The saved one is learned from all.${untested}`;
   box.replaceChildren(table, about, keep);
 }
 

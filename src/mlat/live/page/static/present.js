@@ -16,7 +16,8 @@ function say(id, text) {
 export function showPresent(latest, classes, model, codes, inks) {
   const known = latest.state !== null;
   say("state", known ? String(latest.state) : "unknown");
-  say("probability", known ? confidently(latest.proba) : "no state is predicted");
+  const unlike = known && model.unlike !== null && latest.distance > model.unlike;
+  say("probability", unlike ? "a guess: unlike anything it knows" : known ? confidently(latest.proba) : "no state is predicted");
   $("agree").hidden = !known || !model.experts.length;
   say("agree", known ? agreeing(latest.agreement) : "");
   $("why").hidden = known;

@@ -1,0 +1,157 @@
+"""``mlat check``: what was understood of a recording, before anything is learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ..base.checks import Floats
+from ..stream.conversion import in_seconds
+from ..stream.stream import Stream
+from .as_json import AsJson, print_json, stream_of
+from .columns import (
+    Columns,
+    Label,
+    LabelTable,
+    StreamFiles,
+    labelled_by,
+    title_of,
+    with_columns,
+)
+from .output import check_can_write
+from .screen import console, percent, working
+
+FAR_APART = 1000  # times the spread of another channel: of another unit, or one of them is dead
+
+
+@with_columns
+def check(
+    stream: StreamFiles,
+    columns: Columns,
+    label: Label = None,
+    labels: LabelTable = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="PICTURE", help="Where to draw it: .png, .svg, .pdf."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is understood of a recording: columns, rate, gaps, states and missing values."""
+    if out is not None:
+        check_can_write(out, *stream, labels)
+    with working(f"reading {title_of(stream)}"):
+        read = labelled_by(columns.read(stream, label), stream, labels)
+    told = {**stream_of(read), "time": _time(read), "values": _values(read)}
+    told["hints"] = _hints(read, told["values"])
+    if out is not None:
+        from ..plots.figure import save_figure
+        from ..plots.stream import plot_stream
+
+        with working("drawing"):
+            save_figure(plot_stream(read), out)
+    if as_json:
+        print_json(told)
+        return
+    screen = console()
+    screen.print(f"{len(read)} steps of {read.n_channels} channels. {_words(told['time'])}")
+    _print_table(screen, "channel", told["values"])
+    _print_table(screen, "state", told["states"])
+    for hint in told["hints"]:
+        screen.print(hint, soft_wrap=True)
+    if out is not None:
+        screen.print(f"Picture: {out}", soft_wrap=True)
+
+
+def _time(stream: Stream) -> dict[str, Any]:
+    """How the steps follow each other."""
+    begins = np.zeros(len(stream), dtype=bool)
+    if stream.recordings is not None:
+        begins[1:] = stream.recordings[1:] != stream.recordings[:-1]
+    told: dict[str, Any] = {"recordings": 1 + int(begins.sum())}
+    step = stream.usual_step
+    if stream.time is None or not step:
+        return told
+    elapsed = in_seconds(np.diff(stream.time))[~begins[1:]]
+    jitter = np.abs(elapsed[elapsed <= 1.5 * step] - step)
+    return {
+        **told,
+        "rate": 1 / step,
+        "gaps": int((stream.gap_before & ~begins)[1:].sum()),
+        "longest_gap": float(elapsed.max()),
+        "jitter": float(np.mean(jitter) / step) if len(jitter) else 0.0,
+    }
+
+
+def _words(time: dict[str, Any]) -> str:
+    n = time["recordings"]
+    said = f"{n} recording{'s' if n > 1 else ''}"
+    if "rate" not in time:
+        return f"{said}; no time: every step is taken to follow the one before it."
+    gaps = f"{time['gaps']} gaps, the longest {time['longest_gap']:.4g} s" if time["gaps"] else ""
+    return (
+        f"{said}, {time['rate']:.4g} steps a second (per unit of the time, where it is numbers); "
+        f"{gaps or 'no gaps'}; steps vary by {time['jitter']:.0%}."
+    )
+
+
+def _values(stream: Stream) -> list[dict[str, Any]]:
+    told = []
+    for name, column in zip(stream.channels, stream.values.T, strict=True):
+        seen: Floats = column[~np.isnan(column)].astype(np.float64)
+        low, middle, high = np.quantile(seen, [0, 0.5, 1]).tolist() if len(seen) else [np.nan] * 3
+        told.append(
+            {
+                "channel": name,
+                "least": low,
+                "median": middle,
+                "greatest": high,
+                "deviation": float(seen.std()) if len(seen) else np.nan,
+                "missing": 1 - len(seen) / max(len(column), 1),
+            }
+        )
+    return told
+
+
+def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
+    """What a person should look at before learning."""
+    spread = {one["channel"]: one["deviation"] for one in values}
+    dead = [name for name, deviation in spread.items() if not deviation > 0]
+    found = [f"{name} never changes: leave it out (--channels)." for name in dead]
+    alive = {name: deviation for name, deviation in spread.items() if deviation > 0}
+    least, most = (f(alive, key=alive.__getitem__, default="") for f in (min, max))
+    if alive and alive[most] > FAR_APART * alive[least]:
+        found.append(
+            f"{most} varies {alive[most] / alive[least]:.0f} times as much as {least}: channels "
+            "are scaled before they are compared, so units need not agree; see that they are right."
+        )
+    rows = int(stream.missing.sum())
+    if rows:
+        found.append(
+            f"{rows} steps miss a value ({percent(rows / len(stream))}): no window has them."
+        )
+    unlabelled = int((~stream.labelled).sum())
+    if 0 < unlabelled < len(stream):
+        found.append(f"{unlabelled} steps have no state: nothing is learned from them.")
+    few = [str(s) for c, s in enumerate(stream.classes) if (stream.runs.code == c).sum() < 2]
+    if few:
+        found.append(
+            f"One run only of {', '.join(few)}: nothing can be held out to judge by; record each "
+            "state twice."
+        )
+    return found
+
+
+def _print_table(screen: Any, first: str, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    table = Table(first)
+    for name in list(rows[0])[1:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [percent(v) if k == "missing" else f"{v:.4g}" for k, v in list(row.items())[1:]]
+        table.add_row(str(row[first]), *cells)
+    screen.print(table)

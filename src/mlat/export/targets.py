@@ -1,0 +1,207 @@
+"""Where a model is to run, and the smallest one that decides as the whole.
+
+A model is made smaller by one of a few choices at a time: fewer bits, slow features at fewer steps,
+fewer trees, fewer references. While a limit is exceeded it is the one that saves most of it for
+each decision that changes; then, as long as ``KEEP`` of them stay, the one after which most do.
+They are counted for that on some windows, and told of others
+(:class:`~mlat.export.decisions.Agreement`).
+
+Time is estimated from instructions, which an emulator counted (``TARGETS``): that of a board
+differs with its memory, cache and compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..base.checks import Ints
+from ..base.errors import InputError
+from ..classifier.thin import Thinning
+from .c_source import CSource
+from .decisions import Agreement
+from .plain_model import PlainModel
+
+KEEP = 0.99
+FEWER = 0.7  # of the references, each time
+EVERY = (1, 2, 4, 8, 16)
+LEAST_TREES = 5
+LEAST_COST = 0.002  # of the decisions: fewer cannot be told from none
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor: what a model may take of it.
+
+    ``flash`` and ``ram`` are bytes, infinite for as much as there is; ``code`` is what the compiled
+    algorithm takes of the flash. ``per`` are instructions for a product, a split of a tree, a
+    remembered value of a channel and a feature, and ``cycles`` those of the processor for one.
+    """
+
+    title: str
+    flash: float
+    ram: float
+    mhz: float
+    fixed: bool
+    code: int
+    per: tuple[float, float, float, float]
+    cycles: float
+
+    def microseconds(self, code: CSource) -> float:
+        """Of a step, about."""
+        values = len(code.stored.channels) * code.stored.lift.size
+        work = code.products, code.splits, values, len(code.stored.feature_mean)
+        return float(np.dot(self.per, work)) * self.cycles / self.mhz
+
+
+# Instructions of the exported C in 8 bits, compiled by gcc -O2 and counted by qemu: for a Cortex-M4
+# in single precision, for a Cortex-M0+ (the RP2040) in whole numbers. Those of the ESP32 were not
+# counted; they are taken to be as many. An instruction takes 1.3 cycles, an assumption.
+M4, M0 = (8.0, 5.0, 50.0, 600.0), (50.0, 10.0, 300.0, 3000.0)
+TARGETS = {
+    "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 6_000, M4, 1.3),
+    "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 6_000, M4, 1.3),
+    "rp2040": Target("an RP2040", 1e6, 128e3, 125.0, True, 9_000, M0, 1.3),
+    "cortex-m0": Target("a Cortex-M0+", 64e3, 16e3, 48.0, True, 9_000, M0, 1.3),
+    "host": Target("this machine", np.inf, np.inf, np.inf, False, 0, M4, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In bytes and microseconds."""
+
+    flash: float = np.inf
+    ram: float = np.inf
+    us: float = np.inf
+
+    def taken(self, code: CSource, target: Target) -> dict[str, float]:
+        """What share of each a model takes."""
+        return {
+            "flash": (code.flash + target.code) / self.flash,
+            "RAM": code.ram / self.ram,
+            "time": target.microseconds(code) / self.us,
+        }
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of a model there is."""
+
+    bits: int
+    every: int
+    trees: int
+    references: int
+
+    def __str__(self) -> str:
+        said = [f"{self.references:,} references in {self.bits} bits"]
+        said += [f"slow features at one step of {self.every}"] * (self.every > 1)
+        said += [f"{self.trees} trees of each forest"] * (self.trees > 0)
+        return ", ".join(said)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model of some size: its C, the references in it, and the share of decisions that stay."""
+
+    size: Size
+    code: CSource
+    rows: Ints
+    same: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was found, the way down to it, and what would be next."""
+
+    made: Made
+    whole: Made
+    next: Made | None
+    path: list[Made]
+    binds: str
+    taken: dict[str, float]
+
+
+def fit_into(
+    target: Target,
+    limits: Limits,
+    *,
+    whole: PlainModel,
+    thinning: Callable[[], Thinning],
+    agreement: Agreement,
+    write: Callable[[PlainModel, int, int], CSource],
+    start: Size,
+    free: frozenset[str],
+    keep: float = KEEP,
+) -> Fitted:
+    """The smallest model that keeps so many decisions, or, within the limits, the most.
+
+    Parameters
+    ----------
+    write : callable
+        From a model, bits and ``every`` to its C.
+    start : Size
+        The largest to be tried.
+    free : set of str
+        Which numbers of a size may be less than that.
+    """
+    thinned: list[Thinning] = []
+
+    def make(size: Size) -> Made:
+        rows = np.arange(len(whole.start))
+        if size.references < len(rows):
+            thinned[:] = thinned or [thinning()]
+            rows = thinned[0].keep(size.references).rows
+        model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
+        code = write(model, size.bits, size.every)
+        return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
+
+    def largest_share(made: Made) -> float:
+        return max(limits.taken(made.code, target).values())
+
+    path = [make(start)]
+    following: Made | None = None
+    while True:
+        made = path[-1]
+        smaller = [make(size) for size in _smaller(made.size, free)]
+        smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
+        if not smaller:
+            following = None
+            break
+        share = largest_share(made)
+        following = max(smaller, key=lambda one: (one.same, -one.code.flash))
+        if share <= 1 and following.same < keep:
+            break
+        if share > 1:  # what brings it nearest to the limit for each decision that it costs
+            gains = [np.log(share / largest_share(one)) for one in smaller]
+            costs = [max(made.same - one.same, 0.0) + LEAST_COST for one in smaller]
+            following = smaller[int(np.argmax(np.divide(gains, costs)))]
+        path.append(following)
+    taken = limits.taken(made.code, target)
+    binds = max(taken, key=lambda name: taken[name])
+    if taken[binds] > 1:
+        raise InputError(
+            f"the smallest model takes {taken[binds]:.1f} times the {binds} that there is: "
+            f"{made.size}; allow more, or fit a narrower or plainer model"
+        )
+    return Fitted(made, path[0], following, path, binds, taken)
+
+
+def _is_smaller(one: CSource, other: CSource) -> bool:
+    return (one.flash, one.ram, one.products) != (other.flash, other.ram, other.products)
+
+
+def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
+    """Each with one choice less."""
+    found = []
+    if "bits" in free and size.bits > 8:
+        found.append(replace(size, bits=size.bits // 2))
+    if "every" in free and size.every < EVERY[-1]:
+        found.append(replace(size, every=2 * size.every))
+    if "trees" in free and size.trees > LEAST_TREES:
+        found.append(replace(size, trees=size.trees // 2))
+    if "references" in free and size.references > 1:
+        found.append(replace(size, references=int(FEWER * size.references)))
+    return found

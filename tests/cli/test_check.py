@@ -1,0 +1,53 @@
+"""``mlat check`` says what is understood before anything is learned."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from cli_runs import run
+from mlat.synthetic import rotating_states
+
+ROWS = "time;ax;temp;dead;state\n"
+
+
+def recording(folder, gap=5.0):
+    """As a table program writes it: a gap in time, missing values, units that are far apart."""
+    stream = rotating_states(run_length=40, runs_per_state=1, n_channels=2)
+    rng = np.random.default_rng(0)
+    lines = []
+    for t, (ax, temp) in enumerate(stream.values):
+        seconds = t / 50 + (gap if t >= 100 else 0)
+        first = "" if t in (7, 8, 90) else f"{ax:.4f}"
+        state = "" if t < 10 else stream.states[t]
+        lines.append(f"{seconds:.2f};{first};{20000 * temp + rng.normal():.2f};1;{state}\n")
+    file = folder / "walk.csv"
+    file.write_text((ROWS + "".join(lines)).replace(".", ","))
+    return file, stream
+
+
+def test_it_says_what_was_understood_and_draws_it(tmp_path):
+    file, stream = recording(tmp_path)
+    out, error = run("check", file, "--label", "state", "-o", tmp_path / "walk.png")
+    assert "separated by a semicolon" in error
+    assert "decimals are written with a comma" in error
+    assert "column 'time' is taken as the time" in error
+    assert f"{len(stream)} steps of 3 channels. 1 recording, 50 steps a second" in out
+    assert "1 gaps, the longest 5.02 s" in out
+    assert "dead never changes" in out
+    assert "temp varies" in out
+    assert "3 steps miss a value" in out
+    assert "10 steps have no state" in out
+    assert "One run only of" in out
+    assert (tmp_path / "walk.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_in_json(tmp_path):
+    file, stream = recording(tmp_path)
+    told = json.loads(run("check", file, "--label", "state", "--json")[0])
+    assert told["time"]["gaps"] == 1
+    assert round(told["time"]["rate"], 6) == 50
+    assert [one["channel"] for one in told["values"]] == ["ax", "temp", "dead"]
+    assert round(told["values"][0]["missing"] * len(stream)) == 3
+    assert {one["state"] for one in told["states"]} == set(stream.classes.tolist())
