@@ -417,3 +417,17 @@ def test_searches_among_many_references_are_in_memory_one_at_a_time(monkeypatch)
     assert to_bytes(freed) == to_bytes(kept)
     monkeypatch.setattr(ClassDistances, "of_blocks", build)
     np.testing.assert_array_equal(freed.predict_proba(stream), kept.predict_proba(stream))
+
+
+def test_of_many_short_runs_late_steps_are_judged_too():
+    # Right after a switch a window is mostly of the state before.
+    rng = np.random.default_rng(0)
+    codes = np.tile(np.repeat([0, 1], 24), 300)
+    values = rng.normal(size=(len(codes), 1)) + 1.5 * codes[:, None]
+    train = Stream(values, np.array(["a", "b"])[codes])
+    clf = fit(train, width=8, metric="euclidean")
+    rng.shuffle(values.reshape(-1, 48)[:, :24]), rng.shuffle(values.reshape(-1, 48)[:, 24:])
+    truth = clf.score(Stream(values, train.states))
+    assert truth > 0.8
+    assert abs(clf.committee_.accuracy - truth) < 0.08
+    assert len(clf.held_out_.codes) <= 3 * 2000

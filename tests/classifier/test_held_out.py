@@ -87,17 +87,6 @@ def test_what_judges_shares_no_step_with_what_teaches(stream, width, n_sides):
     assert len(judged_once) == len(set(judged_once))
 
 
-@given(stream=streams(), width=st.integers(1, 6), most=st.integers(1, 60))
-def test_of_long_runs_the_first_steps_are_judged(stream, width, most):
-    assume(can_be_cut(stream, width))
-    folds = far_folds(stream, width, 2, most)
-    for fold, whole in zip(folds, far_folds(stream, width, 2, 10**6), strict=True):
-        assert set(numbers(fold.judged)) <= set(numbers(whole.judged))
-        switches = 1 + (np.diff(whole.judged.codes) != 0).sum()
-        assert len(fold.judged) <= most + switches
-        np.testing.assert_array_equal(fold.judged.classes, whole.judged.classes)
-
-
 def test_what_is_judged_has_the_switches_of_the_stream():
     rng = np.random.default_rng(0)
     states = np.tile(np.repeat(["a", "b"], 60), 4)

@@ -37,15 +37,16 @@ from ..base.compiled import jit
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
-from .experts import Plan, learn_experts
-from .held_out import Evidence, Expected, Fold, evidence, expect, far_folds
+from .experts import Plan, fair_rows, learn_experts
+from .held_out import Evidence, Expected, Fold, evidence, expect, far_folds, time_blocks
 
 # Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
 SOFT = 0.3
 
 MOST_HELD_OUT = 500  # windows that an expert learns from on one side, to be judged by the other
 HELD_OUT_TOL = 1e-2  # there it also stops earlier: the last per cent of the loss changes no weight
-MOST_JUDGED = 2000  # steps of a side that are judged, the first of each run
+MOST_JUDGED = 2000  # steps of a side that are judged, evenly spaced
+MOST_OF_OTHERS = 4000  # windows of the other sides that they are compared with, likewise
 MOST_SIDES = 3  # that judge each other, where states have as many runs
 
 # How strongly the factors of the experts are drawn together, in units of the log loss of a held-out
@@ -213,8 +214,8 @@ class Judged(NamedTuple):
         The distance to the nearest reference of each state; infinite where there is none.
     codes, run, fold : arrays of shape (n,)
         The state of each step, its run, which is its piece of evidence, and its fold.
-    starts : array of shape (n,)
-        Where a segment begins: the others follow the step before them.
+    block : array of shape (n,)
+        Of steps so near in time that they are one observation.
     voted : array of shape (n,)
         The state by the vote of several neighbours; by the nearest, where there is one.
     """
@@ -223,7 +224,7 @@ class Judged(NamedTuple):
     codes: Ints
     run: Ints
     fold: Ints
-    starts: Bools
+    block: Ints
     voted: Ints
 
     def take(self, rows: Bools) -> Judged:
@@ -240,8 +241,8 @@ class HeldOut(NamedTuple):
         Its distance to each state.
     codes, run : arrays of shape (n,)
         The state of each step, and its run.
-    starts : array of shape (n,)
-        Where a segment begins.
+    block : array of shape (n,)
+        Of steps so near in time that they are one observation.
     predicted : array of shape (n,)
         The state that is decided, with weights from other runs.
     """
@@ -249,7 +250,7 @@ class HeldOut(NamedTuple):
     nearest: Floats
     codes: Ints
     run: Ints
-    starts: Bools
+    block: Ints
     predicted: Ints
 
 
@@ -260,14 +261,16 @@ def judge_experts(
     width = plan.width
     n_sides = MOST_SIDES if several else 2
     parts: list[Judged] = []
-    n_runs = 0
-    for number, fold in enumerate(far_folds(stream, width, n_sides, MOST_JUDGED)):
+    n_runs = n_blocks = 0
+    for number, fold in enumerate(far_folds(stream, width, n_sides)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that a state has no window
             judged = _judge(fold, plan, classes)
         if judged is not None:
-            parts.append(judged._replace(run=judged.run + n_runs, fold=judged.fold + number))
+            run, block = judged.run + n_runs, judged.block + n_blocks
+            parts.append(judged._replace(run=run, block=block, fold=judged.fold + number))
             n_runs += len(fold.judged.runs.start)
+            n_blocks = int(block[-1]) + 1
     if not parts:
         return None
     fields = zip(*(part[1:] for part in parts), strict=True)
@@ -282,6 +285,8 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     if len(np.unique(codes[lengths >= width])) < 2:
         return None
     windows = sliding_windows(fold.train, width)
+    if len(windows) > MOST_OF_OTHERS:
+        windows = windows.take(fair_rows(windows.y, MOST_OF_OTHERS))
     ends = sliding_windows(fold.judged, width, labelled=False).start + width - 1
     try:
         experts = learn_experts(fold.train, windows, plan, most=MOST_HELD_OUT, tol=HELD_OUT_TOL)
@@ -290,6 +295,7 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     known = experts[0].classes
     run = np.repeat(np.arange(len(fold.judged.runs.start)), fold.judged.runs.length)
     ends = ends[np.isin(fold.judged.states[ends], known)]
+    ends = ends[:: max(1, -(-len(ends) // MOST_JUDGED))]
     if not len(ends) or len(windows) < plan.n_neighbors:
         return None
     features = experts[0].features(fold.judged)
@@ -297,7 +303,7 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     nearest = np.full((len(experts), len(ends), len(classes)), np.inf)
     voted = np.full(len(ends), -1)
     for number, expert in enumerate(experts):
-        nearest[number][:, place] = expert.class_distances(fold.judged, features)[ends]
+        nearest[number][:, place] = expert.distances_at(features, ends)
         if plan.n_neighbors > 1:
             distances, rows = expert.neighbours(fold.judged, plan.n_neighbors, features)
             voted = place[vote(expert.codes[rows[ends]], distances[ends], len(known))[0]]
@@ -309,9 +315,9 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     nearest, ends, voted = nearest[:, there], ends[there], voted[there]
     if plan.n_neighbors == 1:
         voted = nearest[0].argmin(axis=1)
-    starts = np.append(True, np.diff(ends) > 1)
     codes = np.searchsorted(classes, fold.judged.states[ends])
-    return Judged(nearest, codes, run[ends], np.zeros(len(ends), np.int64), starts, voted)
+    block = time_blocks(ends, codes, 2 * width)
+    return Judged(nearest, codes, run[ends], np.zeros(len(ends), np.int64), block, voted)
 
 
 # Weights
@@ -353,7 +359,7 @@ def learn_committee(
     n_runs = len(np.unique(judged.run))
     if len(names) == 1:
         accuracy = balanced_accuracy(judged.voted, judged.codes)
-        told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.starts, judged.voted)
+        told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.block, judged.voted)
         expected = expect(units, judged.voted, judged.codes, judged.run)
         return plan, Committee.of_one(names[0], accuracy, n_runs, expected), told
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
@@ -376,7 +382,7 @@ def learn_committee(
         + ("" if several else ", which change usual ones a little: states have one or two runs"),
         expected=expect(units, predicted, judged.codes, judged.run),
     )
-    told = HeldOut(together, judged.codes, judged.run, judged.starts, predicted)
+    told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
     return plan.keeping((power > 0).tolist()), committee, told
 
 

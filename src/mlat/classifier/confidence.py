@@ -128,7 +128,7 @@ def learn_confidence(
         nearest = committee.combine(of_experts)
         calibration = Calibration(_power(nearest, codes, held_out), 1.0, soft=0.0)
         if held_out is not None:  # of the references the forests know too much
-            nearest, blocks = held_out.nearest, _blocks_of(held_out, 2 * widest.windows.width)
+            nearest, blocks = held_out.nearest, held_out.block
     else:  # distances as they are
         nearest = committee.combine(_ask(experts, references))
         calibration = fit_calibration(nearest, codes, blocks)
@@ -214,14 +214,6 @@ def _some_references(widest: References) -> tuple[_Judged, Ints, Ints]:
     exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
     blocks = time_blocks(start, codes, 2 * width)[judged]
     return _Judged(lambda expert: expert.embedded(judged), exclude), codes[judged], blocks
-
-
-def _blocks_of(held_out: HeldOut, length: int) -> Ints:
-    """Which block of so many steps each held-out step is in."""
-    begins = held_out.starts | (np.diff(held_out.run, prepend=-1) != 0)
-    at = np.arange(len(begins))
-    since = at - np.maximum.accumulate(np.where(begins, at, 0))
-    return np.cumsum(begins | (since % length == 0))
 
 
 def _least_typical(expert: References) -> float:

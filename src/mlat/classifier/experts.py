@@ -143,7 +143,8 @@ def learn_experts(
     """Learn the experts from a labelled stream.
 
     All have the same references: an expert that is narrower than the windows sees their last steps.
-    ``most`` and ``tol`` replace those of the designs and their metrics.
+    ``most`` and ``tol`` replace those of the designs and their metrics; a forest, which learns from
+    many windows in no time, always has all of them.
     """
     lifted = lift_runs(stream, plan.lift, scale=plan.scale)
     features = lifted.features(scale=plan.scale)
@@ -156,7 +157,8 @@ def learn_experts(
         own = last_steps(windows, design.width)
         seen = replace(own, values=view(steps))
         try:
-            metric = learn_metric(design, seen, most or design.most, tol, plan.device)
+            limit = design.most if isinstance(design.metric, Forest) else most or design.most
+            metric = learn_metric(design, seen, limit, tol, plan.device)
         except InputError as error:
             raise InputError(
                 f"{design.name}: {error}" if len(plan.designs) > 1 else str(error)

@@ -137,7 +137,7 @@ class Fold(NamedTuple):
     judged: Stream
 
 
-def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) -> list[Fold]:
+def far_folds(stream: Stream, width: int, n_sides: int = 2) -> list[Fold]:
     """Each side of a stream in turn is judged, and the others are learned from.
 
     What is judged has the switches of the stream: where its runs follow each other, so do those of
@@ -149,8 +149,6 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) ->
     stream : Stream
     width, n_sides : int
         As for :func:`far_sides`.
-    most : int
-        At most about so many steps of a side are judged: the first of each run.
 
     Returns
     -------
@@ -166,8 +164,6 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2, most: int = 2000) ->
         judged = np.flatnonzero((side == judging) & np.isin(part.states, known))
         if len(known) < 2:
             continue
-        since = _since_switch(part.codes[judged])
-        judged = judged[since < -(-most // int((since == 0).sum()))]
         train = Stream(
             part.values,
             np.where(learned, part.states, part.no_state),
@@ -206,13 +202,6 @@ def told_by_one_value(stream: Stream, width: int) -> Floats:
             found.append(balanced_accuracy_score(judged.states[there], told))
     by_channel = np.reshape(found, (-1, stream.n_channels))
     return by_channel.mean(axis=0) if found else np.full(stream.n_channels, np.nan)
-
-
-def _since_switch(codes: Ints) -> Ints:
-    """How many steps ago the state changed, shape (T,)."""
-    at = np.arange(len(codes))
-    begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)
-    return at - np.repeat(begins, np.diff(np.append(begins, len(codes))))
 
 
 def _number(stream: Stream) -> Ints:

@@ -159,6 +159,12 @@ class References:
             nearest[ends] = self.by_class.query(Z, device=device)
         return nearest
 
+    def distances_at(self, features: Floats, ends: Ints) -> Floats:
+        """The same for the windows that end at some steps (n,) only, shape (n, S)."""
+        start = ends - self.windows.width + 1
+        points = [Z for _, Z in self.embed_steps(features, start)]
+        return self.by_class.query(np.concatenate(points))
+
     def _embed_stream(
         self, stream: Stream, features: Floats | None = None
     ) -> Iterator[tuple[Ints, Floats]]:

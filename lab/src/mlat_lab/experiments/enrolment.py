@@ -127,9 +127,5 @@ def _systems(learned: StreamClassifier, split: StreamSplit, rate: float) -> dict
 def distances_at(model: StreamClassifier, stream: Stream, ends: Any) -> Floats:
     """The distance to each state of the windows that end at some steps, shape (n, S)."""
     features = model.features_(stream)
-    found = []
-    for expert in model.experts_:
-        begins = ends - expert.windows.width + 1
-        points = np.concatenate([Z for _, Z in expert.embed_steps(features, begins)])
-        found.append(expert.by_class.query(points))
+    found = [expert.distances_at(features, ends) for expert in model.experts_]
     return model.committee_.combine(found)
