@@ -43,15 +43,14 @@ from ...classifier.classifier import StreamClassifier
 from ...classifier.state_filter import Belief
 from ...features.lifts import LiftState
 from ...neighbours.references import References, compact
-from ..search.exact import TaughtReferences, check_state
-from ..search.experts import States
+from ..search.experts import States, TaughtReferences
 from ..search.incremental import FOLLOW
 from .dead_channels import Still
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
-from .teaching import Examples, Past, TaughtSpan
+from .teaching import Examples, Past, TaughtSpan, check_state
 
 if TYPE_CHECKING:
     from .model import LiveModel
@@ -155,8 +154,8 @@ class LiveState(ShortRepr):
     counters : Counters
     warnings : list of str
         Each is given once.
-    incremental : tuple of IncrementalState or PointState, or None
-        The running sums of each expert's incremental search, where it is used.
+    incremental : tuple of dictionaries
+        The arrays of each expert's incremental search, where it is used.
     """
 
     made_by: Fingerprint
@@ -171,7 +170,7 @@ class LiveState(ShortRepr):
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     warnings: list[str] = field(default_factory=list)
-    incremental: States | None = None
+    incremental: States = ()
 
     def copy(self) -> LiveState:
         """An independent copy. Arrays that are replaced and never written are shared."""
@@ -189,7 +188,7 @@ class LiveState(ShortRepr):
             [*self.times],
             self.counters.copy(),
             [*self.warnings],
-            None if self.incremental is None else tuple(one.copy() for one in self.incremental),
+            tuple({n: a.copy() for n, a in one.items()} for one in self.incremental),
         )
 
     def to_bytes(self) -> bytes:
@@ -362,10 +361,8 @@ def _arrays(state: LiveState) -> Arrays:
         "past": state.past.rows(),
         "times": np.array(state.times, dtype=np.float64),
     }
-    if state.incremental is not None:
-        for number, of_expert in enumerate(state.incremental):
-            prefix = _prefix(number)
-            arrays |= {prefix + name: array for name, array in of_expert.to_arrays().items()}
+    for expert, own in enumerate(state.incremental):
+        arrays |= {_prefix(expert) + name: array for name, array in own.items()}
     return arrays
 
 
@@ -496,8 +493,8 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
     belief = state.belief.proba
     counts = [state.held.missing_for, state.still.steps]
-    sums = state.incremental or ()
-    counts += [of_expert.count for of_expert in sums]
+    sums = [of_expert["count"] for of_expert in state.incremental]
+    counts += sums
     problems = {
         "steps wait that should not": len(keys) > options.reorder or own != keys,
         "steps are out of order": len(begun) == 1
@@ -511,7 +508,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
         "the search is of other steps": length > 0
-        and any(int(of_expert.count[0]) != length for of_expert in sums),
+        and any(int(count[0]) != length for count in sums),
     }
     return next((what for what, is_so in problems.items() if is_so), "")
 
@@ -533,15 +530,13 @@ def _rebuild(
         *header["behind"],
     )
     examples = _rebuild_examples(arrays, header, model)
-    incremental = None
-    if blank.incremental is not None:
-        prefixes = [_prefix(number) for number in range(len(blank.incremental))]
-        incremental = model.restored_search(
-            [
-                {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-                for prefix in prefixes
-            ]
-        )
+    prefixes = map(_prefix, range(len(blank.incremental)))
+    incremental = model.experts.restored(
+        [
+            {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            for prefix in prefixes
+        ]
+    )
     return LiveState(
         blank.made_by,
         order,
