@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ...base.checks import Bools, Floats, Ints
+from ...base.checks import Floats, Ints
 from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
@@ -49,6 +49,7 @@ class LiveModel:
     Attributes
     ----------
     clf : StreamClassifier
+    n_channels : int
     options : LiveOptions
     search : "exact" or "incremental"
         Given or chosen.
@@ -82,11 +83,11 @@ class LiveModel:
             known = ", ".join(LiveOptions.__dataclass_fields__)
             unknown = ", ".join(sorted(set(options) - set(LiveOptions.__dataclass_fields__)))
             raise InputError(f"there is no option {unknown}; the options are {known}") from None
-        self.clf = clf
+        self.clf, self.n_channels = clf, len(clf.channels_)
         self._known: list[str | int] = clf.classes_.tolist()
         self._hash = fingerprint_of(clf)
         self.dead_after = dead_after(clf.windows_)
-        self.features = FeatureSteps(clf.features_, len(clf.channels_))
+        self.features = FeatureSteps(clf.features_, self.n_channels)
         self.limit = _limit(clf, self.options.far)
         self._use(self.options.search)
         self.state_filter = lru_cache(maxsize=4)(
@@ -101,10 +102,6 @@ class LiveModel:
         self.experts = ExpertSearches(self.clf, searches, self.limit, exactly)
         self.search = "incremental" if searches else "exact"
         self._fingerprint = Fingerprint(self._hash, self.options, self.search)
-
-    @property
-    def n_channels(self) -> int:
-        return len(self.clf.channels_)
 
     def start(self) -> LiveState:
         """The state before the first step."""
@@ -240,13 +237,13 @@ class LiveModel:
         dead : array of shape (n,), optional
             A dead channel at each accepted step, or -1; None where no channel is dead.
         """
-        classes = self.classes(state)
+        classes, chosen = self.classes(state), steps[settled.accepted]
         told = Predictions.none(
             state.counters["accepted"],
             (*classes, self.clf.unknown_),
             (len(settled.values), max(self.clf.n_neighbors_, len(self.experts.experts))),
-            _chosen(steps.seq, settled.accepted),
-            _chosen(steps.time, settled.accepted),
+            chosen.seq,
+            chosen.time,
         )
         for begin, end, starts, broken in pieces(state.segment.length == 0, settled, dead):
             if broken:
@@ -359,10 +356,6 @@ def _tell(  # type: ignore[no-untyped-def]
 def _last(rows: Floats, n: int) -> Floats:
     """The last n rows; a view only where it keeps little else alive."""
     return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
-
-
-def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> NDArray[Any] | None:
-    return None if entries is None else entries[accepted]
 
 
 def _incremental_searches(

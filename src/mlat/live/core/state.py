@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +61,8 @@ VERSION = 3  # that is written
 OLDEST, WITHOUT_PAST = 1, 2
 WHYS = ("filling", "missing", "gap")
 DAMAGED = "the snapshot is damaged"
-NEWER = (
-    "extreme",
-    "undone",
-)  # counters that older snapshots do not have; not written while they are 0
+# Counters that older snapshots do not have; not written while they are 0.
+NEWER = ("extreme", "undone")
 _NOTHING = np.empty(0, np.int64)
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
@@ -105,7 +103,7 @@ def _kind_of_header(order_by: str) -> Kind:
     )
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Segment(ShortRepr):
     """The steps since the last break; empty where the next step begins a new segment.
 
@@ -173,22 +171,16 @@ class LiveState(ShortRepr):
     incremental: States = ()
 
     def copy(self) -> LiveState:
-        """An independent copy. Arrays that are replaced and never written are shared."""
-        segment = self.segment
-        return LiveState(
-            self.made_by,
-            self.order.copy(),
-            self.held.copy(),
-            self.still.copy(),
-            Segment(segment.lift, segment.features, segment.raw, segment.length, segment.why),
-            self.belief,
-            self.taught,
-            self.examples,
-            self.past,
-            [*self.times],
-            self.counters.copy(),
-            [*self.warnings],
-            tuple({n: a.copy() for n, a in one.items()} for one in self.incremental),
+        """An independent copy. What is replaced and never written is shared."""
+        return replace(
+            self,
+            order=self.order.copy(),
+            held=self.held.copy(),
+            still=self.still.copy(),
+            times=[*self.times],
+            counters=self.counters.copy(),
+            warnings=[*self.warnings],
+            incremental=tuple({n: a.copy() for n, a in one.items()} for one in self.incremental),
         )
 
     def to_bytes(self) -> bytes:

@@ -110,10 +110,6 @@ class TaughtSpan(ShortRepr):
     features: Floats | None = None
 
 
-def _no_numbers() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Examples(ShortRepr):
     """What was taught, oldest first, with what was forgotten for it and may come back.
@@ -130,7 +126,7 @@ class Examples(ShortRepr):
     """
 
     spans: tuple[TaughtSpan, ...] = ()
-    forgotten: Ints = field(default_factory=_no_numbers)
+    forgotten: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     named: tuple[int, ...] = ()
     last: int = 0
     final: int = 0
@@ -256,15 +252,6 @@ def cut_spans(
         stop = start + width
     close()
     return spans
-
-
-def first_row_needed(rows: Floats, ends: Ints, width: int, size: int) -> Ints:
-    """The row from which each window that ends at some of the rows needs steps; < 0: gone."""
-    start = ends - width + 1
-    # Of windows that began before the first row, the age follows from that of their end.
-    age = rows[ends, -1].astype(np.int64) - width + 1
-    lead = np.array([lead_begin(one, size) for one in age.tolist()], np.int64)
-    return np.asarray(start - (age - lead))
 
 
 def spread(ends: Ints, most: int) -> Ints:
@@ -528,7 +515,11 @@ class Teaching:
         return inside if len(inside) else ends[-1:]
 
     def _first_needed(self, rows: Floats, ends: Ints) -> Ints:
-        return first_row_needed(rows, ends, self._width, self._ring)
+        """The row from which each window that ends at some of the rows needs steps; < 0: gone."""
+        # Of windows that began before the first row, the age follows from that of their end.
+        age = rows[ends, -1].astype(np.int64) - self._width + 1
+        lead = np.array([lead_begin(one, self._ring) for one in age.tolist()], np.int64)
+        return np.asarray(ends - self._width + 1 - (age - lead))
 
     def _windows_of(self, span: TaughtSpan) -> Floats:
         """The features of the windows of a span, (k, w, d')."""

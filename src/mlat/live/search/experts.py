@@ -110,8 +110,11 @@ class ExpertSearches:
         owner = np.zeros(t, np.int64) if owner is None else owner
         present = np.ones(t, np.bool_) if present is None else present
         found = found_nothing(len(states), t, self._n_classes)
-        for m, search in enumerate(self.searches):
-            search.push(states[m], self.experts[m].view(features), owner, present, found.at(m))
+        each = map(Found._make, zip(*found, strict=True))
+        for search, state, expert, own in zip(
+            self.searches, states, self.experts, each, strict=True
+        ):
+            search.push(state, expert.view(features), owner, present, own)
         return found
 
     def seen(self, features: Floats, n: int, m: int, some: Ints | slice) -> Floats:
