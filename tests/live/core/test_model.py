@@ -7,6 +7,7 @@ import mlat
 from live_models import ENERGY, EXACT, SETTINGS, STREAM, fitted, sizes
 from live_oracles import assert_as_batch, comparable, probabilities, push_all, states
 from mlat import InputError, StreamClassifier
+from mlat.base.checksummed import pack, unpack
 from mlat.live import LiveModel, Steps
 from model_rewriting import put_inside, rewrite, rewrite_as_version_2
 from state_streams import clusters, energy_states
@@ -163,9 +164,19 @@ def test_a_snapshot_opens_whichever_search_was_chosen(monkeypatch):
     assert {"a", "b", "new"} <= set(told[0])
 
 
-def test_several_neighbours_are_followed_however_many_references(monkeypatch):
-    monkeypatch.setattr("mlat.neighbours.search.MANY_REFERENCES", 1)
+def test_votes_are_counted_exactly_in_either_search():
+    """Also in sessions of before, that followed them by running sums."""
     values = smooth_and_noisy()[0].windows_.values
     clf = StreamClassifier(20, metric="euclidean", n_neighbors=3)
     clf.fit(values, np.repeat(["a", "b"], 1000))
-    assert clf.live().model.search == "incremental"  # clusters know the nearest one alone
+    live = clf.live(far=None)
+    assert live.model.search == "exact"
+    sums = clf.live(search="incremental", far=None)
+    sums.push(values[:300])
+    header, arrays, _ = unpack(sums.snapshot(), "")
+    header["options"]["search"] = "auto"
+    live.restore(pack(header, arrays))
+    assert live.model.search == "incremental"
+    for session in (live, sums):
+        rest = session.push(values[300:900])
+        assert states(rest) == clf.predict(values[:900])[300:].tolist()

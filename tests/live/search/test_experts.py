@@ -10,7 +10,7 @@ from live_models import ENERGY, fitted, sizes
 from live_oracles import comparable, probabilities, push_all, recordings, states
 from mlat import Stream, StreamClassifier
 from mlat.classifier.decision import decide
-from mlat.live.search.experts import ExpertSearches
+from mlat.live.search.experts import ExpertSearches, incremental_searches
 from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 from mlat.live.search.points import PointSearch
@@ -57,7 +57,7 @@ def walk(seed, n=80):
 def test_forests_have_a_search_of_their_own():
     clf = committee("of different widths")
     assert [expert.windows.width for expert in clf.experts_] == [14, 1, 1]
-    kinds = [type(search) for search in ExpertSearches.of(clf).searches]
+    kinds = [type(search) for search in incremental_searches(clf)]
     assert kinds == [IncrementalSearch, PointSearch, PointSearch]
 
 
@@ -181,7 +181,7 @@ def test_equal_references_of_two_states(nudge):
     probe = np.concatenate([run[10:60], 3 * rng.normal(size=(60, 2)), other[5:50], far[:40]])
     live = clf.live(search="incremental", **OPTIONS)
     assert states(push_all(live, probe, [1, 4])) == clf.predict(probe).tolist()
-    searches = ExpertSearches.of(clf)
+    searches = ExpertSearches(clf, incremental_searches(clf))
     results = searches.push(searches.start(), clf.features_(Stream(probe)))
     ends = slice(clf.width_ - 1, None)
     doubt = in_doubt(searches, results)[ends]
@@ -222,14 +222,14 @@ def test_windows_at_the_very_limit():
     values = walk(11, 120)
     least = clf.class_distances(values).min(axis=1)
     for step in (30, 60, 90):
-        searches = ExpertSearches.of(clf, limit=float(least[step]))
+        searches = ExpertSearches(clf, incremental_searches(clf), float(least[step]))
         results = searches.push(searches.start(), clf.features_(Stream(values)))
         assert in_doubt(searches, results)[step]
 
 
 def test_doubt_is_rare_on_ordinary_streams():
     clf = committee("of different widths")
-    searches = ExpertSearches.of(clf)
+    searches = ExpertSearches(clf, incremental_searches(clf))
     values = np.concatenate([walk(seed, 200) for seed in range(10)])
     results = searches.push(searches.start(), clf.features_(Stream(values)))
     ends = slice(clf.width_ - 1, None)
@@ -262,7 +262,7 @@ def test_a_snapshot_of_a_committee_is_small(tmp_path):
 def test_one_expert_has_the_arrays_it_had():
     """So snapshots from before there were committees still open."""
     live = fitted("filter").live(search="incremental")
-    arrays = live.state.incremental[0].to_arrays()
+    arrays = live.state.incremental[0]
     assert list(arrays) == ["ring", "products", "sums", "count"]
     assert Many(fitted("filter"), 2).to_arrays().keys() == {
         *arrays, "lift_ring", "lift_sums", "lift_count"

@@ -1,5 +1,8 @@
 """Incremental search: distances from those of the step before agree with those of ``predict``."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,15 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
-from mlat.live.search.experts import ExpertSearches
-from mlat.live.search.incremental import (
-    TILE,
-    IncrementalSearch,
-    IncrementalState,
-    dot_products,
-    increments,
-    move_on,
-)
+from mlat.live.search.experts import ExpertSearches, cheaper, incremental_searches
+from mlat.live.search.incremental import TILE, dot_products, increments, move_on
+from mlat.live.search.many import Many
 from mlat.metric import toeplitz
 
 
@@ -37,9 +34,34 @@ def fitted(stream, width=6, metric=None, **more):
     return mlat.StreamClassifier(width=width, metric=metric, **more).fit(stream)
 
 
-def search_of(clf, **more):
-    """The incremental search of the only expert of a classifier."""
-    return IncrementalSearch.of(clf.references_, n_neighbors=clf.n_neighbors_, **more)
+class Searching:
+    """A stream that is searched incrementally, and what is decided about each of its steps."""
+
+    def __init__(self, clf, limit=np.inf, **more):
+        self.clf = clf
+        self.experts = ExpertSearches(clf, incremental_searches(clf, **more), limit)
+        self.states, self.past = self.experts.start(), np.empty((0, clf.features_.n_features))
+
+    def push(self, features):
+        """Results of t steps by name; NaN and -1 where there is no complete window."""
+        self.past = np.concatenate([self.past, features])
+        found, t = self.experts.push(self.states, features), len(features)
+        n = max(0, min(t, len(self.past) - self.clf.width_ + 1))
+        result = {name: getattr(found, name)[0] for name in ("nearest", "rows", "bound")}
+        result |= {"codes": np.full(t, -1), "exact": np.zeros(t, bool)}
+        result |= {
+            "distance": np.full(t, np.nan),
+            "proba": np.full(result["nearest"].shape, np.nan),
+        }
+        result["neighbours"] = np.full((t, self.clf.n_neighbors_), -1)
+        if n:
+            last = slice(t - n, None)
+            seen = partial(self.experts.seen, self.past, n)
+            decision = self.experts.decide(seen, found.at((slice(None), last)))
+            result["codes"][last], result["exact"][last] = decision.codes, decision.doubt
+            result["distance"][last], result["proba"][last] = decision.distance, decision.proba
+            result["neighbours"][last] = decision.rows
+        return SimpleNamespace(**result)
 
 
 def query(clf, seed, n=150, like=None):
@@ -50,12 +72,12 @@ def query(clf, seed, n=150, like=None):
     if like is not None:
         values = like.std() * values + like.mean(axis=0)
     stream = Stream(values)
-    return stream, clf.references_.view(clf.features_(stream))
+    return stream, clf.features_(stream)
 
 
 def naive(clf, seen):
     """Squared distances (t - w + 1, n) to every reference, lag by lag."""
-    w = clf.width_
+    w, seen = clf.width_, clf.references_.view(seen)
     x = sliding_window_view(seen, w, axis=0).transpose(0, 2, 1)
     y = clf.references_.view(clf.reference_features_)
     y = sliding_window_view(y, w, axis=0).transpose(0, 2, 1)[clf.windows_.start]
@@ -72,7 +94,7 @@ def by_state(clf, squared):
 
 def same(a, b):
     """All results are equal, bit by bit."""
-    for name in a.__slots__:
+    for name in vars(a):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
@@ -93,9 +115,8 @@ def same(a, b):
 )
 def test_distances_agree_with_naive_ones(width, d, lengths, metric, more):
     clf = fitted(labelled(1, d, lengths), width, metric, **more)
-    search = search_of(clf, anchor=16)
     stream, seen = query(clf, 2)
-    result = search.push(search.start(), seen)
+    result = Searching(clf, anchor=16).push(seen)
     want = by_state(clf, naive(clf, seen))
     ends = slice(width - 1, None)
     assert (np.abs(result.nearest[ends] ** 2 - want).max(axis=1) <= result.bound[ends]).all()
@@ -125,68 +146,62 @@ def test_the_bound_holds_and_the_state_is_that_of_predict(
 ):
     training = labelled(seed, d, (14, 11, 17), scale=10.0**power, offset=offset)
     clf = fitted(training, width, scale=scale, n_neighbors=k)
-    search = search_of(clf, anchor=anchor)
     stream, seen = query(clf, seed + 1, 60, like=training.values)
-    result = search.push(search.start(), seen)
+    result = Searching(clf, anchor=anchor).push(seen)
     ends = slice(width - 1, None)
     exact = clf.class_distances(stream)[ends]
     assert (np.abs(result.nearest[ends] ** 2 - exact**2).max(axis=1) <= result.bound[ends]).all()
     np.testing.assert_array_equal(clf.classes_[result.codes[ends]], clf.predict(stream)[ends])
-    distances, _ = clf.kneighbors(stream)
-    apart = np.abs(result.distances[ends] ** 2 - distances[ends] ** 2)
-    assert (apart <= 2 * result.bound[ends, None]).all()
+    distances, rows = clf.kneighbors(stream)
+    apart = np.abs(result.distance[ends] ** 2 - distances[ends, 0] ** 2)
+    assert (apart <= 2 * result.bound[ends]).all()
+    if k > 1:  # votes are counted exactly
+        np.testing.assert_array_equal(result.neighbours[ends], rows[ends])
 
 
 @settings(max_examples=25)
 @given(data=st.data(), k=st.sampled_from([1, 3]), seed=st.integers(0, 10**6))
 def test_any_chunking_is_bitwise_the_same(data, k, seed):
     clf = fitted(labelled(3), n_neighbors=k)
-    search = search_of(clf, anchor=8)
     _, seen = query(clf, seed, 120)
-    whole, state = search.push(search.start(), seen), search.start()
+    whole, search = Searching(clf, anchor=8).push(seen), Searching(clf, anchor=8)
     cuts = sorted(data.draw(st.sets(st.integers(1, 119), max_size=12)))
-    parts = [search.push(state, part) for part in np.split(seen, cuts)]
-    joined = type(whole)(
-        *(np.concatenate([getattr(p, name) for p in parts]) for name in whole.__slots__)
-    )
-    same(joined, whole)
+    parts = [vars(search.push(part)) for part in np.split(seen, cuts)]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    same(SimpleNamespace(**joined), whole)
 
 
 def test_a_segment_begins_as_if_nothing_had_been_before():
     clf = fitted(labelled(4))
-    search = search_of(clf)
     _, seen = query(clf, 5)
-    state = search.start()
-    search.push(state, seen + 3.0)
-    search.reset(state)
-    same(search.push(state, seen), search.push(search.start(), seen))
+    search = Searching(clf)
+    search.push(seen + 3.0)
+    search.experts.push(search.states, seen[:1], np.zeros(1, np.int64), np.zeros(1, bool))
+    search.past = search.past[:0]
+    same(search.push(seen), Searching(clf).push(seen))
 
 
 def test_arrays_of_a_state_go_on_where_it_was():
     clf = fitted(labelled(6))
-    search = search_of(clf)
     _, seen = query(clf, 7)
-    state = search.start()
-    search.push(state, seen[:77])
-    again = IncrementalState.from_arrays(state.to_arrays())
-    rest = search.push(state, seen[77:])
-    same(search.push(again, seen[77:]), rest)
-    for name, array in state.to_arrays().items():
-        np.testing.assert_array_equal(array, getattr(again, name))
-    with pytest.raises(InputError, match="an incremental state has ring, products, sums, count"):
-        IncrementalState.from_arrays({"ring": state.ring})
+    search, again = Searching(clf), Searching(clf)
+    search.push(seen[:77])
+    again.past, again.states = search.past, again.experts.restored(search.states)
+    same(again.push(seen[77:]), search.push(seen[77:]))
+    for name, array in search.states[0].items():
+        np.testing.assert_array_equal(array, again.states[0][name])
 
 
 @pytest.mark.parametrize("n", [3, 77])
 def test_sums_that_a_snapshot_of_before_lacks_follow_from_its_last_steps(n):
     clf = fitted(labelled(6), metric=mlat.MLAT(n_taps=1, max_iter=2, n_targets=1))
-    search = search_of(clf)
     stream, seen = query(clf, 7)
-    state = search.start()
-    search.push(state, seen[:n])
-    again = search.restored({name: state.to_arrays()[name] for name in ("ring", "count")})
-    np.testing.assert_array_equal(again.ring, state.ring)
-    rest = search.push(again, seen[n:])
+    search, again = Searching(clf), Searching(clf)
+    search.push(seen[:n])
+    kept = {name: search.states[0][name] for name in ("ring", "count")}
+    again.past, again.states = search.past, again.experts.restored([kept])
+    np.testing.assert_array_equal(again.states[0]["ring"], search.states[0]["ring"])
+    rest = again.push(seen[n:])
     exact = clf.class_distances(stream)[n:]
     there = ~np.isnan(exact[:, 0])
     apart = np.abs(rest.nearest[there] ** 2 - exact[there] ** 2).max(axis=1)
@@ -204,17 +219,16 @@ def test_equal_references_of_two_states(k, nudge):
     far = rng.normal(size=(30, 2)) + 5
     stream = Stream(np.concatenate([run, far, other]), np.repeat(["b", "c", "a"], [50, 30, 50]))
     clf = fitted(stream, 5, mlat.MLAT(max_iter=1, n_targets=1), n_neighbors=k)
-    search = search_of(clf)
     probe = Stream(np.concatenate([run[10:40], rng.normal(size=(60, 2)), other[5:30], far]))
-    result = search.push(search.start(), clf.features_(probe))
+    result = Searching(clf).push(clf.features_(probe))
     told = result.codes >= 0
     np.testing.assert_array_equal(clf.classes_[result.codes[told]], clf.predict(probe)[told])
-    assert result.exact.sum() > 50
     if k == 1:
         asked = result.exact
+        assert asked.sum() > 50
         exact = clf.class_distances(probe)
         best = exact[asked].min(axis=1)
-        np.testing.assert_array_equal(result.distances[asked, 0], best)
+        np.testing.assert_array_equal(result.distance[asked], best)
         assert not result.exact[-20:].any()  # far from both: the bound decides
 
 
@@ -226,20 +240,19 @@ def test_more_ties_than_candidates():
     )
     for k in (1, 3):
         clf = fitted(stream, 4, "euclidean", n_neighbors=k)
-        search = search_of(clf)
         probe = Stream(np.random.default_rng(10).normal(scale=0.1, size=(30, 2)))
-        result = search.push(search.start(), clf.features_(probe))
+        result = Searching(clf).push(clf.features_(probe))
         np.testing.assert_array_equal(clf.classes_[result.codes[3:]], clf.predict(probe)[3:])
 
 
 @pytest.mark.parametrize("size", [1e13, 1e30, 1e100])
 def test_a_burst_of_huge_values_passes(size):
     clf = fitted(labelled(11), 6)
-    search = search_of(clf, anchor=8)
-    period = search.references.period
+    search = Searching(clf, anchor=8)
+    period = search.experts.searches[0].references.period
     _, seen = query(clf, 12, 60 + 4 * period)
     seen[40:43, 1] = size
-    result = search.push(search.start(), seen)
+    result = search.push(seen)
     calm = np.r_[5:40, 60 + 2 * period : len(seen)]
     want = by_state(clf, naive(clf, np.where(np.abs(seen) < 1e12, seen, 0.0)))
     apart = np.abs(result.nearest[calm] ** 2 - want[calm - 5]).max(axis=1)
@@ -251,12 +264,12 @@ def test_a_burst_of_huge_values_passes(size):
 
 def test_running_sums_do_not_drift():
     clf = fitted(labelled(13, 2, (40, 30)), 5)
-    search = search_of(clf, anchor=20)
+    search = Searching(clf, anchor=20)
     rng = np.random.default_rng(14)
-    state, off, bounds = search.start(), [], []
+    off, bounds = [], []
     for _ in range(20):
         seen = rng.normal(size=(2000, 2)) * rng.choice([0.1, 1.0, 30.0])
-        result = search.push(state, seen)
+        result = search.push(seen)
         want = by_state(clf, naive(clf, seen[-104:]))
         off.append(np.abs(result.nearest[-100:] ** 2 - want).max() / (seen**2).mean())
         bounds.append(result.bound[-100:].max() / (seen**2).mean())
@@ -271,27 +284,20 @@ def test_a_threshold_is_decided_as_predict_decides_it():
     clf = fitted(training, 5, unknown_rate=0.2)
     stream, seen = query(clf, 16, 200)
     least = clf.class_distances(stream)[4:].min(axis=1)
-    cuts = least[[20, 50, 90]].tolist()
-    search = search_of(clf, cuts=cuts)
-    result = search.push(search.start(), seen)
-    for cut in cuts:
-        np.testing.assert_array_equal(result.distances[4:, 0] > cut, least > cut)
-    assert 3 <= result.exact.sum() < 20
-    of_classifier = ExpertSearches.of(clf).searches[0]
-    assert of_classifier.references.cuts.tolist() == [clf.confidence_.threshold]
+    for cut in least[[20, 50, 90]].tolist():
+        result = Searching(clf, limit=cut).push(seen)
+        np.testing.assert_array_equal(result.distance[4:] > cut, least > cut)
+        assert 1 <= result.exact.sum() < 20
+    assert Many(clf, 1).experts.limit == clf.confidence_.threshold
 
 
 def test_only_toeplitz_metrics_over_all_windows():
     stream = labelled(17)
-    assert search_of(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
-    assert search_of(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
-    assert search_of(fitted(stream, stride=2)) is None
-    clf = fitted(stream)
+    assert incremental_searches(fitted(stream, metric=mlat.LMNN(max_iter=2))) is None
+    assert incremental_searches(fitted(stream, metric=mlat.MLAT(solver="admm", max_iter=3))) is None
+    assert incremental_searches(fitted(stream, stride=2)) is None
     with pytest.raises(InputError, match="anchor must be a whole number"):
-        search_of(clf, anchor=0)
-    search = search_of(clf)
-    with pytest.raises(InputError, match=r"steps must have shape \(t, 3\), not \(4, 2\)"):
-        search.push(search.start(), np.zeros((4, 2)))
+        incremental_searches(fitted(stream), anchor=0)
 
 
 def test_an_exactly_toeplitz_result_of_admm_is_taken():
@@ -300,18 +306,17 @@ def test_an_exactly_toeplitz_result_of_admm_is_taken():
     L = 0.7 * np.eye(clf.width_ * 3)
     clf.metric_.components_, clf.metric_.blocks_ = L, np.zeros((clf.width_, 3, 3))
     clf.metric_.blocks_[0] = 0.49 * np.eye(3)
-    search = search_of(clf)
     _, seen = query(clf, 19)
-    result = search.push(search.start(), seen)
+    result = Searching(clf).push(seen)
     want = by_state(clf, naive(clf, seen))
     assert (np.abs(result.nearest[5:] ** 2 - want).max(axis=1) <= result.bound[5:]).all()
 
 
 def test_cheaper_where_windows_are_long_enough():
     stream = labelled(20, 4, (300, 300, 300))
-    assert not search_of(fitted(stream, 1, "euclidean")).cheaper()
-    assert search_of(fitted(stream, 20, "euclidean")).cheaper()
-    assert search_of(fitted(stream, 20)).cheaper()
+    assert not cheaper(incremental_searches(fitted(stream, 1, "euclidean")))
+    assert cheaper(incremental_searches(fitted(stream, 20, "euclidean")))
+    assert cheaper(incremental_searches(fitted(stream, 20)))
 
 
 @pytest.mark.parametrize("m", [1, 3, 4, 7, 33])

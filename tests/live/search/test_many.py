@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import InputError, Stream
-from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 
 LIFTS = {
@@ -49,20 +48,22 @@ def streams(n, steps=70, seed=1, missing=0.0):
 def test_each_stream_is_what_a_search_of_its_own_finds(n, k, lift):
     clf = classifier(lift, n_neighbors=k)
     many, values = Many(clf, n), streams(n)
-    results = [many.results(step) for step in values]
-    search = IncrementalSearch.of(clf.references_, n_neighbors=k)
+    results = [many.results(step)[1] for step in values]
     for stream in range(n):
-        alone = search.push(
-            search.start(), clf.references_.view(clf.features_(Stream(values[:, stream])))
-        )
-        got = np.array([decision.codes[stream] for _, decision, _ in results])
-        np.testing.assert_array_equal(got, alone.codes)
-        got = np.array([decision.distance[stream] for _, decision, _ in results])
-        np.testing.assert_array_equal(got, alone.distances[:, 0])
-        got = np.stack([decision.rows[stream] for _, decision, _ in results])
-        np.testing.assert_array_equal(got, alone.neighbours)
-        got = np.array([exact[stream] for _, _, exact in results])
-        np.testing.assert_array_equal(got, alone.exact)
+        alone = Many(clf, 1)
+        for step, decision in zip(values, results, strict=True):
+            own = alone.results(step[stream : stream + 1])[1]
+            for name in decision._fields:
+                got, want = (getattr(d, name)[at] for d, at in ((decision, stream), (own, 0)))
+                np.testing.assert_array_equal(got, want, err_msg=name)
+        session = clf.live(search="incremental", far=None, dead="off").push(values[:, stream])
+        for told, decision in zip(session, results, strict=True):
+            np.testing.assert_array_equal(told.distance, decision.distance[stream])
+            known = decision.rows[stream]
+            assert told.neighbours == tuple(known[known >= 0])
+            assert told.state == (
+                clf.classes_[decision.codes[stream]] if len(told.neighbours) else ""
+            )
 
 
 @pytest.mark.parametrize("lift", LIFTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from mlat.base.checks import Floats
 from mlat.base.compiled import jit
 from mlat.classifier.classifier import StreamClassifier
+from mlat.live.search.experts import ExpertSearches, incremental_searches
 from mlat.live.search.incremental import IncrementalSearch
 from mlat.live.search.many import Many
 from mlat.metric.estimators import MLAT
@@ -84,11 +86,10 @@ def soak(n_steps: int, bench: Bench) -> Row:
     not those of the exact search; memory is that early on and at the end.
     """
     clf = model(SOAK_WIDTH, None, channels=SOAK_CHANNELS, n_states=3, per_state=100)
-    search = IncrementalSearch.of(clf.references_)
-    assert search is not None
+    experts = incremental_experts(clf)
     pool = clf.features_.channels(live_values(50_000, SOAK_CHANNELS))
     rng = np.random.default_rng(3)
-    state = search.start()
+    states = experts.start()
     n_chunks = -(-n_steps // CHUNK)
     checked = wrong = 0
     difference = share = early = 0.0
@@ -97,15 +98,18 @@ def soak(n_steps: int, bench: Bench) -> Row:
         at = int(rng.integers(0, len(pool) - CHUNK))
         # Now and then a loud one: what it leaves behind must not stay.
         seen = pool[at : at + CHUNK] * (10.0 if chunk % 20 == 19 else 1.0)
-        result = search.push(state, seen)
+        found = experts.push(states, seen)
+        assert found is not None
         if chunk % CHECK == CHECK - 1 or chunk == n_chunks - 1:
             starts = np.arange(CHUNK - SOAK_WIDTH + 1)
             Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
             exact = clf.references_.by_class.query(Z)
-            apart = np.abs(result.nearest[SOAK_WIDTH - 1 :] ** 2 - exact**2).max(axis=1)
+            found = found.at((slice(None), slice(SOAK_WIDTH - 1, None)))
+            decision = experts.decide(partial(experts.seen, seen, len(Z)), found)
+            apart = np.abs(found.nearest[0] ** 2 - exact**2).max(axis=1)
             difference = max(difference, float(apart.max()))
-            share = max(share, float((apart / result.bound[SOAK_WIDTH - 1 :]).max()))
-            wrong += int((result.codes[SOAK_WIDTH - 1 :] != exact.argmin(axis=1)).sum())
+            share = max(share, float((apart / found.bound[0]).max()))
+            wrong += int((decision.codes != exact.argmin(axis=1)).sum())
             checked += len(apart)
             early = early or resident_mb()
             if (chunk + 1) % (10 * CHECK) == 0:
@@ -137,13 +141,27 @@ def incremental_step(
     clf: StreamClassifier, values: Floats
 ) -> tuple[IncrementalSearch, Callable[[int], object]]:
     """One step of one stream."""
-    search = IncrementalSearch.of(clf.references_)
-    assert search is not None
+    experts = incremental_experts(clf)
+    search = experts.searches[0]
+    assert isinstance(search, IncrementalSearch)
     seen = clf.features_(Stream(values))
-    state = search.start()
-    search.push(state, seen[: clf.width_])
-    n = len(seen)
-    return search, lambda i: search.push(state, seen[i % n : i % n + 1])
+    states = experts.start()
+    experts.push(states, seen[: clf.width_])
+    n = len(seen) - clf.width_
+
+    def step(i: int) -> object:
+        end = i % n + clf.width_
+        found = experts.push(states, seen[end : end + 1])
+        return experts.decide(partial(experts.seen, seen[: end + 1], 1), found)
+
+    return search, step
+
+
+def incremental_experts(clf: StreamClassifier) -> ExpertSearches:
+    """The incremental search of a classifier."""
+    searches = incremental_searches(clf)
+    assert searches is not None
+    return ExpertSearches(clf, searches)
 
 
 def session_step(clf: StreamClassifier, values: Floats) -> Callable[[int], object]:
@@ -189,7 +207,7 @@ def bytes_of_a_step(search: IncrementalSearch) -> int:
     r = search.references
     shared = (r.right, r.squared, r.direct, r.causal, r.anticausal)
     own = search.start()
-    return sum(array.nbytes for array in shared) + own.ring.nbytes + 2 * own.products.nbytes
+    return sum(array.nbytes for array in shared) + own["ring"].nbytes + 2 * own["products"].nbytes
 
 
 def reading(n_bytes: int) -> Callable[[int], object]:
@@ -233,7 +251,7 @@ def real_time(
         work[i] = time.process_time() - cpu
         latency[i] = time.perf_counter() - due
     for i in range(n_ticks, n_ticks + 100):
-        exact += int(many.results(values[(offset + i) % len(values)])[2].sum())
+        exact += int(many.results(values[(offset + i) % len(values)])[1].doubt.sum())
     p50, p99 = np.quantile(1e3 * latency, [0.5, 0.99])
     own_p50, own_p99 = np.quantile(1e3 * waiting(work, 1 / rate), [0.5, 0.99])
     return {

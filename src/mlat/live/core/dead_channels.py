@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.checks import Floats, Ints
 from ...base.compiled import jit
+from ...neighbours.references import steps_inside
 from ...stream.windows import Windows
 
 LONGER = 2  # times the longest in training
@@ -62,17 +63,9 @@ def dead_after(windows: Windows) -> Ints:
     """
     least = max(windows.width, AT_LEAST)
     after = np.maximum(LONGER * longest_constant(windows), least)
-    steps = _covered(windows)
+    steps = windows.values[steps_inside(windows, between=False)]
     constant = (steps == steps[:1]).all(axis=0)
     return np.where(constant, NEVER, after)
-
-
-def _covered(windows: Windows) -> Floats:
-    """The steps that lie in some window."""
-    inside = np.zeros(len(windows.values) + 1, np.int64)
-    np.add.at(inside, windows.start, 1)
-    np.add.at(inside, windows.start + windows.width, -1)
-    return windows.values[np.cumsum(inside[:-1]) > 0]
 
 
 @jit()

@@ -6,40 +6,31 @@ accepted become features, windows, distances and states, as in ``predict``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ...base.checks import Bools, Floats, Ints
+from ...base.checks import Floats, Ints
 from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision
-from ...classifier.state_filter import Belief, StateFilter, extended_filter, filter_proba
+from ...classifier.state_filter import Belief, extended_filter, filter_proba
 from ...features.features import FeatureSteps
 from ...neighbours.references import References
-from ..search.exact import ExactSearch
-from ..search.experts import ExpertSearches, States
+from ..search.experts import ALL, ExpertSearches, Search, cheaper, incremental_searches
 from .dead_channels import Still, dead_after
 from .missing import FilledSteps, Held, fill_missing, pieces
 from .options import LiveOptions
-from .order import (
-    Order,
-    arrange,
-    check_order,
-    find_gaps,
-    longest_step,
-    release,
-)
+from .order import Order, arrange, check_order, find_gaps, longest_step, release
 from .state import Fingerprint, LiveState, Segment, fingerprint_of, search_of, state_from_bytes
 from .steps import Prediction, Predictions, Steps, as_steps
-from .teaching import Examples, Past, Teaching, windows_over
+from .teaching import Examples, Past, Teaching
 
 UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
 PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
@@ -58,6 +49,7 @@ class LiveModel:
     Attributes
     ----------
     clf : StreamClassifier
+    n_channels : int
     options : LiveOptions
     search : "exact" or "incremental"
         Given or chosen.
@@ -65,6 +57,8 @@ class LiveModel:
         The distance beyond which a window is far from every reference.
     dead_after : array of shape (d,)
         Constant steps after which a channel is dead.
+    features : FeatureSteps
+    experts : ExpertSearches
     teaching : Teaching
         Makes references of windows of a session, and takes them back.
 
@@ -89,22 +83,25 @@ class LiveModel:
             known = ", ".join(LiveOptions.__dataclass_fields__)
             unknown = ", ".join(sorted(set(options) - set(LiveOptions.__dataclass_fields__)))
             raise InputError(f"there is no option {unknown}; the options are {known}") from None
-        self.clf = clf
+        self.clf, self.n_channels = clf, len(clf.channels_)
         self._known: list[str | int] = clf.classes_.tolist()
+        self._hash = fingerprint_of(clf)
         self.dead_after = dead_after(clf.windows_)
-        self._classifier = StepClassifier(clf, self.options)
-        self.search, self.limit = self._classifier.search, self._classifier.limit
-        self._fingerprint = Fingerprint(fingerprint_of(clf), self.options, self.search)
-        self._state_filter = lru_cache(maxsize=4)(
+        self.features = FeatureSteps(clf.features_, self.n_channels)
+        self.limit = _limit(clf, self.options.far)
+        self._use(self.options.search)
+        self.state_filter = lru_cache(maxsize=4)(
             partial(extended_filter, clf.confidence_.state_filter)
         )
-        self.teaching = Teaching(
-            clf, self.options, self._classifier.features, self._classifier.exact, self._state_filter
-        )
+        self.teaching = Teaching(self)
 
-    @property
-    def n_channels(self) -> int:
-        return len(self.clf.channels_)
+    def _use(self, search: str) -> None:
+        searches = _incremental_searches(self.clf, self.options, search)
+        # The filter uses the probability of each state, which running sums know up to a bound only.
+        exactly = self.options.filtered
+        self.experts = ExpertSearches(self.clf, searches, self.limit, exactly)
+        self.search = "incremental" if searches else "exact"
+        self._fingerprint = Fingerprint(self._hash, self.options, self.search)
 
     def start(self) -> LiveState:
         """The state before the first step."""
@@ -113,12 +110,12 @@ class LiveModel:
             Order(),
             Held.start(self.n_channels),
             Still.start(self.n_channels),
-            self._classifier.begin("filling"),
+            self._begin("filling"),
             Belief(self.clf.confidence_.state_filter.stationary),  # () where no state is known
             self.teaching.references((), Examples()),
             Examples(),
             Past.of(np.empty((0, self.n_channels + 1)), self.teaching.n_past),
-            incremental=self._classifier.start_incremental(),
+            incremental=self.experts.start(),
         )
 
     def push(
@@ -153,12 +150,10 @@ class LiveModel:
         states are the same with either.
         """
         search = search_of(data)
-        if self.options.search != "auto" or search in (self.search, None):
+        if self.options.search != "auto" or search is None or search == self.search:
             return self
         other = copy(self)
-        other._classifier = StepClassifier(self.clf, self.options, search)
-        other.search = other._classifier.search
-        other._fingerprint = replace(self._fingerprint, search=other.search)
+        other._use(search)
         return other
 
     def classes(self, state: LiveState) -> list[str | int]:
@@ -191,10 +186,6 @@ class LiveModel:
         """As :meth:`flush`, in place."""
         return self._accept(state, release(state.order, self.options, self.n_channels))
 
-    def restored_search(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
-        """The running sums of each expert, from the arrays of a snapshot."""
-        return self._classifier.restored(arrays)
-
     def _accept(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps):
@@ -213,10 +204,7 @@ class LiveModel:
             dead = state.still.dead(settled.values, self.dead_after)
             if dead is not None:
                 dead[settled.missing] = -1
-        state_filter = self._state_filter(len(state.taught.names))
-        return self._classifier.predict(
-            state, steps, settled, dead, self.classes(state), state_filter
-        )
+        return self._predict(state, steps, settled, dead)
 
     def _without_extremes(self, state: LiveState, values: Floats) -> Floats:
         """The values (t, d), NaN where they are extreme, as ``predict`` takes them."""
@@ -229,96 +217,50 @@ class LiveModel:
         state.counters["extreme"] += int(extreme.any(axis=1).sum())
         return np.where(extreme, np.nan, values)
 
-
-class StepClassifier:
-    """From accepted steps to predictions: what ``predict`` does, for steps that come bit by bit.
-
-    Attributes
-    ----------
-    search : "exact" or "incremental"
-    features : FeatureSteps
-    exact : ExactSearch
-    limit : float
-        The distance beyond which a window is far from every reference.
-    """
-
-    def __init__(
-        self, clf: StreamClassifier, options: LiveOptions, search: str | None = None
-    ) -> None:
-        self._clf, self._options = clf, options
-        self._width = clf.width_
-        self.features = FeatureSteps(clf.features_, len(clf.channels_))
-        self._n_features = clf.features_.n_features
-        self._unknown = clf.unknown_
-        self.exact = ExactSearch(clf)
-        self._n_rows = max(clf.n_neighbors_, len(clf.experts_))
-        self.limit: float = _limit(clf, options.far)
-        search = options.search if search is None else search
-        self._incremental = _incremental_searches(clf, options, search, self.limit)
-        self.search: str = "exact" if self._incremental is None else "incremental"
-
-    def begin(self, why: str) -> Segment:
+    def _begin(self, why: str) -> Segment:
         """A segment without a step; ``why`` says what came before it."""
-        n_channels = len(self._clf.channels_)
-        return Segment(
-            self._clf.features_.lift.start(n_channels),
-            np.empty((0, self._n_features)),
-            np.empty((0, n_channels)),
-            0,
-            why,
-        )
+        lift, n_features = self.clf.features_.lift, self.clf.features_.n_features
+        raw = np.empty((0, self.n_channels))
+        return Segment(lift.start(self.n_channels), np.empty((0, n_features)), raw, 0, why)
 
-    def start_incremental(self) -> States | None:
-        return None if self._incremental is None else self._incremental.start()
-
-    def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
-        """The running sums of each expert, from the arrays of a snapshot."""
-        assert self._incremental is not None
-        return self._incremental.restored(arrays)
-
-    def predict(
-        self,
-        state: LiveState,
-        steps: Steps,
-        settled: FilledSteps,
-        dead: Ints | None,
-        classes: list[str | int],
-        state_filter: StateFilter,
+    def _predict(
+        self, state: LiveState, steps: Steps, settled: FilledSteps, dead: Ints | None
     ) -> Predictions:
         """Predictions of accepted steps; the state changes.
 
         Parameters
         ----------
+        state : LiveState
         steps : Steps
             As they were released, refused ones among them.
         settled : FilledSteps
         dead : array of shape (n,), optional
             A dead channel at each accepted step, or -1; None where no channel is dead.
         """
+        classes, chosen = self.classes(state), steps[settled.accepted]
         told = Predictions.none(
             state.counters["accepted"],
-            (*classes, self._unknown),
-            (len(settled.values), self._n_rows),
-            _chosen(steps.seq, settled.accepted),
-            _chosen(steps.time, settled.accepted),
+            (*classes, self.clf.unknown_),
+            (len(settled.values), max(self.clf.n_neighbors_, len(self.experts.experts))),
+            chosen.seq,
+            chosen.time,
         )
         for begin, end, starts, broken in pieces(state.segment.length == 0, settled, dead):
             if broken:
-                is_missing = bool(settled.missing[begin])
-                why = "missing" if is_missing else f"dead channel {self._dead(dead, begin)}"
-                state.segment = self.begin("missing" if is_missing else "filling")
+                is_missing, why = bool(settled.missing[begin]), "missing"
+                if dead is not None and not is_missing:
+                    why = f"dead channel {self.clf.channels_[dead[begin]]}"
+                state.segment = self._begin("missing" if is_missing else "filling")
                 state.past = state.past.after_break()
                 n_filling, decision = 1, None
             else:
                 if starts:
-                    why = "gap" if settled.gap[begin] else state.segment.why
-                    state.segment = self.begin(why)
-                    if self._incremental is not None and state.incremental is not None:
-                        self._incremental.reset(state.incremental)
+                    state.segment = self._begin("gap" if settled.gap[begin] else state.segment.why)
+                    state.incremental = self.experts.start()
                 why = state.segment.why
                 n_filling, decision = self._extend(state, settled.values[begin:end], bool(classes))
-            if self._options.filtered:
-                self._filter(state, n_filling, decision, starts, state_filter)
+            if self.options.filtered:
+                self._filter(state, n_filling, decision, starts)
             first = begin + n_filling
             if n_filling:
                 told.is_unknown(slice(begin, first), why)
@@ -326,7 +268,7 @@ class StepClassifier:
                 codes, proba, distance, rows, said, _ = decision
                 numbers = (told.codes, told.proba, told.agreement, told.distance, told.neighbours)
                 state.counters["far"] += _tell(
-                    *(codes, proba, distance, rows, said, self.exact.weights, self.limit),
+                    *(codes, proba, distance, rows, said, self.experts.weights, self.limit),
                     *(first, *numbers, told.why, told.probabilities),
                 )
             elif first < end:
@@ -337,32 +279,24 @@ class StepClassifier:
             state.counters["dead"] += int((dead >= 0).sum())
         return told
 
-    def _dead(self, dead: Ints | None, step: int) -> str:
-        assert dead is not None
-        return self._clf.channels_[dead[step]]
-
     def _extend(self, state: LiveState, values: Floats, known: bool) -> tuple[int, Decision | None]:
         """Add steps (t, d) to the segment.
 
         Returns how many of them come before its first complete window, and the decision on the
         windows of the others: None where there are none, or no state is ``known``.
         """
-        segment, w = state.segment, self._width
+        segment, w = state.segment, self.clf.width_
         lift, seen = self.features.push(segment.lift, values)
         n_filling = min(max(0, w - 1 - segment.length), len(values))
+        n = len(values) - n_filling
         joined = np.concatenate([segment.features, seen])
-        results = None
-        if self._incremental is not None and state.incremental is not None:
-            results = self._incremental.push(state.incremental, seen)
+        found = self.experts.push(state.incremental, seen)
         decision = None
-        if known and len(values) > n_filling:
-            n = len(values) - n_filling
-            recent = joined[-(n + w - 1) :]
-            if self._incremental is None or results is None:
-                decision = self.exact.decide(windows_over(recent, w), state.taught)
-            else:
-                windows = partial(windows_over, recent, w)
-                decision = self._incremental.decide(results, n, windows, self.exact, state.taught)
+        if known and n:
+            if found and n_filling:
+                found = found.at((ALL, slice(n_filling, None)))
+            windows = partial(self.experts.seen, joined, n)
+            decision = self.experts.decide(windows, found, state.taught)
         raw = _last(np.concatenate([segment.raw, values]), w)
         state.past = state.past.after(values, segment.length)
         length = segment.length + len(values)
@@ -370,20 +304,16 @@ class StepClassifier:
         return n_filling, decision
 
     def _filter(
-        self,
-        state: LiveState,
-        n_filling: int,
-        decision: Decision | None,
-        starts: bool,
-        state_filter: StateFilter,
+        self, state: LiveState, n_filling: int, decision: Decision | None, starts: bool
     ) -> None:
         """Filter steps without a window, and then the decision on windows, in place.
 
         As ``Confidence.filter`` does.
         """
+        state_filter = self.state_filter(len(state.taught.names))
         proba = np.full((n_filling, len(state_filter.transition)), np.nan)
         if decision is not None:
-            of_windows, k = decision.proba, self.exact.n_neighbors
+            of_windows, k = decision.proba, self.clf.n_neighbors_
             if k > 1:
                 of_windows = (of_windows * k + 1) / (k + of_windows.shape[1])
             proba = np.concatenate([proba, of_windows])
@@ -428,40 +358,30 @@ def _last(rows: Floats, n: int) -> Floats:
     return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
 
 
-def _chosen(entries: NDArray[Any] | None, accepted: Bools) -> NDArray[Any] | None:
-    return None if entries is None else entries[accepted]
-
-
 def _incremental_searches(
-    clf: StreamClassifier, options: LiveOptions, search: str, limit: float
-) -> ExpertSearches | None:
-    """The incremental searches, where they are chosen or cheaper; None for the exact ones."""
-    # The filter uses the probability of each state, which the incremental search knows up to its
-    # bound only: unless it is chosen, a session agrees with `predict(filtered=True)` exactly. That
-    # of a committee finds them exactly, from the few references that may be the nearest.
-    alone = not clf.committee_.soft
+    clf: StreamClassifier, options: LiveOptions, search: str
+) -> tuple[Search, ...]:
+    """The incremental searches, where they are chosen or cheaper; none for the exact ones."""
     if not len(clf.references_):  # nothing to follow: what is taught is compared exactly
         if options.filtered or search == "incremental":
             raise InputError(
                 "a session without references knows no switches to filter by and no distances to "
                 'follow; leave filtered and search="incremental" out, or fit a model first'
             )
-        return None
-    if search == "exact" or (search == "auto" and options.filtered and alone):
-        return None
+        return ()
+    chosen = search == "incremental"
+    # Where everything is compared exactly, for votes or for the filter, there is little to gain.
+    exactly = clf.n_neighbors_ > 1 or (options.filtered and len(clf.experts_) == 1)
     # Passing over most of very many references is sooner done than updating a sum for each.
-    if search == "auto" and clf.n_neighbors_ == 1 and _most_passed_over(clf.experts_):
-        return None
-    exactly = options.filtered and not alone
-    searches = ExpertSearches.of(clf, anchor=options.anchor, limit=limit, exactly=exactly)
-    if search == "incremental" and searches is None:
+    if not chosen and (search == "exact" or exactly or _most_passed_over(clf.experts_)):
+        return ()
+    searches = incremental_searches(clf, options.anchor)
+    if chosen and searches is None:
         raise InputError(
             "the incremental search needs a Toeplitz metric and every window as a reference "
             '(stride=1); leave search out, or give search="exact"'
         )
-    if searches is not None and search == "auto" and not searches.cheaper():
-        return None
-    return searches
+    return searches if searches and (chosen or cheaper(searches)) else ()
 
 
 # What a coordinate takes that a search by clusters reads, in products of the incremental search.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -67,16 +67,7 @@ class Order:
     most_behind: int = 0
 
     def copy(self) -> Order:
-        return Order(
-            [*self.waiting],
-            self.first,
-            self.reached,
-            [*self.given_up],
-            self.last_seq,
-            self.last_time,
-            self.behind,
-            self.most_behind,
-        )
+        return replace(self, waiting=[*self.waiting], given_up=[*self.given_up])
 
 
 def check_order(steps: Steps, options: LiveOptions) -> None:
@@ -123,14 +114,12 @@ def release(order: Order, options: LiveOptions, n_channels: int) -> Steps:
 
 
 def find_gaps(order: Order, steps: Steps, longest: float | Floats) -> Bools:
-    """Which of the released steps (t,) follow a gap.
+    """Which of the released steps (t,), one at least, follow a gap.
 
     ``longest`` is the time between steps beyond which there is a gap, for all of them or for each
     (t,); infinite where time shows none.
     """
     gap = np.zeros(len(steps), bool)
-    if not len(steps):
-        return gap
     if steps.seq is not None:
         before = steps.seq[0] - 1 if order.last_seq is None else order.last_seq
         gap |= np.diff(steps.seq, prepend=before) != 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +43,14 @@ from ...classifier.classifier import StreamClassifier
 from ...classifier.state_filter import Belief
 from ...features.lifts import LiftState
 from ...neighbours.references import References, compact
-from ..search.exact import TaughtReferences, check_state
-from ..search.experts import States
+from ..search.experts import States, TaughtReferences
 from ..search.incremental import FOLLOW
 from .dead_channels import Still
 from .missing import Held
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
-from .teaching import Examples, Past, TaughtSpan
+from .teaching import Examples, Past, TaughtSpan, check_state
 
 if TYPE_CHECKING:
     from .model import LiveModel
@@ -62,10 +61,8 @@ VERSION = 3  # that is written
 OLDEST, WITHOUT_PAST = 1, 2
 WHYS = ("filling", "missing", "gap")
 DAMAGED = "the snapshot is damaged"
-NEWER = (
-    "extreme",
-    "undone",
-)  # counters that older snapshots do not have; not written while they are 0
+# Counters that older snapshots do not have; not written while they are 0.
+NEWER = ("extreme", "undone")
 _NOTHING = np.empty(0, np.int64)
 INCREMENTAL = "flat."  # arrays of the incremental search have names with this prefix
 
@@ -106,7 +103,7 @@ def _kind_of_header(order_by: str) -> Kind:
     )
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Segment(ShortRepr):
     """The steps since the last break; empty where the next step begins a new segment.
 
@@ -155,8 +152,8 @@ class LiveState(ShortRepr):
     counters : Counters
     warnings : list of str
         Each is given once.
-    incremental : tuple of IncrementalState or PointState, or None
-        The running sums of each expert's incremental search, where it is used.
+    incremental : tuple of dictionaries
+        The arrays of each expert's incremental search, where it is used.
     """
 
     made_by: Fingerprint
@@ -171,25 +168,19 @@ class LiveState(ShortRepr):
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     warnings: list[str] = field(default_factory=list)
-    incremental: States | None = None
+    incremental: States = ()
 
     def copy(self) -> LiveState:
-        """An independent copy. Arrays that are replaced and never written are shared."""
-        segment = self.segment
-        return LiveState(
-            self.made_by,
-            self.order.copy(),
-            self.held.copy(),
-            self.still.copy(),
-            Segment(segment.lift, segment.features, segment.raw, segment.length, segment.why),
-            self.belief,
-            self.taught,
-            self.examples,
-            self.past,
-            [*self.times],
-            self.counters.copy(),
-            [*self.warnings],
-            None if self.incremental is None else tuple(one.copy() for one in self.incremental),
+        """An independent copy. What is replaced and never written is shared."""
+        return replace(
+            self,
+            order=self.order.copy(),
+            held=self.held.copy(),
+            still=self.still.copy(),
+            times=[*self.times],
+            counters=self.counters.copy(),
+            warnings=[*self.warnings],
+            incremental=tuple({n: a.copy() for n, a in one.items()} for one in self.incremental),
         )
 
     def to_bytes(self) -> bytes:
@@ -362,10 +353,8 @@ def _arrays(state: LiveState) -> Arrays:
         "past": state.past.rows(),
         "times": np.array(state.times, dtype=np.float64),
     }
-    if state.incremental is not None:
-        for number, of_expert in enumerate(state.incremental):
-            prefix = _prefix(number)
-            arrays |= {prefix + name: array for name, array in of_expert.to_arrays().items()}
+    for expert, own in enumerate(state.incremental):
+        arrays |= {_prefix(expert) + name: array for name, array in own.items()}
     return arrays
 
 
@@ -496,8 +485,8 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
     belief = state.belief.proba
     counts = [state.held.missing_for, state.still.steps]
-    sums = state.incremental or ()
-    counts += [of_expert.count for of_expert in sums]
+    sums = [of_expert["count"] for of_expert in state.incremental]
+    counts += sums
     problems = {
         "steps wait that should not": len(keys) > options.reorder or own != keys,
         "steps are out of order": len(begun) == 1
@@ -511,7 +500,7 @@ def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
         "a count is negative": any((count < 0).any() for count in counts),
         "the lift is of other steps": lift_count not in (0, length),
         "the search is of other steps": length > 0
-        and any(int(of_expert.count[0]) != length for of_expert in sums),
+        and any(int(count[0]) != length for count in sums),
     }
     return next((what for what, is_so in problems.items() if is_so), "")
 
@@ -533,15 +522,13 @@ def _rebuild(
         *header["behind"],
     )
     examples = _rebuild_examples(arrays, header, model)
-    incremental = None
-    if blank.incremental is not None:
-        prefixes = [_prefix(number) for number in range(len(blank.incremental))]
-        incremental = model.restored_search(
-            [
-                {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-                for prefix in prefixes
-            ]
-        )
+    prefixes = map(_prefix, range(len(blank.incremental)))
+    incremental = model.experts.restored(
+        [
+            {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            for prefix in prefixes
+        ]
+    )
     return LiveState(
         blank.made_by,
         order,

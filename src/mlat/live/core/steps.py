@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ...base.checks import Floats, Ints, ShortRepr
+from ...base.checks import Bools, Floats, Ints, ShortRepr
 from ...base.errors import InputError
 from ...stream.conversion import as_values, one_per_step
 
@@ -34,15 +34,14 @@ class Steps(ShortRepr):
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getitem__(self, part: slice | Bools) -> Steps:
+        """Some of the steps."""
+        seq = None if self.seq is None else self.seq[part]
+        return Steps(self.values[part], seq, None if self.time is None else self.time[part])
+
     def pieces(self, size: int) -> Iterator[Steps]:
         """The same steps, at most ``size`` at a time."""
-        for begin in range(0, len(self), size):
-            part = slice(begin, begin + size)
-            yield Steps(
-                self.values[part],
-                None if self.seq is None else self.seq[part],
-                None if self.time is None else self.time[part],
-            )
+        return (self[begin : begin + size] for begin in range(0, len(self), size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
-from ...base.checks import Bools, Floats, Ints, ShortRepr, is_whole
+from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.more_references import with_more_references
-from ...classifier.state_filter import Belief, StateFilter
-from ...features.features import FeatureSteps
-from ..search.exact import ExactSearch, TaughtReferences, check_state
-from .options import LiveOptions
+from ...classifier.state_filter import Belief
+from ..search.experts import TaughtReferences, windows_over
 
 if TYPE_CHECKING:
+    from .model import LiveModel
     from .state import LiveState
 
 BLOCK = 64  # rows that are copied at most when a step comes
@@ -112,10 +110,6 @@ class TaughtSpan(ShortRepr):
     features: Floats | None = None
 
 
-def _no_numbers() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Examples(ShortRepr):
     """What was taught, oldest first, with what was forgotten for it and may come back.
@@ -132,7 +126,7 @@ class Examples(ShortRepr):
     """
 
     spans: tuple[TaughtSpan, ...] = ()
-    forgotten: Ints = field(default_factory=_no_numbers)
+    forgotten: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     named: tuple[int, ...] = ()
     last: int = 0
     final: int = 0
@@ -260,26 +254,25 @@ def cut_spans(
     return spans
 
 
-def first_row_needed(rows: Floats, ends: Ints, width: int, size: int) -> Ints:
-    """The row from which each window that ends at some of the rows needs steps; < 0: gone."""
-    start = ends - width + 1
-    # Of windows that began before the first row, the age follows from that of their end.
-    age = rows[ends, -1].astype(np.int64) - width + 1
-    lead = np.array([lead_begin(one, size) for one in age.tolist()], np.int64)
-    return np.asarray(start - (age - lead))
-
-
 def spread(ends: Ints, most: int) -> Ints:
     """At most so many of the windows, evenly, the newest among them."""
     every = -(-len(ends) // most)
     return ends[::-1][::every][::-1]
 
 
-def windows_over(features: Floats, width: int) -> Floats:
-    """Every window (n, w, d') over successive steps."""
-    if len(features) == width:  # the usual case, at a tenth of the cost
-        return features[None]
-    return np.ascontiguousarray(sliding_window_view(features, width, axis=0).transpose(0, 2, 1))
+def check_state(state: Any, unknown: str | int) -> str | int:
+    """A state that may be taught: a text where states are texts, else a whole number."""
+    if isinstance(unknown, str):
+        if isinstance(state, str) and "\0" in state:
+            raise InputError(f"the state {state!r} holds the character 0; choose another name")
+        if isinstance(state, str) and state:
+            return check_text(str(state), "the state")
+        raise InputError(f"the states of this model are texts; teach a text, not {state!r}")
+    if is_whole(state) and state != unknown and abs(int(state)) < 2**62:
+        return int(state)
+    raise InputError(
+        f"the states of this model are whole numbers; teach one other than {unknown}, not {state!r}"
+    )
 
 
 def kept_windows(codes: Ints, most: int, forget: str) -> Ints | slice:
@@ -310,23 +303,15 @@ class Teaching:
         How many of the last steps are remembered, to be taught.
     """
 
-    def __init__(
-        self,
-        clf: StreamClassifier,
-        options: LiveOptions,
-        features: FeatureSteps,
-        exact: ExactSearch,
-        state_filter: Callable[[int], StateFilter],
-    ) -> None:
-        self._clf, self._options, self._exact = clf, options, exact
-        self._known: list[str | int] = clf.classes_.tolist()
-        self._features, self._state_filter = features, state_filter
-        self._width = clf.width_
+    def __init__(self, model: LiveModel) -> None:
+        self._model, self._clf, self._options = model, model.clf, model.options
+        self._width = self._clf.width_
         # Of a lift that remembers nothing, no steps before a window are needed.
-        self._ring = features.lift.size if features.lift.remembers else 0
+        lift = model.features.lift
+        self._ring = lift.size if lift.remembers else 0
         self.n_past = 0
-        if options.max_taught:
-            self.n_past = options.teachable + clf.width_ - 1 + max(0, 2 * self._ring - 1)
+        if self._options.max_taught:
+            self.n_past = self._options.teachable + self._width - 1 + max(0, 2 * self._ring - 1)
 
     def teach(self, state: LiveState, name: str | int, n: int = 1, *, ago: int = 0) -> LiveState:
         """The state in which the last ``n`` windows are references of the named state, too.
@@ -384,11 +369,11 @@ class Teaching:
         names = state.taught.names[: len(state.examples.named)]
         n_before = len(examples.forgotten) - len(state.examples.forgotten)
         state.taught = self.references(names, state.examples)
-        n_states = len(self._known) + len(names)
+        n_states = len(self._clf.classes_) + len(names)
         shares, lost = np.split(state.belief.proba, [n_states])
         if lost.any():
-            total = shares.sum()  # of 0 where it believed in nothing else
-            shares = shares / total if total > 0 else self._state_filter(len(names)).stationary
+            total, usual = shares.sum(), self._model.state_filter(len(names)).stationary
+            shares = shares / total if total > 0 else usual  # it believed in nothing else
         state.belief = Belief(shares, state.belief.fresh)
         state.counters["undone"] += n_before
         return state
@@ -414,7 +399,7 @@ class Teaching:
 
     def examples(self, state: LiveState) -> list[tuple[str | int, int]]:
         """The state and the number of windows of each example that can be undone."""
-        classes, examples = self._classes(state), state.examples
+        classes, examples = self._model.classes(state), state.examples
         taught: dict[int, tuple[str | int, int]] = {}
         for span in examples.spans:
             if span.example > examples.final:
@@ -439,7 +424,7 @@ class Teaching:
                 f"{lost} windows were taught with an older mlat, which did not keep their steps, "
                 "so they cannot be part of a model file; undo or forget them, and teach them anew"
             )
-        names = self._classes(state)
+        names = self._model.classes(state)
         return with_more_references(
             self._clf,
             [
@@ -447,12 +432,12 @@ class Teaching:
                 for span in spans
                 for piece in self._pieces(span)
             ],
-            self._state_filter(len(state.taught.names)),
+            self._model.state_filter(len(state.taught.names)),
             names,
         )
 
     def _taught(self, state: LiveState, name: str | int, rows: Floats, ends: Ints) -> LiveState:
-        most, old, known = self._options.max_taught, state.taught, self._classes(state)
+        most, old, known = self._options.max_taught, state.taught, self._model.classes(state)
         names = old.names if name in known else (*old.names, name)
         if len(names) > most:
             raise InputError(
@@ -466,7 +451,7 @@ class Teaching:
         keep = partial(kept_windows, most=most, forget=self._options.forget)
         state = state.copy()
         state.examples = state.examples.with_example(spans, len(names) - len(old.names), keep, most)
-        state.taught = self._exact.teach_more(old, names, codes, windows, keep(codes))
+        state.taught = self._model.experts.teach(names, codes, windows, old, keep(codes))
         # A new state has no probability yet, unless it is the only one.
         shares = np.append(state.belief.proba, np.zeros(len(names) - len(old.names)))
         if not known:
@@ -482,7 +467,7 @@ class Teaching:
             np.empty((0, self._width, self._clf.features_.n_features)),
             *map(self._windows_of, kept.spans),
         ]
-        return self._exact.teach(names, kept.codes, np.concatenate(windows))
+        return self._model.experts.teach(names, kept.codes, np.concatenate(windows))
 
     def _last_ends(self, rows: Floats, n: int, ago: int) -> Ints:
         """The rows (of a past) at which the last ``n`` windows up to ``ago`` steps ago end."""
@@ -530,14 +515,18 @@ class Teaching:
         return inside if len(inside) else ends[-1:]
 
     def _first_needed(self, rows: Floats, ends: Ints) -> Ints:
-        return first_row_needed(rows, ends, self._width, self._ring)
+        """The row from which each window that ends at some of the rows needs steps; < 0: gone."""
+        # Of windows that began before the first row, the age follows from that of their end.
+        age = rows[ends, -1].astype(np.int64) - self._width + 1
+        lead = np.array([lead_begin(one, self._ring) for one in age.tolist()], np.int64)
+        return np.asarray(ends - self._width + 1 - (age - lead))
 
     def _windows_of(self, span: TaughtSpan) -> Floats:
         """The features of the windows of a span, (k, w, d')."""
         if span.features is not None:
             return span.features[None]
         begun = self._clf.features_.lift.start(len(self._clf.channels_))
-        _, features = self._features.push(begun, span.steps)
+        _, features = self._model.features.push(begun, span.steps)
         return windows_over(features, self._width)[span.start]
 
     def _pieces(self, span: TaughtSpan) -> list[TaughtSpan]:
@@ -552,6 +541,3 @@ class Teaching:
             steps = span.steps[first : int(start[-1]) + self._width]
             found.append(replace(span, age=span.age + first, steps=steps, start=start - first))
         return found
-
-    def _classes(self, state: LiveState) -> list[str | int]:
-        return [*self._known, *state.taught.names]

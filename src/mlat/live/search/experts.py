@@ -1,246 +1,319 @@
-"""The incremental search of every expert of a classifier, and the decision they come to.
+"""The search of every expert of a classifier, taught windows among the references, the decision.
 
-Each expert has running sums of its own, whose distances are known up to a bound. Where they decide
+The exact search computes the distances of ``predict``. In the incremental one each expert has
+running sums of its own, whose distances are known up to a bound. Where they decide
 (:mod:`mlat.classifier.decision`) the state is that of ``predict``. Elsewhere every expert compares
 the window exactly, with the references that may be the nearest of their state.
+
+Windows that are taught while a stream runs are a few more references. They are compared one by one,
+since they are few and change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, Ints
+from ...base.compiled import jit
+from ...base.fixed_order import padded
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision, Rule, decide, decide_by_votes
-from .exact import ExactSearch, TaughtReferences
-from .incremental import (
-    ANCHOR,
-    FoundByAll,
-    IncrementalResult,
-    IncrementalSearch,
-    IncrementalState,
-    found_nothing,
-)
-from .points import PointSearch, PointState
+from .incremental import ANCHOR, Arrays, Found, IncrementalSearch, found_nothing
+from .points import PointSearch
 
-States = tuple[IncrementalState | PointState, ...]
 Search = IncrementalSearch | PointSearch
-Results = IncrementalResult | FoundByAll  # of one expert, or of those of a committee
+States = tuple[Arrays, ...]
+ALL = slice(None)
+# What an expert, by its number, sees of some of the windows: (m, w, d').
+Seen = Callable[[int, Ints | slice], Floats]
+
+
+def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[Search, ...] | None:
+    """One for each expert; None where one's metric is not Toeplitz, or step is not 1.
+
+    ``anchor`` is as for :meth:`IncrementalSearch.of`.
+    """
+    searches: list[Search] = []
+    for expert in clf.experts_:
+        search = PointSearch.of(expert) or IncrementalSearch.of(expert, anchor=anchor)
+        if search is None:
+            return None
+        searches.append(search)
+    return tuple(searches)
+
+
+def cheaper(searches: Sequence[Search]) -> bool:
+    """Whether all together take fewer operations than exact searches."""
+    incremental, exact = zip(*(search.operations for search in searches), strict=True)
+    return sum(incremental) < sum(exact)
 
 
 class ExpertSearches:
-    """The incremental searches of a classifier's experts; made by :meth:`of`.
+    """The experts of a classifier, one or several, and what they decide.
 
-    Attributes
+    Parameters
     ----------
-    searches : tuple of IncrementalSearch or PointSearch
+    clf : StreamClassifier
+        Fitted.
+    searches : sequence of IncrementalSearch or PointSearch
+        Of each expert; none for the exact search.
     limit : float
         The distance beyond which a window is far from every reference.
     exactly : bool
-        Whether a committee's distances are those of ``predict`` for every window, and not up to the
-        bound only.
+        Whether distances are those of ``predict`` for every window, and not up to the bound only.
     """
 
     def __init__(
         self,
         clf: StreamClassifier,
-        searches: Sequence[Search],
-        limit: float,
+        searches: Sequence[Search] = (),
+        limit: float = np.inf,
         exactly: bool = False,
     ) -> None:
-        self.clf, self.searches, self.limit = clf, tuple(searches), limit
-        self.exactly = exactly
+        self.experts, self.searches = clf.experts_, tuple(searches)
+        self.limit, self.exactly, self.n_neighbors = limit, exactly, clf.n_neighbors_
         self.rule = Rule.of(clf.committee_, clf.confidence_.calibration)
-        self._alone = not clf.committee_.soft
+        self.weights = np.array([member.weight for member in clf.committee_.deciding])
+        self._n_classes, self._n_references = len(clf.classes_), len(clf.references_)
+        # The exact searches are built now: the first step does not wait for them.
+        self._means = [expert.nearest.mean if len(expert) else 0.0 for expert in self.experts]
 
-    @classmethod
-    def of(
-        cls,
-        clf: StreamClassifier,
-        *,
-        anchor: int = ANCHOR,
-        limit: float | None = None,
+    def start(self, n_streams: int = 1) -> States:
+        """The states of the incremental searches before the first step."""
+        return tuple(search.start(n_streams) for search in self.searches)
+
+    def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
+        """The states that had these arrays."""
+        return tuple(s.restored(own) for s, own in zip(self.searches, arrays, strict=True))
+
+    def push(
+        self,
+        states: States,
+        features: Floats,
+        owner: Ints | None = None,
+        present: Bools | None = None,
+    ) -> Found | None:
+        """Take steps (t, d'), of the streams ``owner`` (t,) or of one; the states change in place.
+
+        A step that is not ``present`` ends the segment of its stream. Returns what each expert
+        finds; None for the exact search.
+        """
+        if not self.searches:
+            return None
+        t = len(features)
+        owner = np.zeros(t, np.int64) if owner is None else owner
+        present = np.ones(t, np.bool_) if present is None else present
+        found = found_nothing(len(states), t, self._n_classes)
+        each = map(Found._make, zip(*found, strict=True))
+        for search, state, expert, own in zip(
+            self.searches, states, self.experts, each, strict=True
+        ):
+            search.push(state, expert.view(features), owner, present, own)
+        return found
+
+    def seen(self, features: Floats, n: int, m: int, some: Ints | slice) -> Floats:
+        """What expert m sees of some of the last n windows over steps (t, d') of features."""
+        expert = self.experts[m]
+        width = expert.windows.width
+        return windows_over(expert.view(features[len(features) - n - width + 1 :]), width, some)
+
+    def decide(
+        self, seen: Seen, found: Found | None, taught: TaughtReferences | None = None
+    ) -> Decision:
+        """The decision on n windows; of one state at least there are some references.
+
+        ``found`` is of these windows, None for the exact search. Windows are in ``doubt`` where
+        what was found did not decide, so that they were compared exactly.
+        """
+        if self.n_neighbors > 1:
+            return self._vote(seen, found, taught)
+        if found is None:
+            return decide(self.rule, *self._nearest(seen, ALL, None, taught))
+        nearest, rows = found.nearest, found.rows
+        if taught:
+            nearest, rows = self._nearest(seen, ALL, found, taught)
+        decision = decide(self.rule, nearest, rows, found.bound, self.limit)
+        some = np.flatnonzero(decision.codes >= 0 if self.exactly else decision.doubt)
+        if len(some):
+            nearest, rows = self._nearest(seen, some, found, taught, exactly=True)
+            decision.replace(some, decide(self.rule, nearest, rows))
+            decision.doubt[some] = True
+        return decision
+
+    def _nearest(
+        self,
+        seen: Seen,
+        some: Ints | slice,
+        found: Found | None,
+        taught: TaughtReferences | None,
         exactly: bool = False,
-    ) -> ExpertSearches | None:
-        """For a fitted classifier; None where an expert's metric is not Toeplitz, or step is not 1.
+    ) -> tuple[Floats, Ints]:
+        """Distances (M, m, S) of each expert to the nearest of each state, and these.
+
+        They are as they were found, but where they are not exact and have to be.
+        """
+        each = []
+        for m, expert in enumerate(self.experts):
+            own = found.at(m) if found else None
+            search = self.searches[m] if exactly else None
+            known = own is not None and not isinstance(search, IncrementalSearch)
+            Z = np.empty(0)
+            if taught or not known:
+                Z = np.asarray(expert.embed(seen(m, some)))
+            if own is not None and isinstance(search, IncrementalSearch):
+                nearest, rows = search.compare(own, some, Z)
+            elif own is not None:
+                nearest, rows = own.nearest[some], own.rows[some]
+            elif self._n_references:
+                nearest, rows = expert.by_class.query_rows(Z)
+            else:
+                nearest, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
+            if taught:
+                centred = Z - self._means[m]
+                nearest, rows = taught.nearer(m, centred, nearest, rows, self._n_references)
+            each.append((nearest, rows))
+        nearest, rows = (np.stack(both) for both in zip(*each, strict=True))
+        return nearest, rows
+
+    def _vote(self, seen: Seen, found: Found | None, taught: TaughtReferences | None) -> Decision:
+        """The vote of the k nearest, which running sums do not tell: they are found exactly."""
+        expert, k = self.experts[0], self.n_neighbors
+        Z, codes, n_states = np.asarray(expert.embed(seen(0, ALL))), expert.codes, self._n_classes
+        if self._n_references:
+            distances, rows = expert.nearest.query(Z, k)
+        else:
+            distances, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
+        if taught:
+            centred = Z - self._means[0]
+            distances, rows = taught.among(centred, distances, rows, self._n_references, k)
+            codes, n_states = np.append(codes, taught.codes), n_states + len(taught.names)
+        if found:
+            lacks = found.rows[0, :, 0] < 0  # a complete window
+            distances[lacks], rows[lacks] = np.nan, -1
+        return decide_by_votes(distances, rows, codes, n_states)
+
+    def teach(
+        self,
+        names: tuple[str | int, ...],
+        codes: Ints,
+        windows: Floats,
+        old: TaughtReferences | None = None,
+        kept: Ints | slice = ALL,
+    ) -> TaughtReferences:
+        """Windows (n, w, d') of features after ``old`` ones, prepared to be compared.
+
+        ``codes`` are the states of all of them; those that are ``kept`` remain. Only the new ones
+        are taken to the learned space, to the same numbers as if all were.
+        """
+        columns = []
+        for m, expert in enumerate(self.experts):
+            Z = np.empty((0, expert.n_dimensions))
+            if len(windows):  # no window at all is not what every transformer takes
+                last = windows[:, windows.shape[1] - expert.windows.width :]
+                Z = np.asarray(expert.embed(expert.view(last)))
+            own = (Z - self._means[m]).T
+            if old is not None:
+                own = np.concatenate([old.columns[m][:, : len(old)], own], axis=1)
+            columns.append(padded(own[:, kept]))
+        every = windows if old is None else np.concatenate([old.windows, windows])
+        return TaughtReferences(names, every[kept], codes[kept].astype(np.int64), tuple(columns))
+
+
+def windows_over(features: Floats, width: int, some: Ints | slice = ALL) -> Floats:
+    """Some of the windows (n, w, d') over successive steps."""
+    if len(features) == width:  # the usual case, at a tenth of the cost
+        return features[None][some]
+    windows = sliding_window_view(features, width, axis=0).transpose(0, 2, 1)
+    return np.ascontiguousarray(windows[some])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TaughtReferences:
+    """Taught windows, oldest first.
+
+    Attributes
+    ----------
+    names : tuple of str or int
+        States that the model does not know, in the order in which they were first taught.
+    windows : array of shape (m, w, d')
+        Of features.
+    codes : array of shape (m,)
+        Their states: those of the model, then ``names``.
+    columns : tuple of arrays of shape (r, m')
+        The windows in the learned space of each expert, less its references' mean, side by side so
+        that all are compared at once. Padded to whole vectors, so that each sum has the same order.
+    """
+
+    names: tuple[str | int, ...]
+    windows: Floats
+    codes: Ints
+    columns: tuple[Floats, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def squared(self, expert: int, centred: Floats) -> Floats:
+        """Squared distances (n, m) of windows (n, r) in an expert's space, less the same mean."""
+        columns = self.columns[expert]
+        squared = np.zeros((len(centred), columns.shape[1]))
+        _squared(np.ascontiguousarray(centred), columns, squared)
+        return squared[:, : len(self)]
+
+    def nearer(
+        self, expert: int, centred: Floats, nearest: Floats, rows: Ints, n_references: int
+    ) -> tuple[Floats, Ints]:
+        """Distances to the nearest of each state and their rows, references and taught together.
 
         Parameters
         ----------
-        clf : StreamClassifier
-        anchor : int
-            As for :meth:`IncrementalSearch.of`.
-        limit : float, optional
-            Default the threshold of the classifier.
-        exactly : bool
-            For a committee.
+        expert : int
+        centred : array of shape (n, r)
+        nearest, rows : arrays of shape (n, S)
+            Of the references alone.
+        n_references : int
+            Taught window i is row ``n_references + i``.
         """
-        limit = float(clf.confidence_.threshold) if limit is None else limit
-        alone = not clf.committee_.soft  # its distances are those of the committee
-        searches: list[Search] = []
-        for expert in clf.experts_:
-            among = None if alone else PointSearch.of(expert)
-            search = among or IncrementalSearch.of(
-                expert,
-                n_neighbors=clf.n_neighbors_ if alone else 0,
-                anchor=anchor,
-                # A committee's limit is not one of its experts.
-                cuts=[limit] if alone else (),
-            )
-            if search is None:
-                return None
-            searches.append(search)
-        return cls(clf, searches, limit, exactly)
+        n, n_old = nearest.shape
+        both = np.full((n, n_old + len(self.names)), np.inf)
+        at = np.full(both.shape, -1, np.int64)
+        both[:, :n_old], at[:, :n_old] = nearest, rows
+        distances = np.sqrt(self.squared(expert, centred))
+        for code in np.unique(self.codes):
+            columns = np.flatnonzero(self.codes == code)
+            column = columns[distances[:, columns].argmin(axis=1)]
+            distance = distances[np.arange(n), column]
+            nearer = distance < both[:, code]
+            both[nearer, code] = distance[nearer]
+            at[nearer, code] = n_references + column[nearer]
+        return both, at
 
-    def cheaper(self) -> bool:
-        """Whether all together take fewer operations than exact searches."""
-        counts = [search.operations for search in self.searches]
-        incremental, exact = (sum(c[name] for c in counts) for name in ("incremental", "exact"))
-        return incremental < exact
-
-    def start(self, n_streams: int = 1) -> States:
-        """The states before the first step."""
-        return tuple(search.start(n_streams) for search in self.searches)
-
-    def reset(self, states: States) -> None:
-        """Begin a new segment, in place."""
-        for search, state in zip(self.searches, states, strict=True):
-            cast(Any, search).reset(state)
-
-    def restored(self, arrays: Sequence[Mapping[str, NDArray[Any]]]) -> States:
-        """The states whose ``to_arrays`` gave these arrays."""
-        return tuple(
-            cast(Any, search).restored(own)
-            for search, own in zip(self.searches, arrays, strict=True)
-        )
-
-    def push(self, states: States, features: Floats) -> Results:
-        """Take the next steps (t, d') of one stream; the states change in place."""
-        if self._alone:
-            search, state = self._only(states)
-            return search.push(state, self.clf.experts_[0].view(features))
-        t = len(features)
-        return self._fill(states, features, np.zeros(t, np.int64), np.ones(t, np.bool_))
-
-    def _only(self, states: States) -> tuple[IncrementalSearch, IncrementalState]:
-        """The search and the state of a single expert."""
-        search, state = self.searches[0], states[0]
-        assert isinstance(search, IncrementalSearch)
-        assert isinstance(state, IncrementalState)
-        return search, state
-
-    def _fill(self, states: States, features: Floats, owner: Ints, present: Bools) -> FoundByAll:
-        """What each expert finds for steps (t, d') of the streams ``owner`` (t,)."""
-        found = found_nothing(len(states), len(features), len(self.clf.classes_), 0)
-        for search, state, expert, own in zip(
-            self.searches, states, self.clf.experts_, found.each, strict=True
-        ):
-            seen = np.ascontiguousarray(expert.view(features))
-            cast(Any, search).fill(state, seen, owner, present, own)
-        return found
-
-    def decide(
-        self,
-        results: Results,
-        n: int,
-        windows: Callable[[], Floats],
-        exact: ExactSearch,
-        taught: TaughtReferences,
-    ) -> Decision:
-        """The decision on the last n windows of the experts' results.
-
-        ``windows`` gives these, (n, w, d'), where they have to be compared exactly.
-        """
-        if isinstance(results, IncrementalResult):
-            if not len(taught):
-                return self._decided_alone(results, slice(-n, None))
-            if exact.n_neighbors > 1:
-                return exact.decide(windows(), taught)
-            nearest, rows = results.nearest[None, -n:], results.rows[None, -n:]
-            bound = results.bound[None, -n:]
-        else:
-            nearest, rows = results.nearest[:, -n:], results.rows[:, -n:]
-            bound = results.bound[:, -n:]
-        if len(taught):
-            centred = exact.centred(windows())
-            nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
-        decision = decide(self.rule, nearest, rows, bound, self.limit)
-        some = self._doubtful(decision)
-        if len(some):
-            doubtful = windows()[some]
-            if isinstance(results, IncrementalResult):
-                again = exact.decide(doubtful, taught)
-            else:
-                seen = [exact.seen(m, doubtful) for m in range(len(self.searches))]
-                nearest, rows = self._compare(results, len(results.bound[0]) - n + some, seen)
-                if len(taught):
-                    centred = exact.centred(doubtful)
-                    nearest, rows = taught.nearest_of_both(centred, nearest, rows, len(exact))
-                again = decide(self.rule, nearest, rows)
-            decision.replace(some, again)
-        return decision
-
-    def _doubtful(self, decision: Decision) -> Ints:
-        """Which of the windows have to be compared exactly."""
-        doubt = decision.codes >= 0 if self.exactly else decision.doubt
-        return np.flatnonzero(doubt)
-
-    def _decided_alone(self, result: IncrementalResult, some: slice) -> Decision:
-        """Of a single expert, whose search has decided."""
-        codes, rows, distances = result.codes[some], result.neighbours[some], result.distances[some]
-        if self.clf.n_neighbors_ > 1:
-            of_all = self.clf.references_.codes
-            return decide_by_votes(distances, rows, of_all, len(self.clf.classes_))
-        decision = decide(self.rule, result.nearest[None, some], result.rows[None, some])
-        # The nearest of all is told as it was found; with equal ones the first decides.
-        return decision._replace(codes=codes, distance=distances[:, 0], rows=rows)
-
-    def _compare(
-        self, found: FoundByAll, some: Ints, windows: Sequence[Floats]
+    def among(
+        self, centred: Floats, distances: Floats, rows: Ints, n_references: int, k: int
     ) -> tuple[Floats, Ints]:
-        """What each expert of a committee finds exactly for some of the rows, (M, m, S).
+        """The k nearest of the references' (n, k) nearest and all taught windows, nearest first.
 
-        ``windows`` (m, w, d') of each expert are those of these rows.
+        Fewer where there are no references, and not yet k taught windows.
         """
-        exact = [
-            cast(Any, search).by_state(own, some, seen)
-            for search, own, seen in zip(self.searches, found.each, windows, strict=True)
-        ]
-        return np.stack([one[0] for one in exact]), np.stack([one[1] for one in exact])
-
-    def push_many(
-        self, states: States, features: Floats, owner: Ints, present: Bools
-    ) -> tuple[Decision, Bools]:
-        """Take a step (m, d') of each of the streams ``owner`` (m,); the states change in place.
-
-        A step that is not ``present`` ends the segment of its stream. Returns the decisions, and
-        where they were compared exactly, (m,).
-        """
-        if self._alone:
-            search, state = self._only(states)
-            seen = self.clf.experts_[0].view(features)
-            found = search.push_rows(state, seen, owner, present)
-            result = search.settle(found, partial(_window, state, owner))
-            return self._decided_alone(result, slice(None)), result.exact
-        founds = self._fill(states, features, owner, present)
-        decision = decide(self.rule, *founds[:3], self.limit)
-        some = self._doubtful(decision)
-        if len(some):
-            windows = [
-                np.stack([_window(state, owner, i) for i in some.tolist()]) for state in states
-            ]
-            decision.replace(some, decide(self.rule, *self._compare(founds, some, windows)))
-        exact = np.zeros(len(owner), np.bool_)
-        exact[some] = True
-        return decision, exact
+        both = np.concatenate([distances, np.sqrt(self.squared(0, centred))], axis=1)
+        taught = np.broadcast_to(n_references + np.arange(len(self)), (len(rows), len(self)))
+        every = np.concatenate([rows, taught], axis=1)
+        # Stable: in a tie a reference comes first, then the older.
+        order = np.argsort(both, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(both, order, 1), np.take_along_axis(every, order, 1)
 
 
-def _window(state: IncrementalState | PointState, owner: Ints, i: int) -> Floats:
-    """The last window (w, d') of the stream that row i is of."""
-    stream = owner[i]
-    ring = state.ring[stream]
-    return np.roll(ring, -(state.count[stream] % len(ring)), axis=0)
+@jit()
+def _squared(x, columns, squared):  # type: ignore[no-untyped-def]
+    """Summed in one fixed order, all columns at once."""
+    for i in range(len(x)):
+        for f in range(len(columns)):
+            value = x[i, f]
+            for j in range(columns.shape[1]):
+                difference = value - columns[f, j]
+                squared[i, j] += difference * difference

@@ -35,8 +35,9 @@ the bound holds for any order of summation.
 ones, with z the rounding of a window in the learned space.
 
 **The decision.** Where the nearest references of two states differ by more than both bounds, the
-running sums decide. Elsewhere the references in question are compared as ``predict`` compares them.
-So the state is always that of ``predict``, and squared distances agree to the bound.
+running sums decide (:mod:`mlat.live.search.experts`). Elsewhere the references in question are
+compared as ``predict`` compares them. So the state is always that of ``predict``, and squared
+distances agree to the bound.
 
 All results are the same, bit by bit, however steps are cut into chunks and whichever streams are
 classified together.
@@ -44,21 +45,18 @@ classified together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, Ints, check_whole
 from ...base.compiled import jit
-from ...base.errors import InputError
 from ...base.fixed_order import power_above
 from ...metric import toeplitz
 from ...metric.nearest import squared_distance
 from ...neighbours.references import References
-from ...neighbours.votes import vote
 from ...stream.windows import Windows
 
 ANCHOR = 64
@@ -70,163 +68,63 @@ N_BLOCKS = 10  # blocks of steps whose errors are summed; nine of them are at le
 FOLLOW = ("products", "sums")  # arrays of a state that follow from its others, where they lack
 MAX_CANDIDATES = 64  # references that are compared one by one; where there are more, all are
 
+# The memory of n streams, by name: what a snapshot holds of a search.
+Arrays = dict[str, NDArray[Any]]
+
 
 # -------------------------------------------------------------------- search
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class IncrementalState:
-    """The memory of n streams; for a single one n is 1.
-
-    Attributes
-    ----------
-    ring : array of shape (n, w, d')
-        The last features; the step after ``count`` others goes to place ``count % w``.
-    products : array of shape (n, N + 1)
-        The inner product of the window with each reference, after an unused first entry.
-    sums : array of shape (n, 2 + N_BLOCKS)
-        The window's own product, the same since the last multiple of the width, and the error
-        that each block of steps adds.
-    count : array of shape (n,)
-        Steps since the segment began.
-    """
-
-    ring: Floats
-    products: Floats
-    sums: Floats
-    count: Ints
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Copies of the arrays by name, for a snapshot."""
-        return {name: getattr(self, name).copy() for name in self.__slots__}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The state that :meth:`to_arrays` wrote; the arrays are copied."""
-        names = cls.__slots__
-        if set(arrays) != set(names):
-            raise InputError(
-                f"an incremental state has {', '.join(names)}, not {', '.join(arrays)}"
-            )
-        return cls(
-            np.array(arrays["ring"], dtype=np.float64),
-            np.array(arrays["products"], dtype=np.float64),
-            np.array(arrays["sums"], dtype=np.float64),
-            np.array(arrays["count"], dtype=np.int64),
-        )
-
-    def copy(self) -> Self:
-        return self.from_arrays({name: getattr(self, name) for name in self.__slots__})
-
-    @property
-    def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in self.__slots__)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class IncrementalResult:
-    """Results of t steps; NaN and -1 where there is no complete window.
-
-    Attributes
-    ----------
-    nearest : array of shape (t, S)
-        The distance to the nearest reference of each state.
-    rows : array of shape (t, S)
-        That reference.
-    bound : array of shape (t,)
-        Squared distances, here and in ``distances``, are within this of those of ``predict``.
-    exact : array of shape (t,)
-        Where the bound did not decide: the distances that decided are those of ``predict``.
-    codes : array of shape (t,)
-        The state, which is that of ``predict``.
-    distances, neighbours : arrays of shape (t, k)
-        The k nearest references, for the number of neighbours of the classifier.
-    """
-
-    nearest: Floats
-    rows: Ints
-    bound: Floats
-    exact: Bools
-    codes: Ints
-    distances: Floats
-    neighbours: Ints
 
 
 class IncrementalSearch:
     """The references of an expert, prepared for live streams; made by :meth:`of`.
 
+    A state has these arrays:
+
+    - ring (n, w, d'): the last features; the step after ``count`` others is at ``count % w``;
+    - products (n, N + 1): the inner product of the window with each reference, after an unused
+      first entry;
+    - sums (n, 2 + N_BLOCKS): the window's own product, the same since the last multiple of the
+      width, and the error that each block of steps adds;
+    - count (n,): steps since the segment began.
+
     Attributes
     ----------
     references : PreparedReferences
-    n_neighbors : int
-    n_classes : int
     """
 
     def __init__(
-        self,
-        expert: References,
-        n_neighbors: int,
-        metric: ToeplitzMetric,
-        references: PreparedReferences,
+        self, expert: References, metric: ToeplitzMetric, references: PreparedReferences
     ) -> None:
-        self.references = references
-        self.n_neighbors = n_neighbors
-        self.n_classes = len(expert.classes)
-        self._metric, self._exact = metric, ExactAnswer(expert)
+        self.references, self._expert, self._metric = references, expert, metric
+        self._place = np.empty(len(expert), np.int64)  # of each row, state by state
+        self._place[expert.nearest.rows] = np.arange(len(expert))
 
     @classmethod
-    def of(
-        cls,
-        expert: References,
-        *,
-        n_neighbors: int = 1,
-        anchor: int = ANCHOR,
-        cuts: Sequence[float] = (),
-    ) -> IncrementalSearch | None:
+    def of(cls, expert: References, *, anchor: int = ANCHOR) -> IncrementalSearch | None:
         """For an expert of a fitted classifier.
 
-        None where its metric is not Toeplitz, or where not every window is a reference.
-
-        Parameters
-        ----------
-        expert : References
-        n_neighbors : int
-            0 for an expert of several, which decides nothing by itself.
-        anchor : int
-            Each running sum starts again from a direct value after at most this many steps, or
-            four widths where that is more.
-        cuts : sequence of float
-            Distances to the nearest reference beyond which something else is decided: windows
-            near them are compared exactly, too.
+        None where its metric is not Toeplitz, or where not every window is a reference. Each
+        running sum starts again from a direct value after at most ``anchor`` steps, or four widths
+        where that is more.
         """
         check_whole(anchor, "anchor")
-        windows, width = expert.windows, expert.windows.width
-        if not in_runs(windows):
+        width = expert.windows.width
+        if not in_runs(expert.windows):
             return None
-        seen = expert.view(expert.steps)
-        metric = toeplitz_metric(expert.metric, width, seen.shape[1])
+        metric = toeplitz_metric(expert.metric, width, expert.n_seen)
         if metric is None:
             return None
-        references = prepare(
-            seen,
-            windows.start,
-            windows.run,
-            np.asarray(expert.codes, dtype=np.int64),
-            width,
-            metric,
-            max(int(anchor), PERIOD_PER_WIDTH * width),
-            cuts,
-        )
-        return cls(expert, n_neighbors, metric, references)
+        period = max(int(anchor), PERIOD_PER_WIDTH * width)
+        return cls(expert, metric, prepare(expert, metric, period))
 
     @property
-    def operations(self) -> dict[str, float]:
+    def operations(self) -> tuple[float, float]:
         """Products per step, of this search and of the exact one.
 
         Those in double precision count twice, since half as many fit a vector register.
         """
         r, metric = self.references, self._metric
-        d, w = r.n_features, r.width
+        d, w = len(r.centre), r.width
         # In whole vectors of four factors and eight results. These counts choose the search, and a
         # snapshot opens only with the search it was made with: they stay as they were.
         factors = least_multiple(d, 4)
@@ -234,223 +132,70 @@ class IncrementalSearch:
         filters = 2 * len(metric.blocks) * factors * least_multiple(d, 8)
         incremental = r.right.size + 4 * r.squared.size + 2 * (direct + filters)
         embed = 2 * w * d * metric.n_terms if metric.n_terms > 1 else 0
-        exact = embed + len(r.codes) * metric.n_coordinates
-        return {"incremental": float(incremental), "exact": float(exact)}
+        exact = embed + len(self._expert) * metric.n_coordinates
+        return float(incremental), float(exact)
 
-    def cheaper(self) -> bool:
-        """Whether it takes fewer operations than the exact search."""
-        operations = self.operations
-        return operations["incremental"] < operations["exact"]
-
-    def start(self, n_streams: int = 1) -> IncrementalState:
+    def start(self, n_streams: int = 1) -> Arrays:
         """The state before the first step."""
         r = self.references
-        return IncrementalState(
-            np.tile(r.centre, (n_streams, r.width, 1)),
-            np.zeros((n_streams, len(r.squared) + 1)),
-            np.zeros((n_streams, 2 + N_BLOCKS)),
-            np.zeros(n_streams, np.int64),
-        )
+        return {
+            "ring": np.tile(r.centre, (n_streams, r.width, 1)),
+            "products": np.zeros((n_streams, len(r.squared) + 1)),
+            "sums": np.zeros((n_streams, 2 + N_BLOCKS)),
+            "count": np.zeros(n_streams, np.int64),
+        }
 
-    def reset(self, state: IncrementalState) -> None:
-        """Begin a new segment, in place."""
-        state.ring[:] = self.references.centre
-        for array in (state.products, state.sums, state.count):
-            array[:] = 0
-
-    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> IncrementalState:
-        """The state that :meth:`IncrementalState.to_arrays` wrote.
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+        """The state of a snapshot.
 
         Snapshots of before have only the last features of experts without lags. Their sums are
         those of these steps, as if the segment began with them.
         """
-        if set(arrays) != {"ring", "count"}:
-            return IncrementalState.from_arrays(arrays)
+        if "products" in arrays:
+            return {name: np.array(array) for name, array in arrays.items()}
         ring, count, width = arrays["ring"], arrays["count"], self.references.width
         state, there = self.start(len(count)), np.minimum(count, width)
-        state.count[:] = count - there
+        state["count"][:] = count - there
         for back in range(width, 0, -1):
             owner = np.flatnonzero(there >= back)
-            seen = np.ascontiguousarray(ring[owner, (count[owner] - back) % width])
-            self.push_rows(state, seen, owner, np.ones(len(owner), np.bool_))
+            seen = ring[owner, (count[owner] - back) % width]
+            found = found_nothing(1, len(owner), len(self._expert.classes)).at(0)
+            self.push(state, seen, owner, np.ones(len(owner), np.bool_), found)
         return state
 
-    def push(self, state: IncrementalState, seen: Floats) -> IncrementalResult:
-        """Take the next steps (t, d') of one stream; the state changes in place.
-
-        Steps are complete: where one misses a value, :meth:`reset` and go on after it.
-        """
-        seen = np.ascontiguousarray(seen, dtype=np.float64)
-        if seen.ndim != 2 or seen.shape[1] != self.references.n_features:
-            raise InputError(
-                f"steps must have shape (t, {self.references.n_features}), not {seen.shape}"
-            )
-        t = len(seen)
-        before = state.ring[0].copy() if t > 1 else state.ring[0]
-        count = int(state.count[0])
-        found = self.push_rows(state, seen, np.zeros(t, np.int64), np.ones(t, np.bool_))
-        width = self.references.width
-
-        def window(i: int) -> Floats:
-            if t == 1:
-                return np.roll(state.ring[0], -((count + 1) % width), axis=0)
-            steps = np.concatenate([np.roll(before, -(count % width), axis=0), seen[: i + 1]])
-            return steps[-width:]
-
-        return self.settle(found, window)
-
-    def push_rows(
-        self, state: IncrementalState, seen: Floats, owner: Ints, present: Bools
-    ) -> Found:
+    def push(self, state: Arrays, seen: Floats, owner: Ints, present: Bools, found: Found) -> None:
         """Take steps (t, d') in order, of the streams ``owner`` (t,); the state changes in place.
 
-        A step that is not ``present`` ends the segment of its stream.
+        A step that is not ``present`` ends the segment of its stream. What is found is written to
+        ``found``.
         """
-        found = found_nothing(1, len(seen), self.n_classes, self.n_neighbors).each[0]
-        self.fill(state, seen, owner, present, found)
-        return found
+        arrays = (state["ring"], state["products"], state["sums"], state["count"])
+        _push_rows(np.ascontiguousarray(seen), owner, present, *arrays, self.references, found)
 
-    def fill(
-        self, state: IncrementalState, seen: Floats, owner: Ints, present: Bools, found: Found
-    ) -> None:
-        """As :meth:`push_rows`, into arrays that are there already."""
-        arrays = (state.ring, state.products, state.sums, state.count)
-        _push_rows(seen, owner, present, *arrays, self.references, found)
+    def compare(self, found: Found, some: Ints | slice, Z: Floats) -> tuple[Floats, Ints]:
+        """What ``predict`` finds for some rows (m,): distances (m, S) and references (m, S).
 
-    def by_state(self, found: Found, some: Ints, windows: Floats) -> tuple[Floats, Ints]:
-        """What ``predict`` finds for some rows of a search that decides nothing by itself.
-
-        Parameters
-        ----------
-        found : Found
-        some : array of shape (m,)
-        windows : array of shape (m, w, d')
-            Of these rows.
-
-        Returns
-        -------
-        nearest, rows : arrays of shape (m, S)
+        ``Z`` (m, r) are their windows in the learned space. Distances are computed as
+        :mod:`mlat.neighbours.search` does, by differences in one fixed order, with the references
+        that may be the nearest of their state; or with all, where these are too many.
         """
-        return self._exact.by_states(windows, found.candidates[some], found.n_candidates[some])
-
-    def settle(self, found: Found, window: Callable[[int], Floats]) -> IncrementalResult:
-        """Compare exactly where the bound does not decide; ``window(i)`` is that of row i."""
-        exact = found.status == UNDECIDED
-        for i in np.flatnonzero(exact).tolist():
-            n = found.n_candidates[i]
-            candidates = None if n < 0 else found.candidates[i, :n]
-            if self.n_neighbors == 1:
-                nearest, rows = self._exact.by_state(window(i), candidates)
-                known = rows >= 0
-                found.nearest[i, known], found.rows[i, known] = nearest[known], rows[known]
-                code = int(nearest.argmin())
-                found.distances[i], found.neighbours[i] = nearest[code], rows[code]
-            else:
-                k = self.n_neighbors
-                distances, rows = self._exact.neighbours(window(i), k, candidates)
-                found.distances[i], found.neighbours[i] = distances, rows
-                code = self._exact.vote(distances, rows)
-            found.code[i] = code
-        return IncrementalResult(
-            found.nearest,
-            found.rows,
-            found.bound,
-            exact,
-            found.code,
-            found.distances,
-            found.neighbours,
-        )
-
-
-class ExactAnswer:
-    """The comparison of ``predict``, with all references or with those that may decide.
-
-    Distances are computed as :mod:`mlat.neighbours.search` does, by differences in one fixed order.
-    It rules out references by bounds of its own, so fewer references change no result as long as
-    those that matter are among them.
-    """
-
-    def __init__(self, expert: References) -> None:
-        self._references, self._codes = expert, expert.codes
-        self.n_classes = len(expert.classes)
-        self._place = np.empty(len(self._codes), np.int64)  # of each row, state by state
-        self._place[self._references.nearest.rows] = np.arange(len(self._codes))
-
-    def embed(self, window: Floats) -> Floats:
-        """A window (w, d') in the learned space, (1, r)."""
-        return np.asarray(self._references.embed(window[None]))
-
-    def by_state(self, window: Floats, rows: Ints | None = None) -> tuple[Floats, Ints]:
-        """Distances (S,) to the nearest reference of each state and their rows (S,).
-
-        Where ``rows`` are given only these count; infinite and -1 for a state without any.
-        """
-        z = self.embed(window)
-        if rows is None:
-            nearest, of = self._references.by_class.query_rows(z)
-            return nearest[0], of[0]
-        squared = self._squared_to(z, rows)
-        best = np.full(self.n_classes, np.inf)
-        found = np.full(self.n_classes, -1, np.int64)
-        for row, distance in zip(rows, squared, strict=True):
-            code = self._codes[row]
-            if distance < best[code]:
-                best[code], found[code] = distance, row
-        return self._references.nearest.scale * np.sqrt(best), found
-
-    def by_states(
-        self, windows: Floats, candidates: Ints, n_candidates: Ints
-    ) -> tuple[Floats, Ints]:
-        """Distances (m, S) of windows (m, w, d') to the nearest of each state, and their rows.
-
-        ``candidates`` (m, MAX_CANDIDATES) are the references that may be the nearest of their
-        state, the first ``n_candidates`` (m,) of each row; where these are -1 all references may.
-        """
-        Z, nearest = np.asarray(self._references.embed(windows)), self._references.nearest
-        best = np.full((len(Z), self.n_classes), np.inf)
-        found = np.full(best.shape, -1, np.int64)
+        expert, nearest = self._expert, self._expert.nearest
+        n_candidates = found.n_candidates[some]
+        best = np.full((len(Z), len(expert.classes)), np.inf)
+        rows = np.full(best.shape, -1, np.int64)
         x = np.ascontiguousarray((Z - nearest.mean) / nearest.scale)
-        of_rows = (self._place, self._codes)
-        _nearest_candidates(x, nearest.points, *of_rows, candidates, n_candidates, best, found)
+        candidates = (found.candidates[some], n_candidates)
+        _compare(x, nearest.points, self._place, expert.codes, *candidates, best, rows)
         distances: Floats = nearest.scale * np.sqrt(best)
         every = n_candidates < 0
         if every.any():
-            distances[every], found[every] = self._references.by_class.query_rows(Z[every])
-        return distances, found
-
-    def neighbours(self, window: Floats, k: int, rows: Ints | None = None) -> tuple[Floats, Ints]:
-        """Distances (k,) and rows (k,) of the nearest, of all or of the given rows."""
-        z, nearest = self.embed(window), self._references.nearest
-        if rows is None:
-            distances, found = nearest.query(z, k)
-            return distances[0], found[0]
-        rows = np.sort(rows)  # ties come in the order of their rows
-        squared = self._squared_to(z, rows)
-        order = np.argsort(squared, kind="stable")[:k]
-        return nearest.scale * np.sqrt(squared[order]), rows[order]
-
-    def _squared_to(self, z: Floats, rows: Ints) -> Floats:
-        """Squared distances to these rows, in units of the scale."""
-        nearest = self._references.nearest
-        x = ((z - nearest.mean) / nearest.scale)[0]
-        return np.asarray(_squared(x, nearest.points, self._place[rows]))
-
-    def vote(self, distances: Floats, rows: Ints) -> int:
-        """The state that k neighbours vote for."""
-        return int(vote(self._codes[rows][None], distances[None], self.n_classes)[0][0])
+            distances[every], rows[every] = expert.by_class.query_rows(Z[every])
+        return distances, rows
 
 
 @jit()
-def _squared(x, references, places):  # type: ignore[no-untyped-def]
-    squared = np.empty(len(places))
-    for i in range(len(places)):
-        squared[i] = squared_distance(x, references[places[i]])
-    return squared
-
-
-@jit()
-def _nearest_candidates(  # type: ignore[no-untyped-def]
-    x, references, place, codes, candidates, n_candidates, best, found
+def _compare(  # type: ignore[no-untyped-def]
+    x, references, place, codes, candidates, n_candidates, best, rows
 ):
     for i in range(len(x)):
         for j in range(n_candidates[i]):
@@ -458,8 +203,8 @@ def _nearest_candidates(  # type: ignore[no-untyped-def]
             code = codes[row]
             squared = squared_distance(x[i], references[place[row]])
             # Of equally near references the first.
-            if squared < best[i, code] or (squared == best[i, code] and row < found[i, code]):
-                best[i, code], found[i, code] = squared, row
+            if squared < best[i, code] or (squared == best[i, code] and row < rows[i, code]):
+                best[i, code], rows[i, code] = squared, row
 
 
 # -------------------------------------------------------------------- references
@@ -537,8 +282,6 @@ class PreparedReferences(NamedTuple):
     rows : array of shape (N,)
         The row of each place in the classifier's windows; -1 for padding. Places go state by
         state, each state padded to whole tiles.
-    codes : array of shape (n,)
-        The state of each row.
     tile_codes : array of shape (N / TILE,)
         The state of each tile.
     right : array of shape (C, N), in single precision
@@ -553,8 +296,6 @@ class PreparedReferences(NamedTuple):
         The two filters of a stream's steps, oldest step first; in single precision if large.
     parts : array of shape (C / d,)
         The largest norm of each part of C among the references.
-    cuts : array of shape (n_cuts,)
-        Distances that decide something besides which state is nearest.
     bound : Bound
     """
 
@@ -564,7 +305,6 @@ class PreparedReferences(NamedTuple):
     weight: float
     centre: Floats
     rows: Ints
-    codes: Ints
     tile_codes: Ints
     right: NDArray[np.float32]
     squared: Floats
@@ -573,41 +313,13 @@ class PreparedReferences(NamedTuple):
     causal: NDArray[Any]
     anticausal: NDArray[Any]
     parts: Floats
-    cuts: Floats
     bound: Bound
 
-    @property
-    def n_features(self) -> int:
-        return len(self.centre)
 
-
-def prepare(
-    seen: Floats,
-    start: Ints,
-    run: Ints,
-    codes: Ints,
-    width: int,
-    metric: ToeplitzMetric,
-    period: int,
-    cuts: Sequence[float],
-) -> PreparedReferences:
-    """Prepare references.
-
-    Parameters
-    ----------
-    seen : array of shape (T, d)
-        The features of their steps.
-    start, run, codes : arrays of shape (n,)
-        Where each window starts, its run and its state; the windows of a run follow each other
-        step by step.
-    width : int
-    metric : ToeplitzMetric
-    period : int
-        The most windows of a piece.
-    cuts : sequence of float
-        Infinite ones are left out.
-    """
-    d = seen.shape[1]
+def prepare(expert: References, metric: ToeplitzMetric, period: int) -> PreparedReferences:
+    """Prepare references, in pieces of at most ``period`` windows."""
+    seen, codes, width = expert.view(expert.steps), expert.codes, expert.windows.width
+    start, run, d = expert.windows.start, expert.windows.run, expert.n_seen
     order = np.lexsort((start, run, codes))
     steps = seen[np.unique((start[:, None] + np.array([0, width - 1])).ravel())]
     centre = steps.mean(axis=0)
@@ -658,7 +370,6 @@ def prepare(
         weight=weight,
         centre=centre,
         rows=np.concatenate(rows).astype(np.int64),
-        codes=codes,
         tile_codes=np.array(tile_codes, dtype=np.int64),
         right=np.ascontiguousarray(right.T, dtype=np.float32),
         squared=np.concatenate(squared),
@@ -667,7 +378,6 @@ def prepare(
         causal=np.ascontiguousarray(half[::-1].transpose(1, 0, 2).reshape(d, -1), dtype=dtype),
         anticausal=np.ascontiguousarray(half.transpose(2, 0, 1).reshape(d, -1), dtype=dtype),
         parts=np.sqrt((right.reshape(len(right), -1, d) ** 2).sum(axis=2)).max(axis=0),
-        cuts=np.array([cut for cut in cuts if np.isfinite(cut)], dtype=np.float64),
         bound=bound_of(metric, half, width, period, largest, weight, dtype, centre / scale),
     )
 
@@ -776,54 +486,51 @@ def bound_of(
 GROUP = 32  # rows whose increments are kept at a time: they fit a core's second-level cache
 COLUMNS = 512  # references at a time, so that what is read of them serves all rows of a group
 Q_SUM, P_SUM, ERRORS = 0, 1, 2  # places in a stream's sums
-DECIDED, UNDECIDED = 1, 2  # 0: there is no window
 
 
 class Found(NamedTuple):
-    """What is found for each of m rows; see :class:`IncrementalResult`."""
+    """What a search finds for t rows; or M searches, where each array has M before its shape.
 
-    status: NDArray[np.int8]
-    code: NDArray[np.int64]
-    nearest: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    bound: NDArray[np.float64]
-    distances: NDArray[np.float64]
-    neighbours: NDArray[np.int64]
-    n_candidates: NDArray[np.int64]  # rows to compare exactly; -1 for all references
-    candidates: NDArray[np.int64]
+    Attributes
+    ----------
+    nearest, rows : arrays of shape (t, S)
+        The distance to the nearest reference of each state, and that reference; NaN and -1 where
+        there is no complete window.
+    bound : array of shape (t,)
+        Squared distances are within this of those of ``predict``.
+    n_candidates : array of shape (t,)
+        References that may be the nearest of their state; -1 where these are too many.
+    candidates : array of shape (t, MAX_CANDIDATES)
+    """
+
+    nearest: Floats
+    rows: Ints
+    bound: Floats
+    n_candidates: Ints
+    candidates: Ints
+
+    def at(self, place: Any) -> Found:
+        """A part of every array: what one of the searches finds, or what all find for some rows."""
+        return Found(*(cast(Any, array)[place] for array in self))
 
 
-class FoundByAll(NamedTuple):
-    """What each of M searches finds for t rows: all together (M, t, S) and (M, t), and of each."""
-
-    nearest: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    bound: NDArray[np.float64]
-    each: list[Found]
-
-
-def found_nothing(n_searches: int, t: int, n_classes: int, k: int) -> FoundByAll:
+def found_nothing(n_searches: int, t: int, n_classes: int) -> Found:
     """Room for what each of some searches finds for t rows."""
-    nearest, bound = np.empty((n_searches, t, n_classes)), np.empty((n_searches, t))
-    rows = np.empty(nearest.shape, np.int64)
-    candidates = np.empty((n_searches, t, MAX_CANDIDATES), np.int64)
-    n_candidates = np.empty((n_searches, t), np.int64)
-    # Several searches decide nothing each.
-    own = (np.empty((t, k)), np.empty((t, k), np.int64))
-    status, code = np.empty(t, np.int8), np.empty(t, np.int64)
-    each = [
-        Found(status, code, *some[:3], *own, *some[3:])
-        for some in zip(nearest, rows, bound, n_candidates, candidates, strict=True)
-    ]
-    return FoundByAll(nearest, rows, bound, each)
+    shape = (n_searches, t)
+    return Found(
+        np.empty((*shape, n_classes)),
+        np.empty((*shape, n_classes), np.int64),
+        np.empty(shape),
+        np.empty(shape, np.int64),
+        np.empty((*shape, MAX_CANDIDATES), np.int64),
+    )
 
 
 @jit()
 def clear(found, row):  # type: ignore[no-untyped-def]
     """Nothing is found: there is no window."""
-    found.status[row], found.code[row], found.n_candidates[row] = 0, -1, 0
     found.nearest[row], found.rows[row], found.bound[row] = np.nan, -1, np.nan
-    found.distances[row], found.neighbours[row] = np.nan, -1
+    found.n_candidates[row] = 0
 
 
 @jit()
@@ -1084,7 +791,7 @@ def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
 
 @jit()
 def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped-def]
-    """The nearest reference of each state, and whether they decide the state."""
+    """The nearest reference of each state, and those that may be the nearest."""
     bound = refs.bound
     least[:] = np.inf
     for tile in range(len(refs.tile_codes)):
@@ -1093,47 +800,22 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
             least[c] = of_tile[tile]
             found.rows[row, c] = tile
     unit = np.sqrt(refs.weight) * refs.scale
-    best, farthest = np.inf, 0.0
+    farthest = 0.0
     for c in range(len(least)):
         begin = found.rows[row, c] * TILE
         for j in range(begin, begin + TILE):
             if refs.squared[j] - 2.0 * G[j + 1] == least[c]:
                 found.rows[row, c] = refs.rows[j]
                 break
-        if least[c] < best:
-            best = least[c]
-            found.code[row] = c
         farthest = max(farthest, least[c] + query[0])
         found.nearest[row, c] = unit * np.sqrt(max(least[c] + query[0], 0.0))
     own = 3.0 * query[1] + bound.of_squared
     z = bound.embedding * (query[2] + bound.largest + 2.0 * bound.offset)
-    found.bound[row] = unit * unit * (own + _rounding(max(farthest, 0.0) + own, z, bound.rho))
-    here = max(best + query[0], 0.0)
-    rounding = _rounding(here + own, z, bound.rho)
+    squared = farthest + own
+    of_predict = 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + bound.rho * squared)
+    found.bound[row] = unit * unit * (own + of_predict)
     # The window's own product is common to all references: its error decides nothing.
-    margin = 2.0 * (2.0 * query[1] + bound.of_squared + rounding)
-    near_cut = False
-    for cut in refs.cuts:
-        near_cut |= abs(here - (cut / unit) ** 2) <= own + rounding
-    if found.neighbours.shape[1] == 0:
-        rounding = _rounding(max(farthest, 0.0) + own, z, bound.rho)
-        margin = 2.0 * (2.0 * query[1] + bound.of_squared + rounding)
-        _candidates_of_each(G, of_tile, least, margin, refs, found, row)
-    elif found.neighbours.shape[1] == 1:
-        _decide_one(G, least, best, margin, near_cut, refs, found, row)
-    else:
-        _decide_many(G, query[0], unit, margin, near_cut, refs, found, row)
-
-
-@jit()
-def _rounding(squared, z, rho):  # type: ignore[no-untyped-def]
-    """The error of ``predict`` at this squared distance."""
-    return 2.0 * (2.0 * np.sqrt(squared) * z + 16.0 * z * z + rho * squared)
-
-
-@jit()
-def _candidates_of_each(G, of_tile, least, margin, refs, found, row):  # type: ignore[no-untyped-def]
-    """No decision here: the references of each state that may be its nearest."""
+    margin = 2.0 * (2.0 * query[1] + bound.of_squared + of_predict)
     n = 0
     for tile in range(len(refs.tile_codes)):
         high = least[refs.tile_codes[tile]] + margin
@@ -1147,83 +829,3 @@ def _candidates_of_each(G, of_tile, least, margin, refs, found, row):  # type: i
                 found.candidates[row, n] = refs.rows[j]
                 n += 1
     found.n_candidates[row] = n
-
-
-@jit()
-def _decide_one(G, least, best, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
-    """One neighbour: decided, or the references of each state that may be nearest of all."""
-    rivals = 0
-    for c in range(len(least)):
-        rivals += least[c] <= best + margin
-    found.status[row] = DECIDED
-    found.neighbours[row, 0] = found.rows[row, found.code[row]]
-    found.distances[row, 0] = found.nearest[row, found.code[row]]
-    if rivals == 1 and not near_cut:
-        return
-    found.status[row] = UNDECIDED
-    n = 0
-    for tile in range(len(refs.tile_codes)):
-        low = least[refs.tile_codes[tile]]
-        if low > best + margin:
-            continue
-        for j in range(tile * TILE, (tile + 1) * TILE):
-            if refs.rows[j] >= 0 and refs.squared[j] - 2.0 * G[j + 1] <= low + margin:
-                if n == MAX_CANDIDATES:
-                    found.n_candidates[row] = -1
-                    return
-                found.candidates[row, n] = refs.rows[j]
-                n += 1
-    found.n_candidates[row] = n
-
-
-@jit()
-def _decide_many(G, own, unit, margin, near_cut, refs, found, row):  # type: ignore[no-untyped-def]
-    """k neighbours: decided, or the references that may be among them."""
-    k = found.neighbours.shape[1]
-    upper = np.full(k, np.inf)
-    for j in range(len(refs.rows)):
-        value = refs.squared[j] - 2.0 * G[j + 1]
-        if value < upper[k - 1]:
-            place = k - 1
-            while place > 0 and upper[place - 1] > value:
-                upper[place] = upper[place - 1]
-                place -= 1
-            upper[place] = value
-    found.status[row] = UNDECIDED
-    found.n_candidates[row] = -1
-    values = np.empty(MAX_CANDIDATES)
-    n = 0
-    for j in range(len(refs.rows)):
-        value = refs.squared[j] - 2.0 * G[j + 1]
-        if refs.rows[j] < 0 or not value <= upper[k - 1] + margin:
-            continue
-        if n == MAX_CANDIDATES:
-            return
-        values[n] = value
-        found.candidates[row, n] = refs.rows[j]
-        n += 1
-    found.n_candidates[row] = n
-    order = np.argsort(values[:n])
-    votes = np.zeros(len(found.nearest[row]), np.int64)
-    # Those that cannot be confused with the k-th are neighbours; of the others the state matters.
-    doubtful = -1
-    agreed = True
-    for place in range(n):
-        candidate = order[place]
-        code = refs.codes[found.candidates[row, candidate]]
-        if place < k:
-            votes[code] += 1
-            found.neighbours[row, place] = found.candidates[row, candidate]
-            squared = max(values[candidate] + own, 0.0)
-            found.distances[row, place] = unit * np.sqrt(squared)
-        if n > k and values[candidate] + margin >= upper[k - 1]:
-            agreed &= doubtful in (-1, code)
-            doubtful = code
-    first = votes.argmax()
-    tied = 0
-    for c in range(len(votes)):
-        tied += votes[c] == votes[first]
-    if agreed and tied == 1 and not near_cut:
-        found.status[row] = DECIDED
-        found.code[row] = first
-        found.n_candidates[row] = 0

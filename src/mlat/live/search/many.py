@@ -7,39 +7,18 @@ them. The results of each stream are the same, bit by bit, as if it were alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...base.checks import Bools, Floats, Ints, check_whole
+from ...base.checks import Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision
 from ...features.features import FeatureSteps
-from .experts import ExpertSearches, States
-from .incremental import ANCHOR, FOLLOW
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LiftStates:
-    """The memory of the lifts of n streams, see :class:`~mlat.features.lifts.LiftState`."""
-
-    ring: Floats  # (n, size, d)
-    sums: Floats  # (n, 4, d)
-    count: Ints  # (n,)
-
-    @classmethod
-    def start(cls, features: FeatureSteps, n_streams: int) -> LiftStates:
-        # Maps of the present step alone remember nothing.
-        d = features.n_channels if features.lift.remembers else 0
-        size = features.lift.size if d else 0
-        return cls(
-            np.zeros((n_streams, size, d)),
-            np.zeros((n_streams, 4, d)),
-            np.zeros(n_streams, np.int64),
-        )
+from .experts import ExpertSearches, States, incremental_searches
+from .incremental import ANCHOR, FOLLOW, Arrays
 
 
 class Many:
@@ -56,8 +35,8 @@ class Many:
     Attributes
     ----------
     experts : ExpertSearches
-    states : tuple of IncrementalState or PointState
-        Of all streams, for each expert.
+    states : tuple of dictionaries
+        The arrays of all streams, for each expert.
 
     Examples
     --------
@@ -74,23 +53,28 @@ class Many:
 
     def __init__(self, clf: StreamClassifier, n_streams: int, *, anchor: int = ANCHOR) -> None:
         check_whole(n_streams, "n_streams")
-        experts = ExpertSearches.of(clf, anchor=anchor)
-        if experts is None:
+        searches = incremental_searches(clf, anchor)
+        if searches is None:
             raise InputError(
                 "many streams at once need a metric that is exactly Toeplitz (MLAT's filter, or "
                 "Euclidean) and every window as a reference (stride=1)"
             )
-        self.clf, self.experts, self.n_streams = clf, experts, int(n_streams)
+        self.clf, self.n_streams = clf, int(n_streams)
+        self.experts = ExpertSearches(clf, searches, float(clf.confidence_.threshold))
+        self.states: States = self.experts.start(self.n_streams)
         self._features = FeatureSteps(clf.features_, len(clf.channels_))
-        self.states: States = experts.start(self.n_streams)
-        self._lifts = LiftStates.start(self._features, self.n_streams)
+        # The lifts' memory, see `LiftState`. Maps of the present step alone remember nothing.
+        d = self._features.n_channels if self._features.lift.remembers else 0
+        self._lifts: Arrays = {
+            "ring": np.zeros((self.n_streams, self._features.lift.size if d else 0, d)),
+            "sums": np.zeros((self.n_streams, 4, d)),
+            "count": np.zeros(self.n_streams, np.int64),
+        }
 
     @property
     def bytes_per_stream(self) -> int:
         """The memory of a stream, besides the references that all share."""
-        lifts = self._lifts
-        lifted = lifts.ring.nbytes + lifts.sums.nbytes + lifts.count.nbytes
-        return -(-(sum(state.nbytes for state in self.states) + lifted) // self.n_streams)
+        return -(-sum(array.nbytes for array in self._arrays().values()) // self.n_streams)
 
     def push(
         self, values: ArrayLike, present: ArrayLike | None = None
@@ -115,7 +99,7 @@ class Many:
         proba : array of shape (n,)
             Of that state; NaN where it is unknown.
         """
-        rows, decision, _ = self.results(values, present)
+        rows, decision = self.results(values, present)
         codes, distance = decision.codes, decision.distance
         states = np.full(self.n_streams, self.clf.unknown_, dtype=self.clf.classes_.dtype)
         distances, proba = np.full((2, self.n_streams), np.nan)
@@ -125,10 +109,8 @@ class Many:
         proba[rows[known]] = decision.proba[known, codes[known]]
         return states, distances, proba
 
-    def results(
-        self, values: ArrayLike, present: ArrayLike | None = None
-    ) -> tuple[Ints, Decision, Bools]:
-        """Of each stream with a step its number, the decision, and whether it was exact."""
+    def results(self, values: ArrayLike, present: ArrayLike | None = None) -> tuple[Ints, Decision]:
+        """Of each stream with a step its number, and the decision."""
         steps = np.asarray(values, dtype=np.float64)
         shape = (self.n_streams, self._features.n_channels)
         if steps.shape != shape:
@@ -140,31 +122,37 @@ class Many:
         whole = there & ~broken
         features = np.zeros((self.n_streams, self.clf.features_.n_features))
         owner = np.flatnonzero(whole)
-        memory = (self._lifts.ring, self._lifts.sums, self._lifts.count)
-        features[owner] = self._features.push_rows(*memory, steps[owner], owner)
-        for array in memory:
+        ring, sums, count = self._lifts.values()
+        features[owner] = self._features.push_rows(ring, sums, count, steps[owner], owner)
+        for array in (ring, sums, count):
             array[broken] = 0
         rows = np.arange(self.n_streams) if present is None else np.flatnonzero(there)
-        return rows, *self.experts.push_many(self.states, features[rows], rows, whole[rows])
+        found = self.experts.push(self.states, features[rows], rows, whole[rows])
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Copies of all arrays of the state, for a snapshot."""
-        lifts = self._lifts
-        arrays = {
-            _name(number, name): array
+        def seen(expert: int, some: Ints | slice) -> Floats:
+            state, streams = self.states[expert], rows[some]
+            width = state["ring"].shape[1]
+            places = (state["count"][streams, None] + np.arange(width)) % width
+            return np.asarray(state["ring"][streams[:, None], places])
+
+        return rows, self.experts.decide(seen, found)
+
+    def _arrays(self) -> Arrays:
+        """All arrays of the state; those of the first expert are named as with one expert."""
+        named = {
+            (f"expert{number}_{name}" if number else name): array
             for number, state in enumerate(self.states)
-            for name, array in state.to_arrays().items()
+            for name, array in state.items()
         }
-        return arrays | {
-            "lift_ring": lifts.ring.copy(),
-            "lift_sums": lifts.sums.copy(),
-            "lift_count": lifts.count.copy(),
-        }
+        return named | {f"lift_{name}": array for name, array in self._lifts.items()}
+
+    def to_arrays(self) -> Arrays:
+        """Copies of all arrays of the state, for a snapshot."""
+        return {name: array.copy() for name, array in self._arrays().items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what :meth:`to_arrays` gave."""
-        mine = self.to_arrays()
-        for name, array in mine.items():
+        for name, array in self._arrays().items():
             if name not in arrays and name.endswith(FOLLOW) and "lift" not in name:
                 continue
             if name not in arrays or arrays[name].shape != array.shape:
@@ -173,21 +161,9 @@ class Many:
                     f"{name} of the snapshot is {shape}, not {array.shape}: it is of another "
                     "classifier, or of another number of streams"
                 )
-        self.states = self.experts.restored(
-            [
-                {
-                    name: arrays[_name(number, name)]
-                    for name in state.to_arrays()
-                    if _name(number, name) in arrays
-                }
-                for number, state in enumerate(self.states)
-            ]
-        )
-        self._lifts = LiftStates(
-            *(np.array(arrays[f"lift_{name}"]) for name in ("ring", "sums", "count"))
-        )
-
-
-def _name(expert: int, name: str) -> str:
-    """Of an expert's array; those of the first are named as with one expert."""
-    return f"expert{expert}_{name}" if expert else name
+        own: list[Arrays] = []
+        for number, state in enumerate(self.states):
+            prefix = f"expert{number}_" if number else ""
+            own.append({n: arrays[prefix + n] for n in state if prefix + n in arrays})
+        self.states = self.experts.restored(own)
+        self._lifts = {name: np.array(arrays[f"lift_{name}"]) for name in self._lifts}

@@ -7,8 +7,7 @@ distance is known exactly. All that a stream remembers is its last step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,38 +16,15 @@ from ...base.checks import Bools, Floats, Ints
 from ...base.compiled import jit
 from ...metric.forest import Forest, Leaves, points_of_leaves
 from ...neighbours.references import References
-from .incremental import Found, clear
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PointState:
-    """The memory of n streams.
-
-    Attributes
-    ----------
-    ring : array of shape (n, 1, d')
-        The last features.
-    count : array of shape (n,)
-        Steps since the segment began.
-    """
-
-    ring: Floats
-    count: Ints
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Copies of the arrays, by name."""
-        return {"ring": self.ring.copy(), "count": self.count.copy()}
-
-    def copy(self) -> Self:
-        return type(self)(self.ring.copy(), self.count.copy())
-
-    @property
-    def nbytes(self) -> int:
-        return self.ring.nbytes + self.count.nbytes
+from .incremental import Arrays, Found, clear
 
 
 class PointSearch:
-    """The references of an expert, prepared for live streams; made by :meth:`of`."""
+    """The references of an expert, prepared for live streams; made by :meth:`of`.
+
+    What it finds is exact; its methods are those of ``IncrementalSearch``. A state has the last
+    features, ring (n, 1, d'), and the steps since the segment began, count (n,).
+    """
 
     def __init__(self, expert: References) -> None:
         self._expert, nearest = expert, expert.nearest
@@ -65,33 +41,20 @@ class PointSearch:
         return cls(expert) if is_one else None
 
     @property
-    def operations(self) -> dict[str, float]:
-        """As :attr:`IncrementalSearch.operations`."""
+    def operations(self) -> tuple[float, float]:
         size = float(self._expert.nearest.points.size)
-        return {"incremental": size, "exact": size}
+        return size, size
 
-    def start(self, n_streams: int = 1) -> PointState:
-        """The state before the first step."""
+    def start(self, n_streams: int = 1) -> Arrays:
         shape = (n_streams, 1, self._expert.n_seen)
-        return PointState(np.zeros(shape), np.zeros(n_streams, np.int64))
+        return {"ring": np.zeros(shape), "count": np.zeros(n_streams, np.int64)}
 
-    def reset(self, state: PointState) -> None:
-        """Begin a new segment, in place."""
-        state.ring[:], state.count[:] = 0.0, 0
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+        return {name: np.array(array) for name, array in arrays.items()}
 
-    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> PointState:
-        """The state that :meth:`PointState.to_arrays` wrote."""
-        return PointState(np.array(arrays["ring"]), np.array(arrays["count"]))
-
-    def fill(
-        self, state: PointState, seen: Floats, owner: Ints, present: Bools, found: Found
-    ) -> None:
-        """As :meth:`IncrementalSearch.fill`."""
-        _take(seen, owner, present, *self._arrays, state.ring, state.count, found)
-
-    def by_state(self, found: Found, some: Ints, windows: Floats) -> tuple[Floats, Ints]:
-        """As :meth:`IncrementalSearch.by_state`."""
-        return found.nearest[some], found.rows[some]
+    def push(self, state: Arrays, seen: Floats, owner: Ints, present: Bools, found: Found) -> None:
+        arrays = (*self._arrays, state["ring"], state["count"])
+        _take(np.ascontiguousarray(seen), owner, present, *arrays, found)
 
 
 @jit()
