@@ -157,7 +157,7 @@ def test_drag_and_keys_label_and_every_edit_is_on_disk(served, visit):
     shows(page, *three)
     assert page.locator("#undo").is_enabled()
     assert page.locator("#redo").is_disabled()
-    assert page.locator("#saved").get_attribute("data-kind") == "saved"
+    until(page, "document.querySelector('#saved').dataset.kind === 'saved'")
     page.reload()
     ready(page)
     shows(page, *three)
