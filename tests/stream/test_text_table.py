@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import csv
 import gzip
-import time as clock
 from pathlib import Path
 
 import numpy as np
@@ -70,23 +68,6 @@ def test_what_polars_writes_is_read_back(folder, data):
     expected = np.array(columns, dtype=float).T
     np.testing.assert_array_equal(stream.values, expected)
     assert stream.states.tolist() == [state or "" for state in states]
-
-
-def test_a_long_file_is_read_faster_than_line_by_line(folder):
-    n = 200_000
-    rows = np.random.default_rng(0).normal(size=(n, 3))
-    frame = pl.DataFrame(rows, schema=["x", "y", "z"])
-    frame = frame.with_columns(state=pl.Series(np.repeat(["rest", "walk"], n // 2)))
-    frame.write_csv("long.csv")
-    begin = clock.perf_counter()
-    stream = read_stream("long.csv", label="state")
-    taken = clock.perf_counter() - begin
-    begin = clock.perf_counter()
-    with open("long.csv", newline="") as file:
-        for x, y, z, _ in list(csv.reader(file))[1:]:
-            float(x), float(y), float(z)
-    assert taken < clock.perf_counter() - begin
-    np.testing.assert_array_equal(stream.values, rows)
 
 
 TEXT_ERRORS = [

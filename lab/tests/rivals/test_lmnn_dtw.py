@@ -4,7 +4,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -420,29 +419,6 @@ def test_scikit_learn_accepts_it_with_no_check_skipped():
 
 
 # Speed and size
-
-
-def least_cpu(work, repeats=8):  # the least of several: other work on the machine only adds
-    times = []
-    for _ in range(repeats + 1):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return min(times[1:])
-
-
-@pytest.mark.parametrize("channels", [3, 27])
-def test_alignment_is_as_fast_as_the_search_of_mdtw(channels):
-    n = 2000
-    train, test = make_windows("stream", n, 1000, channels)
-    codes = np.arange(n) // 500
-    when = {"start": np.arange(n), "run": codes}
-    problem = Problem(train, codes, nearest_targets(train, codes, 3, band=10, **when), 0.5, 10)
-    L = problem.start()
-    per_pair = least_cpu(lambda: problem.align(L)) / (n * n * 3 / 8)
-    model = MDTW().fit(train, codes)
-    # It finds all pairs within a radius and their paths, where MDTW finds one nearest.
-    assert per_pair < 4 * least_cpu(lambda: model.kneighbors(test)) / (n * 1000)
 
 
 def test_learning_lowers_the_objective_at_paper_size():
