@@ -111,7 +111,7 @@ class IncrementalSearch:
         width = expert.windows.width
         if not in_runs(expert.windows):
             return None
-        metric = toeplitz_metric(expert.metric, width, expert.n_seen)
+        metric = toeplitz_metric(expert)
         if metric is None:
             return None
         period = max(int(anchor), PERIOD_PER_WIDTH * width)
@@ -238,10 +238,12 @@ class ToeplitzMetric(NamedTuple):
     residual: float = 0.0
 
 
-def toeplitz_metric(metric: Any, width: int, n_features: int) -> ToeplitzMetric | None:
-    """The metric of a classifier by its lags; None where it is not Toeplitz."""
+def toeplitz_metric(expert: References) -> ToeplitzMetric | None:
+    """The metric of an expert by its lags; None where it is not Toeplitz."""
+    metric, width, n_features = expert.metric, expert.windows.width, expert.n_seen
+    size = width * n_features
     if metric is None:
-        return ToeplitzMetric(np.eye(n_features)[None], 1.0, 1, width * n_features)
+        return ToeplitzMetric(np.eye(n_features)[None], 1.0, 1, size)
     if not hasattr(metric, "blocks_"):
         return None
     blocks = np.asarray(metric.blocks_, dtype=np.float64)
@@ -250,16 +252,28 @@ def toeplitz_metric(metric: Any, width: int, n_features: int) -> ToeplitzMetric 
         norms = np.sqrt((taps**2).sum(axis=(1, 2)))
         q, r, d = taps.shape
         # Beyond the taps blocks are zero, but for the rounding of the transform that gave them.
-        return ToeplitzMetric(_trimmed(blocks[:q]), float(norms.sum()), q * d, (width + q - 1) * r)
-    if width * n_features > LARGEST:
+        blocks, length, off = _trimmed(blocks[:q]), (width + q - 1) * r, 0.0
+        if expert.n_dimensions < length:  # in the smallest space, whose map is factored
+            L = expert.embed(np.eye(size).reshape(size, width, n_features))
+            off = _apart(L @ L.T, blocks, width) + size * DOUBLE
+        n_terms = q * d if expert.n_dimensions == length else size
+        return ToeplitzMetric(blocks, float(norms.sum()), n_terms, expert.n_dimensions, off)
+    if size > LARGEST:
         return None
     M = np.asarray(metric.metric_, dtype=np.float64)
-    norm = float(np.linalg.norm(M))
-    off = float(np.linalg.norm(M - toeplitz.to_matrix(blocks))) / norm if norm else 0.0
+    off = _apart(M, blocks, width)
     if off > RESIDUAL:
         return None
-    size = len(M)
-    return ToeplitzMetric(_trimmed(blocks), float(np.sqrt(norm)) * size**0.25, size, size, off)
+    norm = float(np.sqrt(np.linalg.norm(M)))
+    return ToeplitzMetric(_trimmed(blocks), norm * size**0.25, size, size, off)
+
+
+def _apart(M: Floats, blocks: Floats, width: int) -> float:
+    """How far a matrix is from that of the blocks, relative to its norm."""
+    norm = float(np.linalg.norm(M))
+    every = np.zeros((width, *blocks.shape[1:]))
+    every[: len(blocks)] = blocks[:width]
+    return float(np.linalg.norm(M - toeplitz.to_matrix(every))) / norm if norm else 0.0
 
 
 def _trimmed(blocks: Floats) -> Floats:
