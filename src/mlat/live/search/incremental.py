@@ -51,7 +51,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Bools, Floats, Ints, check_whole
+from ...base.checks import Floats, Ints, check_whole
 from ...base.compiled import jit
 from ...base.fixed_order import power_above
 from ...metric import toeplitz
@@ -160,17 +160,17 @@ class IncrementalSearch:
             owner = np.flatnonzero(there >= back)
             seen = ring[owner, (count[owner] - back) % width]
             found = found_nothing(1, len(owner), len(self._expert.classes)).at(0)
-            self.push(state, seen, owner, np.ones(len(owner), np.bool_), found)
+            self.push(state, seen, owner, np.ones(len(owner), np.int64), found)
         return state
 
-    def push(self, state: Arrays, seen: Floats, owner: Ints, present: Bools, found: Found) -> None:
+    def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         """Take steps (t, d') in order, of the streams ``owner`` (t,); the state changes in place.
 
-        A step that is not ``present`` ends the segment of its stream. What is found is written to
-        ``found``.
+        By its mark a step ends the segment of its stream (0), goes on with it (1) or begins one
+        (2). What is found is written to ``found``.
         """
         arrays = (state["ring"], state["products"], state["sums"], state["count"])
-        _push_rows(np.ascontiguousarray(seen), owner, present, *arrays, self.references, found)
+        _push_rows(np.ascontiguousarray(seen), owner, marks, *arrays, self.references, found)
 
     def compare(self, found: Found, some: Ints | slice, Z: Floats) -> tuple[Floats, Ints]:
         """What ``predict`` finds for some rows (m,): distances (m, S) and references (m, S).
@@ -548,7 +548,7 @@ def clear(found, row):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _push_rows(values, owner, present, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
+def _push_rows(values, owner, marks, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, d = values.shape
     width = ring.shape[1]
@@ -568,11 +568,12 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
         n = min(size, m - begin)
         for i in range(n):
             o = owner[begin + i]
-            if not present[begin + i]:
+            if marks[begin + i] != 1:
                 # A window of the centre is zero around the centre: no step has entered.
                 ring[o] = refs.centre
                 sums[o] = 0.0
                 counts[o] = 0
+            if marks[begin + i] == 0:
                 ready[i] = False
                 left[i] = 0.0
                 continue
@@ -596,8 +597,9 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
             row = begin + i
             clear(found, row)
             G = products[owner[row]]
-            if not present[row]:
+            if marks[row] != 1:
                 G[:] = 0.0
+            if marks[row] == 0:
                 continue
             # A piece's first window has none before it: what would move there ends here.
             for piece in range(len(refs.first)):
