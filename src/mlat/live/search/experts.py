@@ -106,9 +106,9 @@ class ExpertSearches:
         owner = np.zeros(t, np.int64) if owner is None else owner
         marks = np.ones(t, np.int64) if marks is None else marks
         found = found_nothing(len(states), t, self._n_classes)
-        for m, search in enumerate(self.searches):
-            own = Found(*(array[m] for array in found))
-            search.push(states[m], self.experts[m].view(features), owner, marks, own)
+        each = zip(self.searches, self.experts, states, zip(*found, strict=True), strict=True)
+        for search, expert, state, own in each:
+            search.push(state, expert.view(features), owner, marks, Found._make(own))
         return found
 
     def seen(self, features: Floats, n: int, m: int, some: Ints) -> Floats:
