@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..classifier.intake import dead_after
 from ..features.lifts import PreparedLift
-from ..live.core.intake import dead_after
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix

@@ -180,25 +180,43 @@ class References:
         features: Floats | None,
         device: str | None,
     ) -> None:
-        """Find something for every window of a stream: the step at which it ends, and its point.
+        """Find something for every window of a stream: the step at which it ends, and its point."""
+        windows = self._windows_over(
+            self.view(self.features(stream) if features is None else features)
+        )
+        start = sliding_windows(stream, self.windows.width, labelled=False).start
+        self.in_blocks(
+            lambda block, Z: find(start[block] + self.windows.width - 1, Z),
+            len(start),
+            lambda block: windows[start[block]],
+            device,
+        )
 
-        A block of windows at a time, in threads where the metric is known to bear that.
+    def in_blocks(
+        self,
+        find: Callable[[slice, Floats], None],
+        n: int,
+        windows: Callable[[slice], Floats],
+        device: str | None = None,
+    ) -> None:
+        """Find something for n windows, a block at a time: which they are, and their points (m, r).
+
+        In threads, where the metric is known to bear that and no device makes the products.
         """
-        seen = self.view(self.features(stream) if features is None else features)
-        width = self.windows.width
-        start = sliding_windows(stream, width, labelled=False).start
-        if not len(start):
-            return
-        windows = self._windows_over(seen)
-        n = n_threads() if self.metric is None or isinstance(self.metric, OURS) else 1
-        n = n if device is None else 1
-        size = min(BLOCK, max(LEAST_BLOCK, -(-len(start) // n)))
+        threads = 1
+        if (
+            n > LEAST_BLOCK
+            and device is None
+            and (self.metric is None or isinstance(self.metric, OURS))
+        ):
+            threads = n_threads()
+        size = min(BLOCK, max(LEAST_BLOCK, -(-n // threads)))
 
         def one(begin: int) -> None:
-            block = start[begin : begin + size]
-            find(block + width - 1, self.embed(windows[block]))
+            block = slice(begin, min(begin + size, n))
+            find(block, np.asarray(self.embed(windows(block))))
 
-        run_each(one, range(0, len(start), size), min(n, -(-len(start) // size)))
+        run_each(one, range(0, n, size), min(threads, -(-n // size)))
 
 
 OURS = MarginMetric | Mahalanobis | Forest

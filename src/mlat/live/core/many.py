@@ -16,9 +16,9 @@ from ...base.checks import Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision
-from ..search.experts import ExpertSearches, States, incremental_searches
-from ..search.incremental import ANCHOR, FOLLOW, Arrays
-from .intake import KNOWN, LENGTH, SUMS, Intake, Memory
+from ...classifier.intake import KNOWN, LENGTH, SUMS, Intake, Memory
+from ...classifier.searches import ExpertSearches, States, incremental_searches
+from ...neighbours.incremental import ANCHOR, FOLLOW, Arrays
 
 
 class Many:

@@ -20,10 +20,10 @@ from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision, nothing_decided
+from ...classifier.intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
+from ...classifier.searches import ExpertSearches, Search, cheaper, incremental_searches
 from ...classifier.state_filter import Belief, extended_filter, filter_proba
 from ...neighbours.references import References
-from ..search.experts import ExpertSearches, Search, cheaper, incremental_searches
-from .intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
 from .options import LiveOptions
 from .order import Order, arrange, check_order, find_gaps, longest_step, release
 from .state import Fingerprint, LiveState, fingerprint_of, search_of, state_from_bytes

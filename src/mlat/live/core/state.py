@@ -40,11 +40,7 @@ from ...base.checksummed import (
 )
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.state_filter import Belief
-from ...neighbours.references import References, compact
-from ..search.experts import States, TaughtReferences
-from ..search.incremental import FOLLOW
-from .intake import (
+from ...classifier.intake import (
     HELD,
     LENGTH,
     MISSING_FOR,
@@ -57,6 +53,10 @@ from .intake import (
     WHY,
     Memory,
 )
+from ...classifier.searches import States, TaughtReferences
+from ...classifier.state_filter import Belief
+from ...neighbours.incremental import FOLLOW
+from ...neighbours.references import References, compact
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Floats, Ints
-from ...base.compiled import jit
-from ...metric.forest import Forest, Leaves, points_of_leaves
-from ...neighbours.references import References
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
+from ..metric.forest import Forest, Leaves, points_of_leaves
 from .incremental import Arrays, Found, clear
+from .references import References
 
 
 class PointSearch:
