@@ -99,19 +99,25 @@ class ExpertSearches:
         return tuple(s.restored(own) for s, own in zip(self.searches, arrays, strict=True))
 
     def push(
-        self, states: States, features: Floats, marks: Ints | None = None, owner: Ints | None = None
+        self,
+        states: States,
+        features: Floats,
+        marks: Ints | None = None,
+        owner: Ints | None = None,
+        found: Found | None = None,
     ) -> Found | None:
         """Take steps (t, d'), of the streams ``owner`` (t,) or of one; the states change in place.
 
         By its mark a step ends the segment of its stream (0), goes on with it (1), as all do by
-        default, or begins one (2). Returns what each expert finds; None for the exact search.
+        default, or begins one (2). Returns what each expert finds, in the room that is given where
+        some is; None for the exact search.
         """
         if not self.searches:
             return None
         t = len(features)
         owner = np.zeros(t, np.int64) if owner is None else owner
         marks = np.ones(t, np.int64) if marks is None else marks
-        found = found_nothing(len(states), t, self._n_classes)
+        found = found_nothing(len(states), t, self._n_classes) if found is None else found
         each = zip(self.searches, self.experts, states, zip(*found, strict=True), strict=True)
         for search, expert, state, own in each:
             search.push(state, expert.view(features), owner, marks, Found._make(own))
