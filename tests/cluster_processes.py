@@ -15,7 +15,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from distributed import Client, get_worker
+from distributed import Client
 
 SECONDS = 60
 
@@ -128,8 +128,3 @@ def die(_: object) -> None:
 def too_much(_: object) -> bytearray:
     """More memory than there is."""
     return bytearray(1 << 58)
-
-
-def worker_of(_: object) -> str:
-    """The address of the worker that is asked."""
-    return get_worker().address

@@ -145,11 +145,11 @@ class MarginMetric(
         problem = Problem(windows, targets, float(self.push_weight), float(self.shrinkage))
         with threadpool_limits(_threads(problem)):
             if device is not None:
-                self.fit_problem(TorchProblem(problem, device), unit.exponent)
+                self._fit_problem(TorchProblem(problem, device), unit.exponent)
             elif self._grows(len(windows)):
                 self._fit_growing(problem, unit.exponent)
             else:
-                self.fit_problem(problem, unit.exponent)
+                self._fit_problem(problem, unit.exponent)
         self._seen = seen
         return self
 
@@ -189,8 +189,8 @@ class MarginMetric(
         start, run = when_of(codes, start, run)
         return Windows.of_array(folded, codes, start, run), states, start, run
 
-    def fit_problem(self, problem: MarginProblem, exponent: int) -> None:
-        """Learn the metric of a problem in the unit ``2**exponent``, wherever its windows are."""
+    def _fit_problem(self, problem: MarginProblem, exponent: int) -> None:
+        """Learn the metric of a problem in the unit ``2**exponent``."""
         self._exponent = exponent
         solution = self._solve(problem)
         self._keep(solution, problem, problem.scale, problem.initial_loss)

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
-from .loss import LargeMarginLoss, LinearLoss, LossPart
+from .loss import LargeMarginLoss, LinearLoss
 from .problem import FilterLoss, Loss, MarginProblem, Problem, Record, Solution, scale_for
 
 # With fewer windows, learning from all of them at once is as quick.
@@ -134,15 +134,8 @@ class Sampler:
         place[rows] = np.arange(len(rows))
         local = np.full((len(rows), targets.shape[1]), -1)
         local[: len(mine)] = np.where(targets >= 0, place[targets], -1)
-        only_targets = np.zeros(len(theirs))
-        part = LossPart(
-            self.n,
-            np.append(np.zeros(len(mine), np.int64), only_targets.astype(np.int64) - 1),
-            ((0, 0),),
-            np.zeros(len(rows), bool),
-            np.append(sample.weight, only_targets),
-        )
-        margin = LargeMarginLoss(problem.codes[rows], local, problem.push_weight, part)
+        weight = np.append(sample.weight, np.zeros(len(theirs)))
+        margin = LargeMarginLoss(problem.codes[rows], local, problem.push_weight, weight, self.n)
         pull = (1 - problem.push_weight) * self.spread
         return LinearLoss(problem.flat(rows[margin.order], dtype), margin, pull)
 

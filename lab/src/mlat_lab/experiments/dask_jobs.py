@@ -7,13 +7,34 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlat.cluster.dask.tasks import flow
+from mlat.base.errors import ServiceError
+from mlat.cluster.dask import check_client, flow, import_distributed
 
 from .experiment import Experiment
 from .journal import Job, Result
 from .runner import Engine, Worker
 
+CONNECT_SECONDS = 5.0
 ADVICE = "what is done is kept: run the same again, with more memory for each worker"
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at the address, checked."""
+    distributed = import_distributed()
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ServiceError(
+            f"no Dask scheduler at {address} ({why}); start one with `dask scheduler`, and give "
+            "the address that it prints"
+        ) from None
+    try:
+        check_client(client)
+    except BaseException:
+        client.close()
+        raise
+    return client
 
 
 def dask_engine(client: Any) -> Engine:

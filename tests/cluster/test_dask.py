@@ -1,21 +1,18 @@
-"""Predicting and searching on a Dask cluster: what one machine would say, to the last bit."""
+"""Predicting on a Dask cluster: what one machine would say, to the last bit."""
 
 import threading
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
 
 import mlat
 import mlat.cluster
-from cluster_processes import SECONDS, Cluster, shared_cluster, worker_of
+from cluster_processes import SECONDS, Cluster, die, shared_cluster, too_much
 from mlat import InputError, Stream, StreamClassifier
-from mlat.cluster import ShardedNeighbors
-from mlat.cluster.dask.tasks import Team
-from mlat.neighbours.search import NearestNeighbors
+from mlat.base.errors import ServiceError, WorkerError
+from mlat.cluster.dask import MOST_TRIES, flow
 from mlat.synthetic import rotating_states
 
 
@@ -74,42 +71,8 @@ def test_what_is_wrong_with_a_stream_is_said_in_a_line(client, clf, tmp_path):
         mlat.cluster.predict(client, clf, stream_of(1))
     with pytest.raises(InputError, match=r"nowhere\.csv"):
         mlat.cluster.predict(client, clf, [tmp_path / "nowhere.csv"])
-
-
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.integers(0, 2**16),
-    st.integers(1, 5),
-    st.integers(1, 4),
-    st.booleans(),
-    st.sampled_from([-900, 0, 900]),
-)
-def test_sharded_neighbours_are_the_neighbours(client, seed, shards, k, ties, power):
-    rng = np.random.default_rng(seed)
-    references, points = rng.normal(size=(30, 4)), rng.normal(size=(9, 4))
-    if ties:
-        references, points = np.round(references), np.round(points)
-    references, points = np.ldexp(references, power), np.ldexp(points, power)
-    expected = NearestNeighbors(references).query(points, k)
-    search = ShardedNeighbors(client, references, shards)
-    distances, rows = search.query(points, k)
-    np.testing.assert_array_equal(rows, expected[1])
-    np.testing.assert_array_equal(distances, expected[0])
-    search.release()
-
-
-def test_references_that_are_on_the_workers_are_searched_there(client):
-    rng = np.random.default_rng(0)
-    parts = [rng.normal(size=(n, 3)) for n in (5, 1, 12)]
-    points = rng.normal(size=(7, 3))
-    search = ShardedNeighbors(client, client.scatter(parts))
-    distances, rows = search.query(points, 6)
-    expected = NearestNeighbors(np.concatenate(parts)).query(points, 6)
-    np.testing.assert_array_equal(rows, expected[1])
-    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
-    assert len(search) == 18
-    with pytest.raises(InputError, match="n_neighbors is 19, but there are 18"):
-        search.query(points, 19)
+    with pytest.raises(InputError, match=r"must be a dask.distributed.Client, not str"):
+        mlat.cluster.predict("tcp://127.0.0.1:8786", clf, [stream_of(1)])
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +82,8 @@ def mortal():
         yield cluster
 
 
-def test_a_worker_that_dies_loses_no_stream_and_no_reference(mortal, clf):
+def test_a_worker_that_dies_loses_no_stream(mortal, clf):
     streams = [stream_of(seed, 1000) for seed in range(12)]
-    references = np.random.default_rng(0).normal(size=(200, 3))
-    search = ShardedNeighbors(mortal.client, references, 2)
-    search.query(references[:5])
     victim = mortal.workers[0]
     address = mortal.address_of(victim)
     stop = threading.Event()
@@ -143,17 +103,30 @@ def test_a_worker_that_dies_loses_no_stream_and_no_reference(mortal, clf):
     assert address not in mortal.client.nthreads()
     for states, stream in zip(found, streams, strict=True):
         np.testing.assert_array_equal(states, clf.predict(stream))
-    _, rows = search.query(references, 1)
-    np.testing.assert_array_equal(rows[:, 0], np.arange(200))
 
 
-def test_parts_move_to_a_worker_that_has_come(mortal):
-    client = mortal.client
-    assert len(client.nthreads()) == 1
-    team = Team(client, 2, lambda i, worker: client.scatter(i, workers=[worker], hash=False), "")
-    assert len(set(team.ask(worker_of))) == 1
-    mortal.add_worker()
-    client.wait_for_workers(2, timeout=SECONDS)
-    both = team.ask(worker_of)
-    assert len(set(both)) == 2
-    assert team.ask(worker_of) == both
+def test_want_of_memory_and_workers_that_keep_dying_are_said_in_a_line(clf):
+    with Cluster(MOST_TRIES) as cluster:
+        client = cluster.client
+
+        def run(function):
+            return list(
+                flow(client, 1, lambda _: client.submit(function, 0, pure=False), advice="More.")
+            )
+
+        with pytest.raises(WorkerError, match="a worker is out of memory; More"):
+            run(too_much)
+        with pytest.raises(WorkerError, match=r"workers died|a worker is out of memory"):
+            run(die)
+
+
+def test_a_worker_of_another_version_is_refused(clf, tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text("import mlat\nmlat.__version__ = '9.9'\n")
+    with Cluster(0) as cluster:
+        with pytest.raises(ServiceError, match="has no workers; start some: dask worker tcp://"):
+            mlat.cluster.predict(cluster.client, clf, [stream_of(1)])
+        cluster.add_worker("--preload", str(other))
+        cluster.client.wait_for_workers(1, timeout=SECONDS)
+        with pytest.raises(WorkerError, match=r"has mlat 9.9, this client 0\.\d"):
+            mlat.cluster.predict(cluster.client, clf, [stream_of(1)])
