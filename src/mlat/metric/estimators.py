@@ -9,18 +9,16 @@ functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`
 from __future__ import annotations
 
 import warnings
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
-    check_is_fitted,
     check_random_state,
     validate_data,
 )
@@ -44,7 +42,7 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
-from .embedding import Convolution, Linear
+from .embedding import Convolution, Linear, WindowTransformer
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
@@ -65,12 +63,7 @@ SMALLEST_HELD = 2.0**-960
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
-class MarginMetric(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-    metaclass=ABCMeta,
-):
+class MarginMetric(WindowTransformer):
     """What MLAT and LMNN share; a subclass adds ``_solve`` and ``embedding``."""
 
     width: int | None
@@ -226,18 +219,7 @@ class MarginMetric(
         UserWarning
             If windows overlap with those it was learned from: a splitter was not told of time.
         """
-        check_is_fitted(self)
-        X = as_windows(X)
-        learned = self.width_, self.n_channels_
-        if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[1:] != learned:
-            raise InputError(
-                f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was "
-                f"learned on {self.width_} steps and {self.n_channels_} channels"
-            )
-        flat = validate_data(
-            self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
-        )
-        windows = check_finite(flat.reshape(len(flat), *learned))
+        windows = self._as_learned(X)
         if self._seen is not None:
             warn_of_neighbours(self._seen, windows)
         return self.embedding()(windows)
@@ -253,13 +235,6 @@ class MarginMetric(
     @abstractmethod
     def _map_of(self, solution: Any, width: int) -> Floats:
         """The L (r, w*d) of a solution, in the unit of the problem."""
-
-    @abstractmethod
-    def embedding(self) -> Embedding:
-        """The map from windows (n, w, d) to the learned space (n, r), prepared for many calls.
-
-        A window maps to the same numbers, to the last bit, whatever windows it comes with.
-        """
 
     def n_targets_for(self, codes: Ints) -> int:
         """``n_targets``, or the default for windows of these states."""
@@ -340,10 +315,6 @@ class MarginMetric(
                 check_parameter(getattr(self, name), name, annotation)
         if isinstance(self.init, str) and self.init != "identity":
             raise InputError(f'init must be "identity" or an array, not {self.init!r}')
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
