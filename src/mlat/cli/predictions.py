@@ -56,19 +56,18 @@ class Predictions:
 
     def _filled(self, most: int | Seconds) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
-        from ..live.core.missing import Held, fill_missing
-        from ..live.core.options import LiveOptions
-        from ..live.core.steps import Counters
+        from ..live.core.intake import held_values
 
-        held, counters, hold = Held.start(self._classifier.n_channels_), Counters(), 0
+        n_channels, hold = self._classifier.n_channels_, 0
+        last, missing_for = np.full(n_channels, np.nan), np.zeros(n_channels, np.int64)
         for piece in self._pieces:
             step = piece.usual_step or self._classifier.usual_step_
             hold = hold or (most.steps(step, "--fill") if isinstance(most, Seconds) else most)
-            options = LiveOptions(missing="hold", hold=hold)
             values = np.asarray(piece.values, dtype=np.float64)
             filled = piece[:]
-            filled.values = fill_missing(held, values, piece.gap_before, options, counters).values
-            self._n_filled = counters["held"]
+            filled.values = held_values(values, piece.gap_before, hold, last, missing_for)
+            whole = ~np.isnan(filled.values).any(axis=1)
+            self._n_filled += int((whole & piece.missing).sum())
             yield filled
 
     def _count(self, piece: Stream, predicted: Predicted) -> None:

@@ -20,7 +20,7 @@ from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..features.lifts import PreparedLift
-from ..live.core.dead_channels import dead_after
+from ..live.core.intake import dead_after
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix

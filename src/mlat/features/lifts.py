@@ -334,28 +334,39 @@ def _lift_rows(  # type: ignore[no-untyped-def]
     values, owner, ring, sums, count, remembers, scaling, sources, channels, floors, lifted
 ):
     """A step is lifted the same whatever comes with it."""
-    half, mean, scale, after_half, after_mean, after_scale = scaling
     stats = np.empty((1, _N_STATISTICS, values.shape[1]))
     x = np.empty((1, values.shape[1]))
     for t in range(len(values)):
         o = owner[t]
-        for c in range(values.shape[1]):
-            x[0, c] = (values[t, c] * half - mean[c] * half) / (scale[c] * half)
-        if remembers:
-            running_statistics(x, ring[o], sums[o], count[o], stats)
+        lift_step(
+            *(values[t], ring[o], sums[o], count[o], remembers, scaling, sources),
+            *(channels, floors, x, stats, lifted[t]),
+        )
         count[o] += 1
-        for f in range(len(sources)):
-            if sources[f] < _N_STATISTICS:
-                value = stats[0, sources[f], channels[f]]
-            else:
-                value = x[0, channels[f]]
-                if sources[f] == _RECTIFIED:
-                    value = abs(value)
-            if floors[f] > 0.0:
-                value = np.log(value + floors[f])
-            lifted[t, f] = (value * after_half - after_mean[f] * after_half) / (
-                after_scale[f] * after_half
-            )
+
+
+@jit()
+def lift_step(  # type: ignore[no-untyped-def]
+    values, ring, sums, count, remembers, scaling, sources, channels, floors, x, stats, lifted
+):
+    """The features of one step after ``count`` others; ``x`` and ``stats`` are room to work in."""
+    half, mean, scale, after_half, after_mean, after_scale = scaling
+    for c in range(len(values)):
+        x[0, c] = (values[c] * half - mean[c] * half) / (scale[c] * half)
+    if remembers:
+        running_statistics(x, ring, sums, count, stats)
+    for f in range(len(sources)):
+        if sources[f] < _N_STATISTICS:
+            value = stats[0, sources[f], channels[f]]
+        else:
+            value = x[0, channels[f]]
+            if sources[f] == _RECTIFIED:
+                value = abs(value)
+        if floors[f] > 0.0:
+            value = np.log(value + floors[f])
+        lifted[f] = (value * after_half - after_mean[f] * after_half) / (
+            after_scale[f] * after_half
+        )
 
 
 @jit()

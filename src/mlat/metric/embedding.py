@@ -22,8 +22,13 @@ from ..base.compiled import jit
 from ..base.errors import InputError
 from ..base.fixed_order import Product, padded
 from ..stream.windows import as_windows, check_finite, flatten
+from .threads import one_thread
+
+# From windows (n, w, d) to points (n, r).
+Embedding = Callable[[Floats], Floats]
 
 MAX_BASIS = 4000  # values per window up to which a map is evaluated on all unit windows
+MOST_VALUES = 1024  # per window up to which the smallest space is sought
 # Above this ratio of width * taps to the length of the result, the Fourier transform is faster
 # than sums (measured with 27 channels: 21 µs by sums against 55 at 7, 113 against 45 at 17).
 LONG = 15
@@ -48,7 +53,7 @@ class WindowTransformer(
     n_features_in_: int
 
     @abstractmethod
-    def embedding(self) -> Callable[[Floats], Floats]:
+    def embedding(self) -> Embedding:
         """The map from windows (n, w, d) to the learned space (n, r), prepared for many calls.
 
         A window maps to the same numbers, to the last bit, whatever windows it comes with.
@@ -86,6 +91,23 @@ class Linear:
 
     def __call__(self, X: Floats) -> Floats:
         return self._product(X.reshape(len(X), X.shape[1] * X.shape[2]))
+
+
+def smallest_space(embed: Embedding, width: int, n_features: int) -> Embedding:
+    """A linear map of windows (n, w, d) into the smallest space with the same distances.
+
+    A convolution gives more coordinates than a window has values, which span no more dimensions
+    than these. With the factors ``L = Q R`` the distances under R are those under L.
+    """
+    size = width * n_features
+    if size > MOST_VALUES:
+        return embed
+    Lt = embed(np.eye(size).reshape(size, width, n_features))
+    if Lt.shape[1] <= size:
+        return embed
+    with one_thread():
+        R = np.linalg.qr(Lt.T, mode="r")
+    return Linear(np.asarray(R))
 
 
 class Convolution:

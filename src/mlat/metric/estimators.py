@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -42,7 +41,7 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
-from .embedding import Convolution, Linear, WindowTransformer
+from .embedding import Convolution, Embedding, Linear, WindowTransformer
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
@@ -50,7 +49,6 @@ from .targets import Gap, select_targets, when_of
 from .torch_problem import TorchProblem
 from .working_set import MANY_WINDOWS, learn_growing
 
-Embedding = Callable[[Floats], Floats]
 Count = Annotated[int, Limits(1)]
 # Windows whose states are indices, the states, and when each window is: start and run.
 _Given = tuple[Windows, NDArray[Any], Ints, Ints]

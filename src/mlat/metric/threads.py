@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,6 +21,11 @@ MOST = 8  # each thread has sums and products of its own, up to tens of megabyte
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Linear algebra in one thread: its rounding does not depend on how many there are."""
+    return cast(AbstractContextManager[Any], _controller().limit(limits=1))
 
 
 def n_threads() -> int:

@@ -17,8 +17,8 @@ import numpy as np
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..features.features import Features, View
-from ..metric.embedding import transform_windows
-from ..metric.estimators import Embedding, MarginMetric
+from ..metric.embedding import Embedding, smallest_space, transform_windows
+from ..metric.estimators import MarginMetric
 from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from ..stream.stream import Stream
@@ -180,7 +180,9 @@ def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    if isinstance(metric, MarginMetric | Mahalanobis | Forest):
+    if isinstance(metric, MarginMetric):
+        return smallest_space(metric.embedding(), metric.width_, metric.n_channels_)
+    if isinstance(metric, Mahalanobis | Forest):
         return metric.embedding()
     return partial(transform_windows, metric)
 

@@ -11,7 +11,7 @@ from live_oracles import (
 )
 from mlat import StreamClassifier
 from mlat.live import LiveModel
-from mlat.live.core.dead_channels import NEVER
+from mlat.live.core.intake import NEVER
 
 EXACT = {"search": "exact", "far": None}
 

@@ -11,9 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
+from mlat.live.core.many import Many
 from mlat.live.search.experts import ExpertSearches, cheaper, incremental_searches
 from mlat.live.search.incremental import TILE, dot_products, increments, move_on
-from mlat.live.search.many import Many
 from mlat.metric import toeplitz
 
 
@@ -57,7 +57,8 @@ class Searching:
         if n:
             last = slice(t - n, None)
             seen = partial(self.experts.seen, self.past, n)
-            decision = self.experts.decide(seen, found.at((slice(None), last)))
+            some = found.at((slice(None), last))
+            decision = self.experts.decide(seen, np.ones(n, bool), some)
             result["codes"][last], result["exact"][last] = decision.codes, decision.doubt
             result["distance"][last], result["proba"][last] = decision.distance, decision.proba
             result["neighbours"][last] = decision.rows
@@ -176,7 +177,7 @@ def test_a_segment_begins_as_if_nothing_had_been_before():
     _, seen = query(clf, 5)
     search = Searching(clf)
     search.push(seen + 3.0)
-    search.experts.push(search.states, seen[:1], np.zeros(1, np.int64), np.zeros(1, bool))
+    search.experts.push(search.states, seen[:1], np.zeros(1, np.int64))
     search.past = search.past[:0]
     same(search.push(seen), Searching(clf).push(seen))
 

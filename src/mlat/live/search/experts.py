@@ -31,7 +31,7 @@ Search = IncrementalSearch | PointSearch
 States = tuple[Arrays, ...]
 ALL = slice(None)
 # What an expert, by its number, sees of some of the windows: (m, w, d').
-Seen = Callable[[int, Ints | slice], Floats]
+Seen = Callable[[int, Ints], Floats]
 
 
 def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[Search, ...] | None:
@@ -93,53 +93,63 @@ class ExpertSearches:
         return tuple(s.restored(own) for s, own in zip(self.searches, arrays, strict=True))
 
     def push(
-        self,
-        states: States,
-        features: Floats,
-        owner: Ints | None = None,
-        present: Bools | None = None,
+        self, states: States, features: Floats, marks: Ints | None = None, owner: Ints | None = None
     ) -> Found | None:
         """Take steps (t, d'), of the streams ``owner`` (t,) or of one; the states change in place.
 
-        A step that is not ``present`` ends the segment of its stream. Returns what each expert
-        finds; None for the exact search.
+        By its mark a step ends the segment of its stream (0), goes on with it (1), as all do by
+        default, or begins one (2). Returns what each expert finds; None for the exact search.
         """
         if not self.searches:
             return None
         t = len(features)
         owner = np.zeros(t, np.int64) if owner is None else owner
-        present = np.ones(t, np.bool_) if present is None else present
+        marks = np.ones(t, np.int64) if marks is None else marks
         found = found_nothing(len(states), t, self._n_classes)
-        each = map(Found._make, zip(*found, strict=True))
-        for search, state, expert, own in zip(
-            self.searches, states, self.experts, each, strict=True
-        ):
-            search.push(state, expert.view(features), owner, present, own)
+        for m, search in enumerate(self.searches):
+            own = Found(*(array[m] for array in found))
+            search.push(states[m], self.experts[m].view(features), owner, marks, own)
         return found
 
-    def seen(self, features: Floats, n: int, m: int, some: Ints | slice) -> Floats:
+    def seen(self, features: Floats, n: int, m: int, some: Ints) -> Floats:
         """What expert m sees of some of the last n windows over steps (t, d') of features."""
         expert = self.experts[m]
         width = expert.windows.width
-        return windows_over(expert.view(features[len(features) - n - width + 1 :]), width, some)
+        begin = len(features) - n - width + 1
+        if begin < 0:  # steps that none of these windows needs
+            before = np.full((-begin, features.shape[1]), np.nan)
+            features, begin = np.concatenate([before, features]), 0
+        return windows_over(expert.view(features[begin:]), width, some)
 
     def decide(
-        self, seen: Seen, found: Found | None, taught: TaughtReferences | None = None
+        self,
+        seen: Seen,
+        ready: Bools,
+        found: Found | None = None,
+        taught: TaughtReferences | None = None,
     ) -> Decision:
-        """The decision on n windows; of one state at least there are some references.
+        """The decision on the windows that are ``ready`` (n,), of n steps.
 
-        ``found`` is of these windows, None for the exact search. Windows are in ``doubt`` where
-        what was found did not decide, so that they were compared exactly.
+        Of one state at least there are some references. ``found`` is of these steps, None for the
+        exact search. Windows are in ``doubt`` where what was found did not decide, so that they
+        were compared exactly.
         """
         if self.n_neighbors > 1:
-            return self._vote(seen, found, taught)
+            return self._vote(seen, ready, taught)
+        there = np.flatnonzero(ready)
+        if found is not None and not taught:
+            nearest, rows = found.nearest, found.rows
+            if len(there) < len(ready):
+                nearest[:, ~ready] = np.nan
+        else:
+            n_states = self._n_classes + (len(taught.names) if taught else 0)
+            nearest = np.full((len(self.experts), len(ready), n_states), np.nan)
+            rows = np.full(nearest.shape, -1, np.int64)
+            nearest[:, there], rows[:, there] = self._nearest(seen, there, found, taught)
         if found is None:
-            return decide(self.rule, *self._nearest(seen, ALL, None, taught))
-        nearest, rows = found.nearest, found.rows
-        if taught:
-            nearest, rows = self._nearest(seen, ALL, found, taught)
+            return decide(self.rule, nearest, rows)
         decision = decide(self.rule, nearest, rows, found.bound, self.limit)
-        some = np.flatnonzero(decision.codes >= 0 if self.exactly else decision.doubt)
+        some = there if self.exactly else np.flatnonzero(decision.doubt)
         if len(some):
             nearest, rows = self._nearest(seen, some, found, taught, exactly=True)
             decision.replace(some, decide(self.rule, nearest, rows))
@@ -149,7 +159,7 @@ class ExpertSearches:
     def _nearest(
         self,
         seen: Seen,
-        some: Ints | slice,
+        some: Ints,
         found: Found | None,
         taught: TaughtReferences | None,
         exactly: bool = False,
@@ -181,10 +191,11 @@ class ExpertSearches:
         nearest, rows = (np.stack(both) for both in zip(*each, strict=True))
         return nearest, rows
 
-    def _vote(self, seen: Seen, found: Found | None, taught: TaughtReferences | None) -> Decision:
+    def _vote(self, seen: Seen, ready: Bools, taught: TaughtReferences | None) -> Decision:
         """The vote of the k nearest, which running sums do not tell: they are found exactly."""
-        expert, k = self.experts[0], self.n_neighbors
-        Z, codes, n_states = np.asarray(expert.embed(seen(0, ALL))), expert.codes, self._n_classes
+        expert, k, there = self.experts[0], self.n_neighbors, np.flatnonzero(ready)
+        codes, n_states = expert.codes, self._n_classes
+        Z = np.asarray(expert.embed(seen(0, there)))
         if self._n_references:
             distances, rows = expert.nearest.query(Z, k)
         else:
@@ -193,10 +204,10 @@ class ExpertSearches:
             centred = Z - self._means[0]
             distances, rows = taught.among(centred, distances, rows, self._n_references, k)
             codes, n_states = np.append(codes, taught.codes), n_states + len(taught.names)
-        if found:
-            lacks = found.rows[0, :, 0] < 0  # a complete window
-            distances[lacks], rows[lacks] = np.nan, -1
-        return decide_by_votes(distances, rows, codes, n_states)
+        shape = (len(ready), rows.shape[1])  # fewer than k where only a few windows were taught
+        every, at = np.full(shape, np.nan), np.full(shape, -1, np.int64)
+        every[there], at[there] = distances, rows
+        return decide_by_votes(every, at, codes, n_states)
 
     def teach(
         self,

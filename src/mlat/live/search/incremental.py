@@ -51,7 +51,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Bools, Floats, Ints, check_whole
+from ...base.checks import Floats, Ints, check_whole
 from ...base.compiled import jit
 from ...base.fixed_order import power_above
 from ...metric import toeplitz
@@ -111,7 +111,7 @@ class IncrementalSearch:
         width = expert.windows.width
         if not in_runs(expert.windows):
             return None
-        metric = toeplitz_metric(expert.metric, width, expert.n_seen)
+        metric = toeplitz_metric(expert)
         if metric is None:
             return None
         period = max(int(anchor), PERIOD_PER_WIDTH * width)
@@ -160,17 +160,17 @@ class IncrementalSearch:
             owner = np.flatnonzero(there >= back)
             seen = ring[owner, (count[owner] - back) % width]
             found = found_nothing(1, len(owner), len(self._expert.classes)).at(0)
-            self.push(state, seen, owner, np.ones(len(owner), np.bool_), found)
+            self.push(state, seen, owner, np.ones(len(owner), np.int64), found)
         return state
 
-    def push(self, state: Arrays, seen: Floats, owner: Ints, present: Bools, found: Found) -> None:
+    def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         """Take steps (t, d') in order, of the streams ``owner`` (t,); the state changes in place.
 
-        A step that is not ``present`` ends the segment of its stream. What is found is written to
-        ``found``.
+        By its mark a step ends the segment of its stream (0), goes on with it (1) or begins one
+        (2). What is found is written to ``found``.
         """
         arrays = (state["ring"], state["products"], state["sums"], state["count"])
-        _push_rows(np.ascontiguousarray(seen), owner, present, *arrays, self.references, found)
+        _push_rows(np.ascontiguousarray(seen), owner, marks, *arrays, self.references, found)
 
     def compare(self, found: Found, some: Ints | slice, Z: Floats) -> tuple[Floats, Ints]:
         """What ``predict`` finds for some rows (m,): distances (m, S) and references (m, S).
@@ -238,10 +238,12 @@ class ToeplitzMetric(NamedTuple):
     residual: float = 0.0
 
 
-def toeplitz_metric(metric: Any, width: int, n_features: int) -> ToeplitzMetric | None:
-    """The metric of a classifier by its lags; None where it is not Toeplitz."""
+def toeplitz_metric(expert: References) -> ToeplitzMetric | None:
+    """The metric of an expert by its lags; None where it is not Toeplitz."""
+    metric, width, n_features = expert.metric, expert.windows.width, expert.n_seen
+    size = width * n_features
     if metric is None:
-        return ToeplitzMetric(np.eye(n_features)[None], 1.0, 1, width * n_features)
+        return ToeplitzMetric(np.eye(n_features)[None], 1.0, 1, size)
     if not hasattr(metric, "blocks_"):
         return None
     blocks = np.asarray(metric.blocks_, dtype=np.float64)
@@ -250,16 +252,28 @@ def toeplitz_metric(metric: Any, width: int, n_features: int) -> ToeplitzMetric 
         norms = np.sqrt((taps**2).sum(axis=(1, 2)))
         q, r, d = taps.shape
         # Beyond the taps blocks are zero, but for the rounding of the transform that gave them.
-        return ToeplitzMetric(_trimmed(blocks[:q]), float(norms.sum()), q * d, (width + q - 1) * r)
-    if width * n_features > LARGEST:
+        blocks, length, off = _trimmed(blocks[:q]), (width + q - 1) * r, 0.0
+        if expert.n_dimensions < length:  # in the smallest space, whose map is factored
+            L = expert.embed(np.eye(size).reshape(size, width, n_features))
+            off = _apart(L @ L.T, blocks, width) + size * DOUBLE
+        n_terms = q * d if expert.n_dimensions == length else size
+        return ToeplitzMetric(blocks, float(norms.sum()), n_terms, expert.n_dimensions, off)
+    if size > LARGEST:
         return None
     M = np.asarray(metric.metric_, dtype=np.float64)
-    norm = float(np.linalg.norm(M))
-    off = float(np.linalg.norm(M - toeplitz.to_matrix(blocks))) / norm if norm else 0.0
+    off = _apart(M, blocks, width)
     if off > RESIDUAL:
         return None
-    size = len(M)
-    return ToeplitzMetric(_trimmed(blocks), float(np.sqrt(norm)) * size**0.25, size, size, off)
+    norm = float(np.sqrt(np.linalg.norm(M)))
+    return ToeplitzMetric(_trimmed(blocks), norm * size**0.25, size, size, off)
+
+
+def _apart(M: Floats, blocks: Floats, width: int) -> float:
+    """How far a matrix is from that of the blocks, relative to its norm."""
+    norm = float(np.linalg.norm(M))
+    every = np.zeros((width, *blocks.shape[1:]))
+    every[: len(blocks)] = blocks[:width]
+    return float(np.linalg.norm(M - toeplitz.to_matrix(every))) / norm if norm else 0.0
 
 
 def _trimmed(blocks: Floats) -> Floats:
@@ -534,7 +548,7 @@ def clear(found, row):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _push_rows(values, owner, present, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
+def _push_rows(values, owner, marks, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, d = values.shape
     width = ring.shape[1]
@@ -554,11 +568,12 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
         n = min(size, m - begin)
         for i in range(n):
             o = owner[begin + i]
-            if not present[begin + i]:
+            if marks[begin + i] != 1:
                 # A window of the centre is zero around the centre: no step has entered.
                 ring[o] = refs.centre
                 sums[o] = 0.0
                 counts[o] = 0
+            if marks[begin + i] == 0:
                 ready[i] = False
                 left[i] = 0.0
                 continue
@@ -582,8 +597,9 @@ def _push_rows(values, owner, present, ring, products, sums, counts, refs, found
             row = begin + i
             clear(found, row)
             G = products[owner[row]]
-            if not present[row]:
+            if marks[row] != 1:
                 G[:] = 0.0
+            if marks[row] == 0:
                 continue
             # A piece's first window has none before it: what would move there ends here.
             for piece in range(len(refs.first)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Bools, Floats, Ints
+from ...base.checks import Floats, Ints
 from ...base.compiled import jit
 from ...metric.forest import Forest, Leaves, points_of_leaves
 from ...neighbours.references import References
@@ -52,21 +52,22 @@ class PointSearch:
     def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
         return {name: np.array(array) for name, array in arrays.items()}
 
-    def push(self, state: Arrays, seen: Floats, owner: Ints, present: Bools, found: Found) -> None:
+    def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         arrays = (*self._arrays, state["ring"], state["count"])
-        _take(np.ascontiguousarray(seen), owner, present, *arrays, found)
+        _take(np.ascontiguousarray(seen), owner, marks, *arrays, found)
 
 
 @jit()
 def _take(  # type: ignore[no-untyped-def]
-    seen, owner, present, nodes, mean, scale, columns, edges, rows, ring, count, found
+    seen, owner, marks, nodes, mean, scale, columns, edges, rows, ring, count, found
 ):
     """Of equally near references the first: those of a state are in the order of their rows."""
     x, squared = np.empty((1, len(mean))), np.empty(columns.shape[1])
     for i in range(len(seen)):
         o = owner[i]
-        if not present[i]:
+        if marks[i] != 1:
             ring[o], count[o] = 0.0, 0
+        if marks[i] == 0:
             clear(found, i)
             continue
         ring[o, 0] = seen[i]

@@ -16,9 +16,9 @@ from ...base.checks import Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision
-from ...features.features import FeatureSteps
-from .experts import ExpertSearches, States, incremental_searches
-from .incremental import ANCHOR, FOLLOW, Arrays
+from ..search.experts import ExpertSearches, States, incremental_searches
+from ..search.incremental import ANCHOR, FOLLOW, Arrays
+from .intake import KNOWN, LENGTH, SUMS, Intake, Memory
 
 
 class Many:
@@ -62,14 +62,8 @@ class Many:
         self.clf, self.n_streams = clf, int(n_streams)
         self.experts = ExpertSearches(clf, searches, float(clf.confidence_.threshold))
         self.states: States = self.experts.start(self.n_streams)
-        self._features = FeatureSteps(clf.features_, len(clf.channels_))
-        # The lifts' memory, see `LiftState`. Maps of the present step alone remember nothing.
-        d = self._features.n_channels if self._features.lift.remembers else 0
-        self._lifts: Arrays = {
-            "ring": np.zeros((self.n_streams, self._features.lift.size if d else 0, d)),
-            "sums": np.zeros((self.n_streams, 4, d)),
-            "count": np.zeros(self.n_streams, np.int64),
-        }
+        self._intake = Intake(clf.features_, clf.width_)
+        self.memory: Memory = self._intake.start(self.n_streams)
 
     @property
     def bytes_per_stream(self) -> int:
@@ -112,30 +106,26 @@ class Many:
     def results(self, values: ArrayLike, present: ArrayLike | None = None) -> tuple[Ints, Decision]:
         """Of each stream with a step its number, and the decision."""
         steps = np.asarray(values, dtype=np.float64)
-        shape = (self.n_streams, self._features.n_channels)
+        shape = (self.n_streams, self._intake.n_channels)
         if steps.shape != shape:
             raise InputError(f"a step of each stream has shape {shape}, not {steps.shape}")
-        there = np.ones(self.n_streams, bool) if present is None else np.asarray(present)
-        if there.shape != (self.n_streams,) or there.dtype != bool:
-            raise InputError(f"present must be {self.n_streams} truth values, not {there!r}")
-        broken = there & ~self._features.usable(steps)
-        whole = there & ~broken
-        features = np.zeros((self.n_streams, self.clf.features_.n_features))
-        owner = np.flatnonzero(whole)
-        ring, sums, count = self._lifts.values()
-        features[owner] = self._features.push_rows(ring, sums, count, steps[owner], owner)
-        for array in (ring, sums, count):
-            array[broken] = 0
-        rows = np.arange(self.n_streams) if present is None else np.flatnonzero(there)
-        found = self.experts.push(self.states, features[rows], rows, whole[rows])
+        rows = np.arange(self.n_streams)
+        if present is not None:
+            there = np.asarray(present)
+            if there.shape != (self.n_streams,) or there.dtype != bool:
+                raise InputError(f"present must be {self.n_streams} truth values, not {there!r}")
+            rows = np.flatnonzero(there)
+        finite = np.where(np.isinf(steps[rows]), np.nan, steps[rows])
+        taken = self._intake.take(self.memory, finite, owner=rows)
+        found = self.experts.push(self.states, taken.features, taken.marks, rows)
 
-        def seen(expert: int, some: Ints | slice) -> Floats:
+        def seen(expert: int, some: Ints) -> Floats:
             state, streams = self.states[expert], rows[some]
             width = state["ring"].shape[1]
             places = (state["count"][streams, None] + np.arange(width)) % width
             return np.asarray(state["ring"][streams[:, None], places])
 
-        return rows, self.experts.decide(seen, found)
+        return rows, self.experts.decide(seen, taken.why == KNOWN, found)
 
     def _arrays(self) -> Arrays:
         """All arrays of the state; those of the first expert are named as with one expert."""
@@ -144,7 +134,12 @@ class Many:
             for number, state in enumerate(self.states)
             for name, array in state.items()
         }
-        return named | {f"lift_{name}": array for name, array in self._lifts.items()}
+        memory = self.memory
+        return named | {
+            "lift_ring": memory.ring if self._intake.lift.remembers else memory.ring[:, :0, :0],
+            "lift_sums": memory.channels[:, SUMS:],
+            "lift_count": memory.places[:, LENGTH],
+        }
 
     def to_arrays(self) -> Arrays:
         """Copies of all arrays of the state, for a snapshot."""
@@ -166,4 +161,7 @@ class Many:
             prefix = f"expert{number}_" if number else ""
             own.append({n: arrays[prefix + n] for n in state if prefix + n in arrays})
         self.states = self.experts.restored(own)
-        self._lifts = {name: np.array(arrays[f"lift_{name}"]) for name in self._lifts}
+        if self._intake.lift.remembers:
+            self.memory.ring[:] = arrays["lift_ring"]
+        self.memory.channels[:, SUMS:] = arrays["lift_sums"]
+        self.memory.places[:, LENGTH] = arrays["lift_count"]

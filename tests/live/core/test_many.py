@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import InputError, Stream
-from mlat.live.search.many import Many
+from mlat.live.core.many import Many
 
 LIFTS = {
     "none": {},
