@@ -118,13 +118,3 @@ def shared_cluster() -> Cluster:
     cluster = Cluster(2).__enter__()
     atexit.register(cluster.close)
     return cluster
-
-
-def die(_: object) -> None:
-    """What a worker does that is killed over its work."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def too_much(_: object) -> bytearray:
-    """More memory than there is."""
-    return bytearray(1 << 58)

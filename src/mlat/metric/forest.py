@@ -82,6 +82,7 @@ class Forest(WindowTransformer):
     threshold_: Floats
     child_: Ints
     value_: Floats
+
     def __init__(
         self,
         n_estimators: Annotated[int, Limits(1)] = 100,
