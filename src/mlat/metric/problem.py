@@ -267,24 +267,23 @@ class ConvolutionLoss:
     """Through the embedding itself, for windows of more values than there are windows."""
 
     def __init__(self, problem: Problem) -> None:
-        self.margin = problem.margin_loss()
-        w, d = problem.width, problem.n_channels
+        self.margin, self.width = problem.margin_loss(), problem.width
         flat = problem.flat(self.margin.order)
-        self.X = flat.reshape(-1, w, d)
+        self.X = X = flat.reshape(len(flat), self.width, problem.n_channels)
         # The pull is linear in M, and so in the blocks: Σ_m <pull(m), A(m)>.
-        pulled = self.margin.pull_force(flat).reshape(self.X.shape)
-        self.pull = correlations(pulled, self.X, w) + correlations(self.X, pulled, w)
+        pulled = self.margin.pull_force(flat).reshape(X.shape)
+        self.pull = correlations(pulled, X, self.width) + correlations(X, pulled, self.width)
         self.pull[0] /= 2
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
-        n, w, _ = self.X.shape
-        q, r, _ = H.shape
+        n = len(self.X)
         pushed = self.margin.push(toeplitz.convolve(H, self.X).reshape(n, -1))
-        value = pushed.value + float(np.vdot(self.pull, toeplitz.autocorrelation(H, w)))
-        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
         rows = np.flatnonzero(pushed.force.any(axis=1))
-        force = pushed.force[rows].reshape(len(rows), w + q - 1, r)
-        return value, gradient + 2 * toeplitz.convolution_gradient(force, self.X[rows], q)
+        in_T = pushed.force[rows].T @ self.X.reshape(n, -1)[rows]
+        value = float(np.vdot(self.pull, toeplitz.autocorrelation(H, self.width)))
+        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
+        gradient += 2 * toeplitz.convolution_matrix_gradient(in_T, H.shape, self.width)
+        return pushed.value + value, gradient
 
 
 class FilterLoss:
