@@ -41,7 +41,7 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
-from .embedding import Convolution, Embedding, Linear, WindowTransformer
+from .embedding import Embedding, Linear, WindowTransformer, convolution
 from .filter import FilterSolution, solve_filter
 from .lmnn import LMNNSolution, solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
@@ -508,7 +508,7 @@ class MLAT(MarginMetric):
     def embedding(self) -> Embedding:
         if self._components is not None:
             return Linear(self._components)
-        return Convolution(self.taps_, self.width_)
+        return convolution(self.taps_, self.width_)
 
     @property
     def blocks_(self) -> Floats:
