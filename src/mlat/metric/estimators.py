@@ -42,8 +42,8 @@ from ..stream.windows import (
 from . import toeplitz
 from .admm import solve_admm
 from .embedding import Embedding, Linear, WindowTransformer, convolution
-from .filter import FilterSolution, solve_filter
-from .lmnn import LMNNSolution, solve_lmnn
+from .filter import solve_filter
+from .lmnn import solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
 from .targets import Gap, select_targets, when_of
 from .torch_problem import TorchProblem
@@ -223,15 +223,17 @@ class MarginMetric(WindowTransformer):
         return self.embedding()(windows)
 
     @abstractmethod
-    def _solve(self, problem: MarginProblem, start: Any = None, roughly: float = 1.0) -> Any:
+    def _solve(
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         """Solve the problem to ``roughly`` times ``tol``, from where another solution ended."""
 
     @abstractmethod
-    def _keep_map(self, solution: Any) -> None:
+    def _keep_map(self, solution: Solution) -> None:
         """Keep the metric of a solution."""
 
     @abstractmethod
-    def _map_of(self, solution: Any, width: int) -> Floats:
+    def _map_of(self, solution: Solution, width: int) -> Floats:
         """The L (r, w*d) of a solution, in the unit of the problem."""
 
     def n_targets_for(self, codes: Ints) -> int:
@@ -469,8 +471,8 @@ class MLAT(MarginMetric):
         return self.solver == "filter" and super()._grows(n)
 
     def _solve(
-        self, problem: MarginProblem, start: FilterSolution | None = None, roughly: float = 1.0
-    ) -> Any:
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         if self.solver == "admm":
             return solve_admm(
                 problem,
@@ -486,23 +488,24 @@ class MLAT(MarginMetric):
             n_filters=self.n_filters,
             max_iter=self.max_iter,
             tol=roughly * self.tol,
-            init=self._start((None, None, problem.n_channels)) if start is None else start.taps,
+            init=self._start((None, None, problem.n_channels)) if start is None else start.found,
             random_state=check_random_state(self.random_state),
             listener=self._listener(),
         )
 
-    def _keep_map(self, solution: Any) -> None:
-        if isinstance(solution, FilterSolution):
-            self._components, self.taps_ = None, self._linear(solution.taps)
-            blocks = toeplitz.autocorrelation(solution.taps, self.width_)
+    def _keep_map(self, solution: Solution) -> None:
+        found, blocks = self._linear(solution.found), solution.blocks
+        if self.solver == "filter":
+            self._components, self.taps_ = None, found
+            blocks = toeplitz.autocorrelation(solution.found, self.width_)
         else:
-            self._components, blocks = self._linear(solution.L), solution.blocks
+            self._components = found
             self.__dict__.pop("taps_", None)  # of a fit before, by "filter"
-        self._blocks = self._own_unit(blocks, 2)
+        self._blocks = self._own_unit(cast(Floats, blocks), 2)
 
-    def _map_of(self, solution: FilterSolution, width: int) -> Floats:
+    def _map_of(self, solution: Solution, width: int) -> Floats:
         # R of ``T = QR`` gives the distances of the convolution T with fewer rows.
-        T = toeplitz.convolution_matrix(solution.taps, width)
+        T = toeplitz.convolution_matrix(solution.found, width)
         return np.asarray(np.linalg.qr(T).R)
 
     def embedding(self) -> Embedding:
@@ -588,23 +591,23 @@ width_, n_channels_, scale_
         self.verbose = verbose
 
     def _solve(
-        self, problem: MarginProblem, start: LMNNSolution | None = None, roughly: float = 1.0
-    ) -> LMNNSolution:
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         return solve_lmnn(
             problem,
             max_iter=self.max_iter,
             tol=roughly * self.tol,
             init=self._start((None, problem.width * problem.n_channels))
             if start is None
-            else start.L,
+            else start.found,
             listener=self._listener(),
         )
 
-    def _keep_map(self, solution: LMNNSolution) -> None:
-        self.components_ = self._linear(solution.L)
+    def _keep_map(self, solution: Solution) -> None:
+        self.components_ = self._linear(solution.found)
 
-    def _map_of(self, solution: LMNNSolution, width: int) -> Floats:
-        return solution.L
+    def _map_of(self, solution: Solution, width: int) -> Floats:
+        return solution.found
 
     def embedding(self) -> Embedding:
         return Linear(self.components_)

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -195,11 +194,8 @@ class SampleProblem:
         return FilterLoss(self._loss, self.width)
 
 
-SolutionT = TypeVar("SolutionT", bound=Solution)
-
-
 @dataclass(frozen=True, eq=False)
-class Grown(Generic[SolutionT]):
+class Grown:
     """What was learned with a working set.
 
     ``solution`` has the loss over all windows (or over the validation set); ``n_windows`` were in
@@ -207,7 +203,7 @@ class Grown(Generic[SolutionT]):
     of itself.
     """
 
-    solution: SolutionT
+    solution: Solution
     initial_loss: float
     scale: float
     n_windows: int
@@ -216,9 +212,9 @@ class Grown(Generic[SolutionT]):
 
 def learn_growing(
     problem: Problem,
-    solve: Callable[[MarginProblem, SolutionT | None, float], SolutionT],
-    linear: Callable[[SolutionT], Floats],
-) -> Grown[SolutionT]:
+    solve: Callable[[MarginProblem, Solution | None, float], Solution],
+    linear: Callable[[Solution], Floats],
+) -> Grown:
     """Learn from working sets that grow until the loss is within a hundredth.
 
     Parameters
