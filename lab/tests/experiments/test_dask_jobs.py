@@ -11,9 +11,9 @@ from cluster_processes import shared_cluster
 from imitations import broken, compute, experiment, timeless
 from mlat import InputError
 from mlat.base.errors import ServiceError
-from mlat.cluster.dask.client import connect
 from mlat_lab.cli.commands import app
 from mlat_lab.cli.jobs import Workers, do_jobs, start_workers
+from mlat_lab.experiments.dask_jobs import connect
 from mlat_lab.experiments.experiment import plan
 from mlat_lab.experiments.journal import Journal
 

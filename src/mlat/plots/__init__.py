@@ -12,7 +12,6 @@ from .figure import save_figure
 from .history import plot_history
 from .overview import plot_overview
 from .stream import plot_stream
-from .theorem1 import plot_theorem1
 from .timeline import plot_timeline
 from .usage import plot_usage
 
@@ -25,7 +24,6 @@ __all__ = [
     "plot_lags",
     "plot_overview",
     "plot_stream",
-    "plot_theorem1",
     "plot_timeline",
     "plot_usage",
     "save_figure",

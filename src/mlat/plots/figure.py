@@ -68,11 +68,6 @@ def state_pattern(code: int) -> str:
     return _PATTERNS[code // len(_STATES) % len(_PATTERNS)]
 
 
-def state_line(code: int) -> str:
-    """The style of a state's line: solid for the first eight, then another for each further."""
-    return ("-", "--", ":", "-.")[code // len(_STATES) % 4]
-
-
 def ink_on(colour: Any) -> str:
     """The colour of text that is readable on a colour."""
     return INK if np.dot(to_rgb(colour), LUMINANCE) > 0.45 else "white"

@@ -8,11 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..base.errors import InputError
-from ..metric import toeplitz
-from ..stream.stream import Stream
-from ..stream.windows import sliding_windows
-from .figure import INK, axes_for, bare, shorten, state_colours, state_line
+from mlat.base.errors import InputError
+from mlat.metric import toeplitz
+from mlat.plots.figure import INK, axes_for, bare, shorten, state_colours
+from mlat.stream.stream import Stream
+from mlat.stream.windows import sliding_windows
+
+LINES = ("-", "--", ":", "-.")
 
 
 def plot_theorem1(
@@ -57,7 +59,8 @@ def plot_theorem1(
     figure, ax = axes_for(ax, (9 if many else 6.5, max(4, 0.18 * len(lines) + 0.8)))
     colours = state_colours(len(stream.classes))
     for code, state, lengths, residuals in lines:
-        look = {"color": colours[code], "linestyle": state_line(code), "label": shorten(state)}
+        dashes = LINES[code // 8 % len(LINES)]  # there are eight colours that differ
+        look = {"color": colours[code], "linestyle": dashes, "label": shorten(state)}
         ax.plot(lengths, residuals, marker="o", markersize=3, **look)
     ax.set_xscale("log")
     ax.set_yscale("log")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 import mlat
-from mlat.plots import plot_theorem1
 from mlat.synthetic import rotating_states
+from mlat_lab.reports.theorem1 import plot_theorem1
 
 
 def test_theorem_1_falls_with_the_length_of_the_run():
