@@ -230,7 +230,8 @@ class _Tab:
     def __init__(self, port: int) -> None:
         from websockets.sync.client import connect
 
-        self._socket = connect(f"ws://127.0.0.1:{port}/news", proxy=None, max_size=None)
+        more: dict[str, Any] = {"proxy": None, "max_size": None, "open_timeout": TIMEOUT}
+        self._socket = connect(f"ws://127.0.0.1:{port}/news", **more)
         self._number = 0
 
     def close(self) -> None:
