@@ -25,7 +25,7 @@ from mlat.live.journal.description import BrokenError, read_journal
 from .warm import MODEL
 
 SMALL = ("--snapshot-every", "300", "--segment-size", "60000")  # so that kills often hit them
-LONGEST_LIFE = 300.0  # seconds
+LONGEST_LIFE = 300.0  # seconds without a new step
 RUNNING = 0.5  # seconds that a process may run, at most, before it is killed
 # When to kill: before the first line is printed, some time after it, or as soon as a file of that
 # kind appears in the journal's folder. The file of a snapshot appears before it is written.
@@ -302,16 +302,19 @@ def _same(kept: Any, printed: Any) -> bool:
 
 def _stop_after(life: Life, journal: Path, n_steps: int) -> None:
     """Stop a process in order when so many steps are on disk, or when no more come."""
-    deadline = time.monotonic() + LONGEST_LIFE
-    while life.ended() is None and time.monotonic() < deadline:
-        if journal.exists() and len(read_journal(journal).predictions) >= n_steps:
+    there, last = 0, time.monotonic()
+    while life.ended() is None and time.monotonic() < last + LONGEST_LIFE:
+        n = len(read_journal(journal).predictions) if journal.exists() else 0
+        if n >= n_steps:
             time.sleep(0.5)  # whatever may come twice has time to come
             life.stop()
             return
+        if n > there:  # however slow the machine is
+            there, last = n, time.monotonic()
         time.sleep(0.2)
     if life.ended() is None:
         life.kill()
-        raise BrokenError(f"{journal}: not all steps came within {LONGEST_LIFE:g} s")
+        raise BrokenError(f"{journal}: no step came for {LONGEST_LIFE:g} s, {there} of {n_steps}")
 
 
 def _kill_at_random(
