@@ -2,10 +2,11 @@
 
 ``run`` plays a recording to ``mlat live`` and kills it (SIGKILL) repeatedly until the recording
 ends, and checks the journal (:mod:`mlat.live.journal.verify`). ``fuzz`` damages and forges model
-files, snapshots and journals, or recordings of every format, and looks what comes of it. ``chaos``
-does all that at once for some time: a live session that is fed by a broker which restarts, and
-taught by two pages, and two tabs that label a recording, while both programs are killed, their disk
-is slow or full, and their clock jumps. Exit status 1: something is wrong.
+files, snapshots and journals, recordings of every format, or tables and logs of labels, and looks
+what comes of it. ``chaos`` does all that at once for some time: a live session that is fed by a
+broker which restarts, and taught by two pages, and two tabs that label a recording, while both
+programs are killed, their disk is slow or full, and their clock jumps. Exit status
+1: something is wrong.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from mlat.synthetic import rotating_states
 from .feeds import Broadcast, Teacher, free_port
 from .fuzz import fuzz, make_subjects
 from .kills import FULL, MOMENTS, Forked, Kills, Life, Spawned, Troubles, kill_until_end
+from .label_files import make_label_files
 from .recordings import make_recordings
 from .tabs import Tabs
 
@@ -70,7 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fuzz(args: argparse.Namespace) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="mlat-fuzz-") as folder:
-        subjects = make_recordings(Path(folder)) if args.recordings else make_subjects()
+        subjects = make_subjects()
+        if args.recordings:
+            subjects = make_recordings(Path(folder))
+        elif args.labels:
+            subjects = make_label_files(Path(folder))
         more = {"subjects": subjects, "first": args.first, "tell": print}
         report = fuzz(args.cases, args.seed, **more)
     for failure in report.failures[:20]:
@@ -256,6 +262,7 @@ def _parser() -> argparse.ArgumentParser:
     fuzzing.add_argument(
         "--recordings", action="store_true", help="recordings of every format that mlat reads"
     )
+    fuzzing.add_argument("--labels", action="store_true", help="tables and logs of labels")
     fuzzing.add_argument("--cases", type=int, default=10_000)
     fuzzing.add_argument("--seed", type=int, default=0)
     fuzzing.add_argument("--first", type=int, default=0, help="the first case, to repeat one")
