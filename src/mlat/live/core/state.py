@@ -607,6 +607,7 @@ def _inconsistent_examples(arrays: Arrays, header: dict[str, Any], model: LiveMo
         or (forgotten > last).any(),
         "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
         "a state is of no example": 0 in named or (namers[code] > example).any(),
+        "all taught windows are forgotten": len(forgotten) > 0 and (forgotten > 0).all(),
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
         or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()
