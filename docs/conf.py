@@ -23,7 +23,7 @@ from matplotlib.figure import Figure  # noqa: E402
 from sphinx_gallery.scrapers import figure_rst  # noqa: E402
 
 project = "mlat"
-author = copyright = "the authors of mlat"
+author = copyright = "The mlat developers"
 release = version = version_of("mlat")
 
 extensions = [

@@ -68,6 +68,7 @@ REFERENCE = {
 OF_ROOT = {
     "ARCHITECTURE.md": "develop/architecture.md",
     "CONTRIBUTING.md": "develop/contributing.md",
+    "SECURITY.md": "develop/security.md",
     "CHANGELOG.md": "develop/changelog.md",
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[\w-]+)?\))")
