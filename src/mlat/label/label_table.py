@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from ..base.checks import Ints, check_text, is_whole
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import DiskError, InputError
+from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
 
@@ -337,7 +336,7 @@ def write_spans(
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
     with disk_errors(Path(path)), atomic_write(path) as temporary:
         if form.delimiter is None:
-            pyarrow.parquet.write_table(pa.table(columns), temporary)
+            pa.parquet.write_table(pa.table(columns), temporary)
         else:
             _write_text(columns, temporary, form)
 
@@ -434,7 +433,7 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Where]:
     columns: dict[str, Sequence[Any]] = {}
     with reading(path):
-        table = pyarrow.parquet.ParquetFile(path).read()
+        table = pa.parquet.ParquetFile(path).read()
         _refuse_twice(table.column_names, path)
         for name in (name for name in table.column_names if name in _COLUMNS):
             column = table.column(name)
