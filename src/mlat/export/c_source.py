@@ -21,7 +21,7 @@ from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from .differences import derive, with_leads
-from .plain_forest import PlainForest, StoredForest, add_forest, forest_types
+from .plain_forest import SHORT_MOST, PlainForest, StoredForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .slow_features import between_knots, with_knots
@@ -63,6 +63,7 @@ MEANING = {
     "LAGS": "1 if a metric compares moments of a window with others",
     "SUMS": "that are carried from step to step",
     "KEPT": "steps of features that are kept",
+    "NARROW": "the largest number that rows of 8 bits are multiplied with; 0 where they are not",
 }
 
 
@@ -87,6 +88,8 @@ class CSource:
         :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
     stored : PlainModel
         What the tables say, with all that is rounded in them.
+    input_bits : array of shape (d,), optional
+        A value v is given as ``round(v * 2**input_bits)``; None in floating point.
     """
 
     header: str
@@ -98,6 +101,13 @@ class CSource:
     splits: int
     bounds: Sequence[tuple[float, float]]
     stored: PlainModel
+    input_bits: Ints | None
+
+    def given(self, values: Floats) -> list[str]:
+        """A step (d,) as ``mlat_push`` takes it, in C."""
+        if self.input_bits is None:
+            return [f"(mlat_real){value!r}" for value in values.tolist()]
+        return list(map(str, np.rint(np.ldexp(values, self.input_bits)).astype(np.int64).tolist()))
 
     def files(self) -> dict[str, str]:
         """The library: the interface, the algorithm, and its tables."""
@@ -132,7 +142,7 @@ class Arithmetic(Protocol):
     square_type: str
     metric_type: str
     anchor: float
-
+    input_bits: Ints | None
     bounds: list[tuple[float, float]]
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
@@ -249,8 +259,11 @@ def write_c(
         "RUNS": len(runs), "STORED": n_stored, "LEAD": model.lead, "SLOW": n_slow,
         "EVERY": every, "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
         "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.matrices)),
-        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
+        "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
+    if bits == 8 and not any(sums):
+        n_products = max(largest, sizes["KNOTS"]) * (1 + model.lead)
+        sizes["NARROW"] = min(SHORT_MOST, MOST_STEPS // (STORED[8][1] * n_products))
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
     first = np.append(0, np.cumsum(runs[:-1, 1]))
@@ -283,11 +296,11 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
-    types = forest_types(forests, bits, fixed=fixed) if forests else {}
+    types = forest_types(forests, bits) if forests else {}
     experts: list[str] = []
     stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
-    products = n_points = 0
+    products = of_points = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
             trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
@@ -298,10 +311,13 @@ def write_c(
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
-            fields += add_forest(tables, number, trees, types, bits)
-            of_forests.append(f"    {{{', '.join(fields)}}},")
+            again = runs[:, 1:] if model.n_neighbors > 1 else None
+            more, n_stored_points = add_forest(
+                tables, number, trees, model.codes, types, bits, again
+            )
+            of_forests.append(f"    {{{', '.join([*fields, *more])}}},")
             n_points += n_values
-            products += (n + spare) * n_values
+            of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
         is_slow = one.columns >= n_fast
@@ -371,7 +387,8 @@ def write_c(
     header = text_of("interface.h")
     for mark, text in {
         "/*SIZES*/": "\n".join(f"#define MLAT_{k} {sizes[k]} /* {MEANING[k]} */" for k in MEANING),
-        "/*TYPES*/": arithmetic.types,
+        "/*TYPES*/": arithmetic.types
+        + f"typedef {'int32_t' if bits <= 16 else 'mlat_real'} mlat_point;\n",
         "/*MISSING*/": arithmetic.missing,
         "/*MODEL*/": re.sub(r"[^\w .,:()-]", "?", told, flags=re.ASCII),
     }.items():
@@ -382,10 +399,11 @@ def write_c(
         tables,
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
-        products,
+        products + of_points,
         sum(len(one.sizes) * one.depth for one in forests),
         arithmetic.bounds,
         replace(model, steps=steps * unit, experts=tuple(stored_experts)),
+        arithmetic.input_bits,
     )
 
 

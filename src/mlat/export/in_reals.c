@@ -36,6 +36,29 @@ typedef struct {
 #define ANCHOR 32
 #define is_wild(own, by) (!((own) <= 4 * (by)->largest))
 
+/* Of numbers of 16 bits. */
+typedef mlat_real mlat_unit;
+
+#if MLAT_NARROW
+/* The same as whole numbers up to MLAT_NARROW; returns their unit. */
+#define NARROWED(name, number)                                                                     \
+    static mlat_unit name(const number *from, short *to, int n)                                    \
+    {                                                                                              \
+        number most = 0, times;                                                                    \
+        int i;                                                                                     \
+        for (i = 0; i < n; i++) {                                                                  \
+            most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;                            \
+        }                                                                                          \
+        times = most > MLAT_TINY ? (number)MLAT_NARROW / most : 0;                                 \
+        for (i = 0; i < n; i++) {                                                                  \
+            const number value = from[i] * times;                                                  \
+            to[i] = (short)(value < 0 ? value - (number)0.5 : value + (number)0.5);                \
+        }                                                                                          \
+        return most / (number)MLAT_NARROW;                                                         \
+    }
+#define widened(sum, unit) ((mlat_square)(sum) * (unit))
+#endif
+
 /* A distance in typical ones, from its square. */
 static mlat_real distance_of(mlat_real square, const numbers *by)
 {

@@ -153,12 +153,38 @@ typedef struct {
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
-#define threshold_of(stored, by) ((stored) * ((int64_t)1 << (by)->metric_shift))
+#define threshold_of(stored, by) ((stored) * ((int32_t)1 << (by)->metric_shift))
 #define square_of(stored, by) ((stored) * (by)->square_unit)
 
 /* Sums of whole numbers are exact: they never have to begin anew. */
 #define ANCHOR 2147483647
 #define is_wild(own, by) 0
+
+/* Of numbers of 16 bits. */
+typedef int mlat_unit;
+
+#if MLAT_NARROW
+/* The same shifted to be at most MLAT_NARROW; returns by how much. */
+#define NARROWED(name, number)                                                                     \
+    static mlat_unit name(const number *from, short *to, int n)                                    \
+    {                                                                                              \
+        mlat_square most = 0;                                                                      \
+        int i, shift = 0;                                                                          \
+        for (i = 0; i < n; i++) {                                                                  \
+            const mlat_square size = from[i] < 0 ? -(mlat_square)from[i] : from[i];                \
+            most = size > most ? size : most;                                                      \
+        }                                                                                          \
+        while (most > MLAT_NARROW) {                                                               \
+            most = (most + 1) >> 1;                                                                \
+            shift++;                                                                               \
+        }                                                                                          \
+        for (i = 0; i < n; i++) {                                                                  \
+            to[i] = (short)down(from[i], shift);                                                   \
+        }                                                                                          \
+        return shift;                                                                              \
+    }
+#define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
+#endif
 
 /* A distance in typical ones, Q24, from its square. */
 static int64_t distance_of(int64_t square, const numbers *by)

@@ -14,6 +14,7 @@
 #define MLAT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,12 @@ typedef struct {
 #if MLAT_EVERY > 1
     mlat_square v[MLAT_KNOTS];
 #endif
+#if MLAT_NARROW
+    short narrow[MLAT_LARGEST];
+#if MLAT_EVERY > 1
+    short narrow_v[MLAT_KNOTS];
+#endif
+#endif
 #if MLAT_SUMS > 0
     mlat_square sums[MLAT_SUMS];
     int wild[MLAT_EXPERTS];
@@ -83,7 +90,7 @@ typedef struct {
     mlat_real taught[MLAT_SPARE][MLAT_WIDTH][MLAT_FEATURES];
     mlat_square taught_square[MLAT_EXPERTS][MLAT_SPARE];
 #if MLAT_FORESTS > 0
-    mlat_real taught_points[MLAT_SPARE][MLAT_POINTS];
+    mlat_point taught_points[MLAT_SPARE][MLAT_POINTS];
 #endif
     int taught_state[MLAT_SPARE], n_taught, next_taught;
 #endif

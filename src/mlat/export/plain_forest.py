@@ -25,6 +25,7 @@ SHORT_MOST = 2**15 - 1
 # The numbers of a point sum to at most 2^15 in 8 bits with so many trees, and a squared distance of
 # two such points, at most twice the square of that, is one of 32 bits.
 NARROW_TREES = 128
+LONGEST_RUN = 2**16 - 1
 
 
 class StoredForest(NamedTuple):
@@ -203,36 +204,62 @@ class PlainForest(ShortRepr):
         return replace(self, leaves=leaves, links=links)
 
 
-def forest_types(forests: list[PlainForest], bits: int, *, fixed: bool) -> dict[str, str]:
+def forest_types(forests: list[PlainForest], bits: int) -> dict[str, str]:
     """The C types of their tables."""
     real = STORED[bits][0]
     values = max(one.width * len(one.columns) for one in forests)
     most = max(len(one.sizes) for one in forests)
-    links = max(max(int(one.sizes.max()), len(one.leaves)) for one in forests)
+    links = max(len(one.leaves) + int(one.sizes.max()) for one in forests)
     return {
         "mlat_split": "unsigned char" if values <= 256 else "unsigned short",
-        "mlat_link": "short" if links <= SHORT_MOST else "int",
+        "mlat_link": _unsigned(links - 1),
         "mlat_threshold": "short" if STORED[bits][1] else real,
-        "mlat_apart": "int32_t" if fixed and bits == 8 and most <= NARROW_TREES else "mlat_square",
+        "mlat_apart": "int32_t" if bits == 8 and most <= NARROW_TREES else "mlat_square",
         "mlat_leaf": {16: "unsigned short", 8: "unsigned char"}.get(bits, real),
     }
 
 
+def _unsigned(most: int) -> str:
+    """The C type of numbers up to one."""
+    return "unsigned char" if most < 2**8 else "unsigned short" if most < 2**16 else "int"
+
+
 def add_forest(
-    tables: Tables, number: int, one: StoredForest, types: dict[str, str], bits: int
-) -> list[str]:
-    """Its tables; returns their names."""
+    tables: Tables,
+    number: int,
+    one: StoredForest,
+    codes: Ints,
+    types: dict[str, str],
+    bits: int,
+    runs: Ints | None,
+) -> tuple[list[str], int]:
+    """Its tables; returns their sizes and names, and how many points are stored.
+
+    References of a state (``codes``) with equal points are one: what counts is the nearest. With
+    ``runs`` (sizes and states of references that follow each other) each counts, and all are kept.
+    """
     forest = one.forest
-    names = []
+    points: NDArray[Any] = forest.points
+    if runs is None:
+        of_states = np.unique(np.column_stack([codes, points]), axis=0)
+        states, points = of_states[:, 0].astype(np.int64), of_states[:, 1:]
+        runs = np.stack(np.unique(states, return_counts=True)[::-1], axis=1)
+    # Long runs in parts, whose sizes 16 bits hold.
+    n_parts = -(-runs[:, 0] // LONGEST_RUN)
+    parts = [np.minimum(size - LONGEST_RUN * np.arange(n), LONGEST_RUN) for size, n in zip(runs[:, 0], n_parts, strict=True)]
+    runs = np.stack([np.concatenate(parts), np.repeat(runs[:, 1], n_parts)], axis=1)
+    names = [str(len(forest.leaves)), str(len(runs))]
+    links = np.where(forest.links < 0, -1 - forest.links, forest.links + len(forest.leaves))
     values: NDArray[Any]
     for name, values, kind in (
         ("sizes", forest.sizes, types["mlat_link"]),
         ("splits", forest.feature, types["mlat_split"]),
         ("thresholds", forest.threshold, types["mlat_threshold"]),
-        ("links", forest.links, types["mlat_link"]),
+        ("links", links, types["mlat_link"]),
         ("leaves", forest.leaves, types["mlat_leaf"]),
-        ("points", forest.points, STORED[bits][0]),
+        ("points", points, STORED[bits][0]),
+        ("point_runs", runs, "unsigned short"),
     ):
         names.append(f"{name}_{number}")
         tables.stored(names[-1], values, kind)
-    return names
+    return names, len(points)

@@ -18,6 +18,7 @@ class RealNumbers:
 
     source = "in_reals.c"
     missing = "NaN"
+    input_bits = None
     anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
     def __init__(self, bits: int, *, short_squares: bool, runs: Ints | None = None) -> None:
@@ -88,6 +89,7 @@ class RealNumbers:
             "BETA": number(model.beta),
             "EXTREME": number(EXTREME[self._bits]),
             "HUGE": "1e300" if self._bits == 64 else "1e38f",
+            "TINY": "1e-300" if self._bits == 64 else "1e-30f",
             "NEVER": "(-MLAT_HUGE)",
             "TEMPERING": number(model.tempering),
             "HAS_THRESHOLD": str(int(np.isfinite(limit))),

@@ -154,43 +154,66 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of a table, in ranges of its columns. */
+/* What rows of the table are multiplied with. Beside rows of 8 bits these are whole numbers of 16, in
+ * a unit that fits the window, so that sums have 32 bits. */
+#if MLAT_NARROW
+typedef short factor;
+typedef short knot_factor;
+typedef int32_t row_sum;
+NARROWED(narrowed, mlat_real)
+#else
+typedef mlat_real factor;
+typedef mlat_square knot_factor;
+typedef mlat_square row_sum;
+#define widened(sum, unit) (sum)
+#endif
+
+/* A window that is compared: u, the sums of it that knots are multiplied with, and their units. */
+typedef struct {
+    const factor *u;
+    const knot_factor *v;
+    int n_knots;
+    mlat_unit unit, knot_unit;
+} question;
+
+/* The sum of products of numbers and a row of a table, in ranges of its columns. Four sums, as one
+ * would wait for each of its additions. */
 #define ROW_PRODUCT(name, number, of)                                                              \
-    static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,  \
-                            int n_ranges)                                                          \
+    static row_sum name(const number *v, const mlat_stored *row, const unsigned short *range,      \
+                        int n_ranges)                                                              \
     {                                                                                              \
-        mlat_square a = 0, b = 0, c = 0, d = 0;                                                    \
+        row_sum a = 0, b = 0, c = 0, d = 0;                                                        \
         int i, k;                                                                                  \
         for (k = 0; k < n_ranges; k++, range += 2) {                                               \
             const mlat_stored *y = row + range[0];                                                 \
             const int n = range[1];                                                                \
             for (i = 0; i + 4 <= n; i += 4) {                                                      \
-                a += (mlat_square)v[i] * of(y, i);                                                 \
-                b += (mlat_square)v[i + 1] * of(y, i + 1);                                         \
-                c += (mlat_square)v[i + 2] * of(y, i + 2);                                         \
-                d += (mlat_square)v[i + 3] * of(y, i + 3);                                         \
+                a += (row_sum)v[i] * of(y, i);                                                     \
+                b += (row_sum)v[i + 1] * of(y, i + 1);                                             \
+                c += (row_sum)v[i + 2] * of(y, i + 2);                                             \
+                d += (row_sum)v[i + 3] * of(y, i + 3);                                             \
             }                                                                                      \
             for (; i < n; i++) {                                                                   \
-                a += (mlat_square)v[i] * of(y, i);                                                 \
+                a += (row_sum)v[i] * of(y, i);                                                     \
             }                                                                                      \
             v += n;                                                                                \
         }                                                                                          \
         return (a + b) + (c + d);                                                                  \
     }
 
-#define itself(y, i) (mlat_square)(y)[i]
-ROW_PRODUCT(row_product, mlat_real, itself)
+#define itself(y, i) (row_sum)(y)[i]
+ROW_PRODUCT(row_product, factor, itself)
 #if MLAT_LEAD
 /* Less the step before, which is the row before. */
-#define difference(y, i) (mlat_square)((y)[i] - (y)[(i) - MLAT_STORED])
-ROW_PRODUCT(difference_product, mlat_real, difference)
+#define difference(y, i) (row_sum)((y)[i] - (y)[(i) - MLAT_STORED])
+ROW_PRODUCT(difference_product, factor, difference)
 #endif
 
 /* A step of the references, in the features that are stored at every step. */
-static mlat_square step_product(const expert *e, const mlat_real *v, int at)
+static row_sum step_product(const expert *e, const factor *v, int at)
 {
     const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
-    mlat_square sum = row_product(v, row, e->ranges, e->n_ranges);
+    row_sum sum = row_product(v, row, e->ranges, e->n_ranges);
 #if MLAT_LEAD
     sum += difference_product(v + e->n_stored, row, e->ranges + 2 * e->n_ranges,
                               e->n_difference_ranges);
@@ -199,7 +222,12 @@ static mlat_square step_product(const expert *e, const mlat_real *v, int at)
 }
 
 #if MLAT_EVERY > 1
-ROW_PRODUCT(wide_row_product, mlat_square, itself)
+#if MLAT_NARROW
+#define knots_product row_product
+NARROWED(knots_narrowed, mlat_square)
+#else
+ROW_PRODUCT(knots_product, mlat_square, itself)
+#endif
 
 #define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)MLAT_SLOW)
 
@@ -209,7 +237,7 @@ static const unsigned short *slow_ranges(const expert *e)
 }
 
 /* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
-static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
+static void fold(mlat *m, const expert *e, int phase, question *q)
 {
     const int n = e->n_columns, n_slow = n - e->n_fast;
     const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
@@ -221,43 +249,112 @@ static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
         const int past = (phase + t) % MLAT_EVERY;
         mlat_square *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
         for (c = 0; c < n_slow; c++) {
-            const mlat_square value = u[t * n + e->n_fast + c];
+            const mlat_square value = m->u[t * n + e->n_fast + c];
             v[c] += (mlat_square)(MLAT_EVERY - past) * value;
             v[n_slow + c] += (mlat_square)past * value;
         }
     }
     /* Where the last step is a knot, the next one is not looked at. */
-    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+    q->n_knots = (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+#if MLAT_NARROW
+    q->knot_unit = knots_narrowed(m->v, m->narrow_v, n_knots * n_slow);
+    q->v = m->narrow_v;
+#else
+    q->v = m->v;
+#endif
 }
 #endif
 
-/* MLAT_EVERY times the product of u and the reference that begins there. */
-static mlat_square window_product(const mlat *m, const expert *e, const mlat_real *u, int begin,
-                                  int n_knots)
+/* A window that is one row of the table, as its steps follow each other. */
+#if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
+/* Two products in one instruction: of every four numbers those of the first and the third, and those
+ * of the second and the fourth, for which the middle ones of u are swapped. */
+#include <arm_acle.h>
+
+static void swap_middles(short *u, int n)
 {
-    mlat_square sum = 0;
+    int i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        const short second = u[i + 1];
+        u[i + 1] = u[i + 2];
+        u[i + 2] = second;
+    }
+}
+
+#define FOUR(i)                                                                                    \
+    memcpy(&ys, y + (i), 4);                                                                       \
+    memcpy(&first, u + (i), 4);                                                                    \
+    memcpy(&second, u + (i) + 2, 4);                                                               \
+    a = __smlad(__sxtb16((int8x4_t)ys), (int16x2_t)first, a);                                      \
+    b = __smlad(__sxtb16((int8x4_t)((ys >> 8) | (ys << 24))), (int16x2_t)second, b)
+
+static row_sum flat_product(const short *u, const mlat_stored *y, int n)
+{
+    int32_t a = 0, b = 0;
+    uint32_t ys, first, second;
+    for (; n >= 8; n -= 8, u += 8, y += 8) {
+        FOUR(0);
+        FOUR(4);
+    }
+    if (n >= 4) {
+        FOUR(0);
+        u += 4;
+        y += 4;
+    }
+    for (n &= 3; n > 0; n--) {
+        a += (row_sum)*u++ * *y++;
+    }
+    return a + b;
+}
+#else
+#define swap_middles(u, n)
+static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+{
+    unsigned short whole[2] = {0, 0};
+    whole[1] = (unsigned short)n;
+    return row_product(u, y, whole, 1);
+}
+#endif
+
+/* The newest window, after `prepare`. */
+static question asked(mlat *m, const expert *e)
+{
+    question q;
+    memset(&q, 0, sizeof q);
+#if MLAT_NARROW
+    q.unit = narrowed(m->u, m->narrow, e->width * e->n_columns);
+    swap_middles(m->narrow, e->n_flat);
+    q.u = m->narrow;
+#else
+    (void)e;
+    q.u = m->u;
+#endif
+    return q;
+}
+
+/* MLAT_EVERY times the product of u and the reference that begins there. */
+static mlat_square window_product(const expert *e, const question *q, int begin)
+{
+    row_sum sum = 0;
+    mlat_square total;
     int t;
     if (e->n_flat) { /* steps follow each other in the table: one long row */
-        unsigned short whole[2] = {0, 0};
-        whole[1] = (unsigned short)e->n_flat;
-        sum = row_product(u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, whole, 1);
-        return sum * (mlat_square)MLAT_EVERY;
+        sum = flat_product(q->u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, e->n_flat);
+        return widened(sum, q->unit) * (mlat_square)MLAT_EVERY;
     }
     for (t = 0; t < e->width; t++) {
-        sum += step_product(e, u + t * e->n_columns, begin + t);
+        sum += step_product(e, q->u + t * e->n_columns, begin + t);
     }
+    total = widened(sum, q->unit) * (mlat_square)MLAT_EVERY;
 #if MLAT_EVERY > 1
-    sum *= (mlat_square)MLAT_EVERY;
-    for (t = 0; t < n_knots; t++) {
-        sum += wide_row_product(m->v + t * (e->n_columns - e->n_fast),
-                                knot_row(begin / MLAT_EVERY + t), slow_ranges(e),
-                                e->n_slow_ranges);
+    sum = 0;
+    for (t = 0; t < q->n_knots; t++) {
+        sum += knots_product(q->v + t * (e->n_columns - e->n_fast), knot_row(begin / MLAT_EVERY + t),
+                             slow_ranges(e), e->n_slow_ranges);
     }
-#else
-    (void)m;
-    (void)n_knots;
+    total += widened(sum, q->knot_unit);
 #endif
-    return sum;
+    return total;
 }
 
 /* y'My of the references of a run, one after the other. */
@@ -316,7 +413,7 @@ static mlat_square product_along(along *a, int at)
     return sum;
 }
 
-static void go_on(mlat *m, const expert *e, mlat_square own)
+static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
 {
     const int w = e->width, n = e->n_columns, was_wild = m->wild[e - experts];
     const mlat_real *step = step_before(m, w);
@@ -324,7 +421,7 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
     mlat_square *sum = m->sums + e->first_sum;
     mlat_real *x = m->x, *left = m->x + n;
     along enters, leaves;
-    int anew, n_knots = 0, r, c;
+    int anew, r, c;
     m->wild[e - experts] = is_wild(own, &e->by);
     anew = was_wild || m->wild[e - experts] || m->n_steps <= MLAT_WIDTH;
     for (c = 0; c < n; c++) {
@@ -349,9 +446,9 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
 #if MLAT_EVERY > 1
-                n_knots = fold(m, e, m->u, (first + j) % MLAT_EVERY);
+                fold(m, e, (first + j) % MLAT_EVERY, q);
 #endif
-                *sum = window_product(m, e, m->u, first + j, n_knots);
+                *sum = window_product(e, q, first + j);
             } else {
                 *sum = before + product_along(&enters, first + j + w - 1) -
                        product_along(&leaves, first + j - 1);
@@ -368,7 +465,8 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
 static void search(mlat *m, const expert *e)
 {
     const mlat_square own = prepare(m, e, m->x, m->u);
-    int phase, r, n_knots = 0;
+    question q = asked(m, e);
+    int phase, r;
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -386,14 +484,14 @@ static void search(mlat *m, const expert *e)
 #endif
 #if MLAT_SUMS > 0
     if (e->first_sum >= 0) {
-        go_on(m, e, own);
+        go_on(m, e, &q, own);
         return;
     }
 #endif
     for (phase = 0; phase < MLAT_EVERY; phase++) {
         const mlat_stored_square *square = e->squares;
 #if MLAT_EVERY > 1
-        n_knots = fold(m, e, m->u, phase);
+        fold(m, e, phase, &q);
 #endif
         for (r = 0; r < MLAT_RUNS; r++) {
             int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
@@ -402,7 +500,7 @@ static void search(mlat *m, const expert *e)
             for (; begin < end; begin++, square++) {
                 stored = next_square(stored, *square);
                 if (begin % MLAT_EVERY == phase) {
-                    const mlat_square sum = window_product(m, e, m->u, begin, n_knots);
+                    const mlat_square sum = window_product(e, &q, begin);
                     keep(m, mlat_run_state[r],
                          own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
                 }
