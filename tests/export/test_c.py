@@ -189,7 +189,7 @@ def test_sums_cost_ram_and_save_products():
     plain = PlainModel.of(StreamClassifier(**SHAPES["levels"]).fit(TRAIN))
     anew, going_on = (write_c(plain, incremental=one) for one in (False, True))
     assert going_on.ram > anew.ram
-    assert going_on.products < anew.products
+    assert going_on.work.products < anew.work.products
     assert going_on.flash == anew.flash
 
 

@@ -97,7 +97,7 @@ def test_any_model_and_stream(tmp_path_factory, clf, bits, seed):
     assert_within_the_bound(clf, model, bounds, told, exact)
 
 
-@pytest.mark.parametrize(("bits", "every"), [(16, 1), (8, 3)])
+@pytest.mark.parametrize(("bits", "every"), [(16, 1), (16, 3)])
 def test_going_on_from_the_step_before_is_bit_for_bit_the_same(bits, every, tmp_path):
     clf = StreamClassifier(**SHAPES["levels"]).fit(TRAIN)
     values = FRESH.values.copy()

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -67,6 +67,24 @@ MEANING = {
 }
 
 
+class Work(NamedTuple):
+    """What a step takes: multiplications with the metric, with steps of references and with their
+    points; references and points compared; splits of trees at the most; values remembered, features.
+    """
+
+    metric: int
+    rows: int
+    points: int
+    compared: int
+    splits: int
+    remembered: int
+    features: int
+
+    @property
+    def products(self) -> int:
+        return self.metric + self.rows + self.points
+
+
 @dataclass(frozen=True)
 class CSource:
     """The text of a library, and what it takes.
@@ -81,8 +99,8 @@ class CSource:
         Bytes of its tables.
     ram : int
         Bytes of one stream's memory, ``sizeof(mlat)`` but for padding.
-    products, splits : int
-        Multiplications for each step, and splits of trees at the most.
+    work : Work
+        Of a step.
     bounds : sequence of (float, float)
         Of each expert how far whole numbers may change a distance, see
         :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
@@ -97,8 +115,7 @@ class CSource:
     tables: Tables
     flash: int
     ram: int
-    products: int
-    splits: int
+    work: Work
     bounds: Sequence[tuple[float, float]]
     stored: PlainModel
     input_bits: Ints | None
@@ -263,13 +280,13 @@ def write_c(
     }  # fmt: skip
     if bits == 8 and not any(sums):
         n_products = max(largest, sizes["KNOTS"]) * (1 + model.lead)
-        sizes["NARROW"] = min(SHORT_MOST, MOST_STEPS // (STORED[8][1] * n_products))
+        sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * n_products))
     # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
     short = bits == 8 or (bits == 16 and every > 1)
     first = np.append(0, np.cumsum(runs[:-1, 1]))
     coded = first if bits == 8 and n > 4 * len(runs) else None  # else codes would save nothing
     arithmetic: Arithmetic = (
-        WholeNumbers(model, bits, largest, short_squares=short, runs=coded)
+        WholeNumbers(model, bits, largest, short_squares=short, runs=coded, narrow=sizes["NARROW"])
         if fixed
         else RealNumbers(bits, short_squares=short, runs=coded)
     )
@@ -300,7 +317,7 @@ def write_c(
     experts: list[str] = []
     stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
-    products = of_points = n_points = 0
+    of_metric = of_rows = of_points = compared = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
             trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
@@ -318,6 +335,7 @@ def write_c(
             of_forests.append(f"    {{{', '.join([*fields, *more])}}},")
             n_points += n_values
             of_points += (n_stored_points + spare) * n_values
+            compared += n_stored_points + spare
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
         is_slow = one.columns >= n_fast
@@ -343,7 +361,8 @@ def write_c(
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
-        of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
+        pairs = sum((one.width - lag) * (1 + (lag > 0)) for lag in range(n_lags))
+        of_metric += size * size if one.blocks is None else c * c * pairs
         own_slow = int(is_slow.sum())
         times = one.width if every == 1 else knots(one.width)
         of_row = one.width * (c - own_slow) + own_slow * times
@@ -354,9 +373,11 @@ def write_c(
             rows = begins * of_row + (n - begins) * 2 * round(c - own_slow + own_slow / every)
         else:
             rows = n * of_row
-        products += of_metric + rows + (spare + 2) * size
+        of_rows += rows + (spare + 2) * size
+        compared += n + spare
     constants = {
         "SQUARE_CODES": str(int(coded is not None)),
+        "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
         **arithmetic.constants(model, limit),
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
@@ -399,8 +420,12 @@ def write_c(
         tables,
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
-        products + of_points,
-        sum(len(one.sizes) * one.depth for one in forests),
+        Work(
+            *(of_metric, of_rows, of_points, compared),
+            sum(len(one.sizes) * one.depth for one in forests),
+            d * memory,
+            F,
+        ),
         arithmetic.bounds,
         replace(model, steps=steps * unit, experts=tuple(stored_experts)),
         arithmetic.input_bits,

@@ -24,6 +24,7 @@ static int scale(mlat_real value, int c, mlat_real *scaled)
 /* What an expert's numbers mean. */
 typedef struct {
     mlat_real weight, typical, metric_unit, square_unit;
+    mlat_real unit;    /* of what is told of a distance */
     mlat_real largest; /* y'My of a reference */
 } numbers;
 
@@ -42,21 +43,24 @@ typedef mlat_real mlat_unit;
 #if MLAT_NARROW
 /* The same as whole numbers up to MLAT_NARROW; returns their unit. */
 #define NARROWED(name, number)                                                                     \
-    static mlat_unit name(const number *from, short *to, int n)                                    \
+    static mlat_unit name(const number *from, mlat_factor *to, int n, int least)                   \
     {                                                                                              \
         number most = 0, times;                                                                    \
         int i;                                                                                     \
         for (i = 0; i < n; i++) {                                                                  \
             most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;                            \
         }                                                                                          \
+        (void)least;                                                                               \
         times = most > MLAT_TINY ? (number)MLAT_NARROW / most : 0;                                 \
         for (i = 0; i < n; i++) {                                                                  \
             const number value = from[i] * times;                                                  \
-            to[i] = (short)(value < 0 ? value - (number)0.5 : value + (number)0.5);                \
+            to[i] = (mlat_factor)(value < 0 ? value - (number)0.5 : value + (number)0.5);          \
         }                                                                                          \
         return most / (number)MLAT_NARROW;                                                         \
     }
 #define widened(sum, unit) ((mlat_square)(sum) * (unit))
+#define least_unit(by) 0
+#define fit_squares(q, by) ((void)(by))
 #endif
 
 /* A distance in typical ones, from its square. */
@@ -67,7 +71,7 @@ static mlat_real distance_of(mlat_real square, const numbers *by)
 
 #define TOLD_MOST MLAT_HUGE
 #define told_product(nearness) ((nearness) < MLAT_HUGE ? MLAT_EXP(nearness) : MLAT_HUGE)
-#define told_distance(distance, by) ((distance) * (by)->typical)
+#define told_distance(distance, by) ((distance) * (by)->typical * (by)->unit)
 #define told_share(part, total) ((part) / (total))
 #define belief_of(part, total) ((part) / (total))
 #define told_belief(belief) (belief)

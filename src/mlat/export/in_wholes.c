@@ -148,13 +148,15 @@ static mlat_real feature_of(int64_t value, int f)
 typedef struct {
     int32_t weight; /* Q24 */
     int32_t factor; /* of a distance, to make it one in typical distances */
-    int64_t square_unit;
+    int32_t square_mantissa; /* of the unit of a square, and the power of two that it is times */
+    int square_exponent;
     int metric_shift, factor_shift;
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
 #define threshold_of(stored, by) ((stored) * ((int32_t)1 << (by)->metric_shift))
-#define square_of(stored, by) ((stored) * (by)->square_unit)
+#define square_of(stored, by)                                                                      \
+    ((int64_t)(stored) * (by)->square_mantissa * ((int64_t)1 << (by)->square_exponent))
 
 /* Sums of whole numbers are exact: they never have to begin anew. */
 #define ANCHOR 2147483647
@@ -166,24 +168,27 @@ typedef int mlat_unit;
 #if MLAT_NARROW
 /* The same shifted to be at most MLAT_NARROW; returns by how much. */
 #define NARROWED(name, number)                                                                     \
-    static mlat_unit name(const number *from, short *to, int n)                                    \
+    static mlat_unit name(const number *from, mlat_factor *to, int n, int least)                   \
     {                                                                                              \
         mlat_square most = 0;                                                                      \
-        int i, shift = 0;                                                                          \
+        int i, shift = least;                                                                      \
         for (i = 0; i < n; i++) {                                                                  \
             const mlat_square size = from[i] < 0 ? -(mlat_square)from[i] : from[i];                \
             most = size > most ? size : most;                                                      \
         }                                                                                          \
-        while (most > MLAT_NARROW) {                                                               \
-            most = (most + 1) >> 1;                                                                \
+        while (most > ((mlat_square)MLAT_NARROW << shift)) {                                       \
             shift++;                                                                               \
         }                                                                                          \
         for (i = 0; i < n; i++) {                                                                  \
-            to[i] = (short)down(from[i], shift);                                                   \
+            to[i] = (mlat_factor)down(from[i], shift);                                             \
         }                                                                                          \
         return shift;                                                                              \
     }
 #define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
+/* Half of a stored square in the unit of a window, which is such that it fits. */
+#define least_unit(by) ((by)->square_exponent)
+#define fit_squares(q, by) ((q)->down = (q)->unit + 1 - (by)->square_exponent)
+#define short_square(stored, q, by) (((stored) * (by)->square_mantissa) >> (q)->down)
 #endif
 
 /* A distance in typical ones, Q24, from its square. */

@@ -46,6 +46,14 @@ typedef struct {
 #endif
 } mlat_out;
 
+#if MLAT_NARROW
+#ifdef __ARM_FEATURE_SIMD32
+typedef int16_t mlat_factor;
+#else
+typedef int32_t mlat_factor; /* whose sign needs no instruction of its own */
+#endif
+#endif
+
 /* What is remembered of a stream. */
 typedef struct {
     mlat_real window[MLAT_KEPT][MLAT_FEATURES];
@@ -55,9 +63,9 @@ typedef struct {
     mlat_square v[MLAT_KNOTS];
 #endif
 #if MLAT_NARROW
-    short narrow[MLAT_LARGEST];
+    mlat_factor narrow[MLAT_LARGEST];
 #if MLAT_EVERY > 1
-    short narrow_v[MLAT_KNOTS];
+    mlat_factor narrow_v[MLAT_KNOTS];
 #endif
 #endif
 #if MLAT_SUMS > 0

@@ -25,7 +25,6 @@ SHORT_MOST = 2**15 - 1
 # The numbers of a point sum to at most 2^15 in 8 bits with so many trees, and a squared distance of
 # two such points, at most twice the square of that, is one of 32 bits.
 NARROW_TREES = 128
-LONGEST_RUN = 2**16 - 1
 
 
 class StoredForest(NamedTuple):
@@ -243,11 +242,9 @@ def add_forest(
     if runs is None:
         of_states = np.unique(np.column_stack([codes, points]), axis=0)
         states, points = of_states[:, 0].astype(np.int64), of_states[:, 1:]
+        own = np.where(states < points.shape[1], states, 0)
+        points = points[np.lexsort([points[np.arange(len(points)), own], states])]
         runs = np.stack(np.unique(states, return_counts=True)[::-1], axis=1)
-    # Long runs in parts, whose sizes 16 bits hold.
-    n_parts = -(-runs[:, 0] // LONGEST_RUN)
-    parts = [np.minimum(size - LONGEST_RUN * np.arange(n), LONGEST_RUN) for size, n in zip(runs[:, 0], n_parts, strict=True)]
-    runs = np.stack([np.concatenate(parts), np.repeat(runs[:, 1], n_parts)], axis=1)
     names = [str(len(forest.leaves)), str(len(runs))]
     links = np.where(forest.links < 0, -1 - forest.links, forest.links + len(forest.leaves))
     values: NDArray[Any]
@@ -258,7 +255,7 @@ def add_forest(
         ("links", links, types["mlat_link"]),
         ("leaves", forest.leaves, types["mlat_leaf"]),
         ("points", points, STORED[bits][0]),
-        ("point_runs", runs, "unsigned short"),
+        ("point_runs", runs, "int"),
     ):
         names.append(f"{name}_{number}")
         tables.stored(names[-1], values, kind)

@@ -70,12 +70,12 @@ class RealNumbers:
         else:
             tables.real(f"squares_{number}", squares)
         self.squares.append(kept)
-        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
+        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, 1.0, largest))]
 
     def of_forest(self, one: StoredForest) -> Sequence[str]:
         number = Tables("" if self._bits == 64 else "f").number
-        units = 2.0**one.threshold_power, one.point_unit**2
-        return [*map(number, (one.forest.weight, one.forest.typical, *units, 0.0))]
+        typical, unit = one.forest.typical / one.point_unit, 2.0**one.threshold_power
+        return [*map(number, (one.forest.weight, typical, unit, 1.0, one.point_unit, 0.0))]
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"

@@ -157,8 +157,8 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
 /* What rows of the table are multiplied with. Beside rows of 8 bits these are whole numbers of 16, in
  * a unit that fits the window, so that sums have 32 bits. */
 #if MLAT_NARROW
-typedef short factor;
-typedef short knot_factor;
+typedef mlat_factor factor;
+typedef mlat_factor knot_factor;
 typedef int32_t row_sum;
 NARROWED(narrowed, mlat_real)
 #else
@@ -174,6 +174,7 @@ typedef struct {
     const knot_factor *v;
     int n_knots;
     mlat_unit unit, knot_unit;
+    int down; /* of squares */
 } question;
 
 /* The sum of products of numbers and a row of a table, in ranges of its columns. Four sums, as one
@@ -257,7 +258,7 @@ static void fold(mlat *m, const expert *e, int phase, question *q)
     /* Where the last step is a knot, the next one is not looked at. */
     q->n_knots = (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
 #if MLAT_NARROW
-    q->knot_unit = knots_narrowed(m->v, m->narrow_v, n_knots * n_slow);
+    q->knot_unit = knots_narrowed(m->v, m->narrow_v, n_knots * n_slow, 0);
     q->v = m->narrow_v;
 #else
     q->v = m->v;
@@ -306,8 +307,23 @@ static row_sum flat_product(const short *u, const mlat_stored *y, int n)
     }
     return a + b;
 }
-#else
+#elif MLAT_NARROW
 #define swap_middles(u, n)
+static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+{
+    row_sum sum = 0;
+    for (; n >= 4; n -= 4, u += 4, y += 4) {
+        sum += u[0] * y[0];
+        sum += u[1] * y[1];
+        sum += u[2] * y[2];
+        sum += u[3] * y[3];
+    }
+    for (; n > 0; n--) {
+        sum += *u++ * *y++;
+    }
+    return sum;
+}
+#else
 static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
 {
     unsigned short whole[2] = {0, 0};
@@ -322,7 +338,8 @@ static question asked(mlat *m, const expert *e)
     question q;
     memset(&q, 0, sizeof q);
 #if MLAT_NARROW
-    q.unit = narrowed(m->u, m->narrow, e->width * e->n_columns);
+    q.unit = narrowed(m->u, m->narrow, e->width * e->n_columns, least_unit(&e->by));
+    fit_squares(&q, &e->by);
     swap_middles(m->narrow, e->n_flat);
     q.u = m->narrow;
 #else
@@ -332,22 +349,30 @@ static question asked(mlat *m, const expert *e)
     return q;
 }
 
-/* MLAT_EVERY times the product of u and the reference that begins there. */
-static mlat_square window_product(const expert *e, const question *q, int begin)
+/* The product of u and the reference that begins there, in all but slow features. */
+static row_sum steps_product(const expert *e, const question *q, int begin)
 {
     row_sum sum = 0;
-    mlat_square total;
     int t;
     if (e->n_flat) { /* steps follow each other in the table: one long row */
-        sum = flat_product(q->u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, e->n_flat);
-        return widened(sum, q->unit) * (mlat_square)MLAT_EVERY;
+        return flat_product(q->u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, e->n_flat);
     }
     for (t = 0; t < e->width; t++) {
         sum += step_product(e, q->u + t * e->n_columns, begin + t);
     }
-    total = widened(sum, q->unit) * (mlat_square)MLAT_EVERY;
+    return sum;
+}
+
+#if MLAT_NARROW && MLAT_EVERY == 1 && defined(short_square)
+#define SHORT_SQUARES
+#else
+/* MLAT_EVERY times the whole product. */
+static mlat_square window_product(const expert *e, const question *q, int begin)
+{
+    mlat_square total = widened(steps_product(e, q, begin), q->unit) * (mlat_square)MLAT_EVERY;
 #if MLAT_EVERY > 1
-    sum = 0;
+    row_sum sum = 0;
+    int t;
     for (t = 0; t < q->n_knots; t++) {
         sum += knots_product(q->v + t * (e->n_columns - e->n_fast), knot_row(begin / MLAT_EVERY + t),
                              slow_ranges(e), e->n_slow_ranges);
@@ -356,15 +381,33 @@ static mlat_square window_product(const expert *e, const question *q, int begin)
 #endif
     return total;
 }
+#endif
 
 /* y'My of the references of a run, one after the other. */
 #if MLAT_SQUARE_CODES
 /* A code c stands for a change by c|c|: small ones are exact, large ones are rounded. */
-#define first_square(e, r) ((mlat_square)(e)->first_squares[r])
-#define next_square(last, code) ((last) + (mlat_square)((code) * ((code) < 0 ? -(code) : (code))))
+#define first_square(e, r) ((square_sum)(e)->first_squares[r])
+#define next_square(last, code) ((last) + (square_sum)((code) * ((code) < 0 ? -(code) : (code))))
 #else
 #define first_square(e, r) 0
-#define next_square(last, stored) ((mlat_square)(stored))
+#define next_square(last, stored) ((square_sum)(stored))
+#endif
+
+/* What is added to x'Mx: y'My less twice the product. */
+#ifdef SHORT_SQUARES
+typedef int32_t square_sum;
+typedef int32_t rest;
+#define MOST_REST INT32_MAX
+#define rest_of(stored, e, q, begin)                                                               \
+    (short_square(stored, q, &(e)->by) - steps_product(e, q, begin))
+#define whole_rest(half, q) (widened(half, (q)->unit) * 2)
+#else
+typedef mlat_square square_sum;
+typedef mlat_square rest;
+#define MOST_REST MLAT_HUGE
+#define rest_of(stored, e, q, begin)                                                               \
+    (square_of(stored, &(e)->by) - 2 * (window_product(e, q, begin) / (mlat_square)MLAT_EVERY))
+#define whole_rest(all, q) (all)
 #endif
 
 #if MLAT_SUMS > 0
@@ -440,7 +483,8 @@ static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
 #endif
     for (r = 0; r < MLAT_RUNS; r++) {
         const int first = mlat_run_start[r] + MLAT_WIDTH - w;
-        mlat_square before = 0, stored = first_square(e, r);
+        mlat_square before = 0;
+        square_sum stored = first_square(e, r);
         int j;
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
@@ -496,14 +540,21 @@ static void search(mlat *m, const expert *e)
         for (r = 0; r < MLAT_RUNS; r++) {
             int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
             const int end = begin + mlat_run_size[r];
-            mlat_square stored = first_square(e, r);
+            square_sum stored = first_square(e, r);
+            rest least = MOST_REST;
             for (; begin < end; begin++, square++) {
                 stored = next_square(stored, *square);
                 if (begin % MLAT_EVERY == phase) {
-                    const mlat_square sum = window_product(e, &q, begin);
-                    keep(m, mlat_run_state[r],
-                         own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
+                    const rest other = rest_of(stored, e, &q, begin);
+#if MLAT_NEIGHBORS > 1
+                    keep(m, mlat_run_state[r], own + whole_rest(other, &q));
+#else
+                    least = other < least ? other : least;
+#endif
                 }
+            }
+            if (least < MOST_REST) {
+                keep(m, mlat_run_state[r], own + whole_rest(least, &q));
             }
         }
     }

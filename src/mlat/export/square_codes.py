@@ -16,7 +16,7 @@ from .tables import STORED
 
 CODE = "signed char"
 LARGEST_CODE = STORED[8][1]
-MOST_UNITS = 2**24  # of a square: single precision counts so far
+MOST_UNITS = 2**16 - 2**8  # of a square, with what a code may be off: 16 bits
 
 
 def code_unit(squares: Floats, first: Ints) -> float:

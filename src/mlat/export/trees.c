@@ -14,7 +14,7 @@ typedef struct {
     const mlat_link *links;         /* two of each: a row of leaves, or n_leaves + a split of the tree */
     const mlat_leaf *leaves;
     const mlat_stored *points;      /* of the references; equal ones of a state are one */
-    const unsigned short *runs;     /* pairs: how many points of a state follow each other, and it */
+    const int *runs;                /* pairs: how many points of a state follow each other, and it */
 } forest;
 
 static const forest forests[MLAT_FORESTS] = {
@@ -50,7 +50,7 @@ static void point_of(mlat *m, const expert *e, mlat_point *point)
 }
 
 #define SQUARE_APART(name, number)                                                                 \
-    static mlat_square name(const mlat_point *point, const number *other, int n, int grain)         \
+    static mlat_apart name(const mlat_point *point, const number *other, int n, int grain)          \
     {                                                                                              \
         mlat_apart sum = 0;                                                                        \
         int s;                                                                                     \
@@ -67,26 +67,67 @@ SQUARE_APART(apart_from_stored, mlat_stored)
 SQUARE_APART(apart_from_taught, mlat_point)
 #endif
 
+#if MLAT_NEIGHBORS == 1
+/* The nearest of the points of a state, which come in the order of their part of that state: from
+ * there on as far as that part alone is not too far away. */
+static mlat_apart nearest_apart(const forest *f, const mlat_stored *points, int n,
+                                const mlat_point *point, int state)
+{
+    const int d = f->n_values, first = state < d ? state : 0;
+    mlat_apart least = MLAT_MOST_APART;
+    int low = 0, high = n, way;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if ((mlat_point)(points[middle * d + first] * (mlat_point)f->grain) < point[first]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (way = 1; way >= -1; way -= 2) {
+        int j = way > 0 ? low : low - 1;
+        for (; j >= 0 && j < n; j += way) {
+            const mlat_stored *other = points + j * d;
+            mlat_apart apart = (mlat_apart)point[first] - (mlat_apart)other[first] * (mlat_apart)f->grain;
+            if (apart * apart >= least) {
+                break;
+            }
+            apart = apart_from_stored(point, other, d, f->grain);
+            least = apart < least ? apart : least;
+        }
+    }
+    return least;
+}
+#endif
+
 static void search_points(mlat *m, const expert *e)
 {
     const forest *f = &forests[e->forest];
     const mlat_stored *stored = f->points;
     mlat_point point[MLAT_POINTS];
-    int r, j;
+    int r, n;
+#if MLAT_NEIGHBORS > 1
+    int j;
+#endif
     point_of(m, e, point);
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
         const mlat_point *taught = m->taught_points[r] + f->first_point;
-        const mlat_square square = apart_from_taught(point, taught, f->n_values, 1);
-        keep(m, m->taught_state[r], square_of(square, &e->by));
+        keep(m, m->taught_state[r], (mlat_square)apart_from_taught(point, taught, f->n_values, 1));
     }
 #endif
-    for (r = 0; r < f->n_runs; r++) {
-        for (j = 0; j < f->runs[2 * r]; j++, stored += f->n_values) {
-            const mlat_square square = apart_from_stored(point, stored, f->n_values, f->grain);
-            keep(m, f->runs[2 * r + 1], square_of(square, &e->by));
+    for (r = 0; r < f->n_runs; r++, stored += n * f->n_values) {
+        const int state = f->runs[2 * r + 1];
+        n = f->runs[2 * r];
+#if MLAT_NEIGHBORS > 1
+        for (j = 0; j < n; j++) {
+            const mlat_stored *other = stored + j * f->n_values;
+            keep(m, state, (mlat_square)apart_from_stored(point, other, f->n_values, f->grain));
         }
+#else
+        keep(m, state, (mlat_square)nearest_apart(f, stored, n, point, state));
+#endif
     }
 }
 #endif

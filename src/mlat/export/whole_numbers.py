@@ -67,6 +67,7 @@ class WholeNumbers:
         *,
         short_squares: bool,
         runs: Ints | None = None,
+        narrow: int = 0,
     ) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")
@@ -76,7 +77,7 @@ class WholeNumbers:
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
         self.square_type = SHORT if short_squares else "int32_t"
-        self._runs = runs
+        self._runs, self._narrow = runs, narrow
         if runs is not None:
             self.square_type = CODE
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
@@ -168,20 +169,28 @@ class WholeNumbers:
         tables.whole(f"metric_{number}", one.packed(stored), self.metric_type)
         last_digit = 2.0**-square_bits
         if self._runs is not None:
-            square_unit = max(1, int(np.ceil(code_unit(squares, self._runs) / last_digit)))
-            codes, first, kept = encode_squares(squares, self._runs, square_unit * last_digit)
+            mantissa, exponent = _unit_of(code_unit(squares, self._runs) / last_digit)
+        else:
+            kept_bits = 16 if self.square_type == SHORT else 31
+            largest = _exponent(float(squares.max(initial=0.0)))
+            mantissa, exponent = 1, max(0, largest + square_bits - kept_bits)
+        square_unit = mantissa * 2.0**exponent * last_digit
+        if self._runs is not None:
+            codes, first, kept = encode_squares(squares, self._runs, square_unit)
             tables.whole(f"squares_{number}", codes, CODE)
             tables.whole(f"first_squares_{number}", first, "int32_t")
             square_error = 0.0
         else:
-            kept_bits = 16 if self.square_type == SHORT else 31
-            largest = _exponent(float(squares.max(initial=0.0)))
-            square_unit = 2 ** max(0, largest + square_bits - kept_bits)
-            whole = np.rint(squares / (square_unit * last_digit)).astype(np.int64)
+            whole = np.rint(squares / square_unit).astype(np.int64)
             whole = np.clip(whole, 0, 2**kept_bits - 1)
             tables.whole(f"squares_{number}", whole, self.square_type)
-            kept = whole * (square_unit * last_digit)
-            square_error = square_unit * last_digit
+            kept = whole * square_unit
+            square_error = square_unit
+        if self._narrow:
+            # For windows within training's range: its u is rounded once more, and the square.
+            most = float(largest_row * 2.0 ** (metric_bits - shift + self._x_bits) * self._stored)
+            more = max(_exponent(most / self._narrow), exponent, 0)
+            square_error += (2 * self._stored * w * n * 0.5 + 2) * 2.0**more * last_digit
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # Each number of Mx is rounded where it is shifted; the metric is stored as it is.
@@ -193,7 +202,8 @@ class WholeNumbers:
         return (
             str(round(one.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            f"(int64_t){square_unit}",
+            str(mantissa),
+            str(exponent),
             str(shift),
             str(int(factor_shift[0])),
         )
@@ -207,7 +217,7 @@ class WholeNumbers:
         return (
             str(round(one.forest.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            "(int64_t)1",
+            *("1", "0"),
             str(one.threshold_power + self._x_bits),
             str(int(factor_shift[0])),
         )
@@ -238,6 +248,12 @@ def _mantissas(ratio: Floats, bits: int) -> tuple[Ints, Ints]:
     fraction, exponent = np.frexp(ratio)
     factor = np.rint(np.ldexp(fraction, bits)).astype(np.int64)
     return np.minimum(factor, 2**bits - 1), (bits - exponent).astype(np.int64)
+
+
+def _unit_of(least: float) -> tuple[int, int]:
+    """A whole number of 15 bits and a power of two that make a unit, of so many digits at least."""
+    exponent = max(0, _exponent(least) - 15)
+    return max(1, int(np.ceil(least * 2.0**-exponent))), exponent
 
 
 def _exponent(value: float) -> int:
