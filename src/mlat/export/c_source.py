@@ -60,7 +60,7 @@ MEANING = {
     "SLOW": "features that are stored at some steps only",
     "EVERY": "steps from one of these to the next",
     "KNOTS": "numbers of a window in such features",
-    "LAGS": "1 if a metric compares moments of a window with others",
+    "PARTS": "of a metric by lags times a window, which are carried from step to step",
     "SUMS": "that are carried from step to step",
     "KEPT": "steps of features that are kept",
     "NARROW": "the largest number that rows of 8 bits are multiplied with; 0 where they are not",
@@ -275,8 +275,7 @@ def write_c(
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
         "RUNS": len(runs), "STORED": n_stored, "LEAD": model.lead, "SLOW": n_slow,
         "EVERY": every, "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
-        "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.matrices)),
-        "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
+        "PARTS": 0, "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
     if bits == 8 and not any(sums):
         n_products = max(largest, sizes["KNOTS"]) * (1 + model.lead)
@@ -324,7 +323,7 @@ def write_c(
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
             fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
-            fields += [*("0" * 5), "-1", str(len(of_forests))]
+            fields += [*("0" * 5), "-1", "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
@@ -356,13 +355,14 @@ def write_c(
             "0" if coded is None else f"first_squares_{number}",
             str(size if size < 2**16 and is_stored.all() and c == n_stored else 0),
             str(n * sum(sums[:number]) if sums[number] else -1),
+            str(sizes["PARTS"] if n_lags > 1 else -1),
             *(["-1"] if forests else []),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
-        pairs = sum((one.width - lag) * (1 + (lag > 0)) for lag in range(n_lags))
-        of_metric += size * size if one.blocks is None else c * c * pairs
+        sizes["PARTS"] += sizes["KEPT"] * (one.width + 1) * c * (n_lags > 1)
+        of_metric += size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
         own_slow = int(is_slow.sum())
         times = one.width if every == 1 else knots(one.width)
         of_row = one.width * (c - own_slow) + own_slow * times
@@ -468,6 +468,9 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
+    squares += sizes["PARTS"]
+    if sizes["NARROW"]:
+        wholes += sizes["LARGEST"] + sizes["KNOTS"] * (sizes["EVERY"] > 1)
     if sizes["EVERY"] > 1:
         squares += sizes["KNOTS"]
     if sizes["REMEMBERS"]:

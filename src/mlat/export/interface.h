@@ -59,6 +59,9 @@ typedef struct {
     mlat_real window[MLAT_KEPT][MLAT_FEATURES];
     mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
     mlat_square square[MLAT_STATES];
+#if MLAT_PARTS > 0
+    mlat_square parts[MLAT_PARTS];
+#endif
 #if MLAT_EVERY > 1
     mlat_square v[MLAT_KNOTS];
 #endif

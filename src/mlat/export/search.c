@@ -13,6 +13,7 @@ typedef struct {
     const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
     int n_flat;                     /* numbers of a window, if it sees all that is stored of its steps */
     int first_sum;                  /* of its running sums, -1 where it has none */
+    int first_part;                 /* of the parts of Mx that are carried, -1 where it has no lags */
 #if MLAT_FORESTS > 0
     int forest;                     /* -1 where its metric is a matrix */
 #endif
@@ -115,35 +116,66 @@ static void gather(const mlat *m, const expert *e, mlat_real *x)
     }
 }
 
+#if MLAT_PARTS > 0
+/* Of a metric by lags, the part of Mx of a moment that is of it and of those before, and the part of
+ * those after it. The first is made when the moment comes, once for each number of moments before it
+ * that are still in the window; the second grows with each step. Nothing is taken away again, so no
+ * rounding adds up. */
+static void add_parts(mlat *m)
+{
+    int i, lag, c;
+    for (i = 0; i < MLAT_EXPERTS; i++) {
+        const expert *e = &experts[i];
+        const int w = e->width, n = e->n_columns;
+        mlat_square *before, *after;
+        if (e->first_part < 0) {
+            continue;
+        }
+        before = m->parts + e->first_part;
+        after = before + MLAT_KEPT * w * n;
+        gather(m, e, m->x);
+        for (lag = 0; lag < w; lag++) {
+            const mlat_metric *block = e->metric + n * (n + 1) / 2 + (size_t)(lag - 1) * (size_t)(n * n);
+            const int then = (m->newest + MLAT_KEPT - lag) % MLAT_KEPT;
+            for (c = 0; c < n; c++) {
+                mlat_square own = 0, late = 0;
+                if (lag == 0) {
+                    own = symmetric_product(e->metric, m->x + (w - 1) * n, n, c);
+                } else if (lag < e->n_lags) {
+                    own = product(block + c * n, 1, m->x + (w - 1 - lag) * n, n);
+                    late = product(block + c, n, m->x + (w - 1) * n, n);
+                }
+                before[(m->newest * w + lag) * n + c] =
+                    own + (lag ? before[(m->newest * w + lag - 1) * n + c] : 0);
+                after[then * n + c] = lag ? after[then * n + c] + late : 0;
+            }
+        }
+    }
+}
+#endif
+
 /* x, and u = Mx; returns x'u */
 static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
 {
     const int w = e->width, n = e->n_columns;
     mlat_square sum = 0;
     int t, c;
-#if MLAT_LAGS
-    int lag;
-#endif
     gather(m, e, x);
     for (t = 0; t < w; t++) {
+#if MLAT_PARTS > 0
+        const int then = (m->newest + MLAT_KEPT - (w - 1 - t)) % MLAT_KEPT;
+#endif
         for (c = 0; c < n; c++) {
             mlat_square row;
             if (e->is_full) {
                 row = symmetric_product(e->metric, x, w * n, t * n + c);
+#if MLAT_PARTS > 0
+            } else if (e->first_part >= 0) {
+                const mlat_square *before = m->parts + e->first_part;
+                row = before[(then * w + t) * n + c] + before[(MLAT_KEPT * w + then) * n + c];
+#endif
             } else {
                 row = symmetric_product(e->metric, x + t * n, n, c);
-#if MLAT_LAGS
-                for (lag = 1; lag < e->n_lags; lag++) {
-                    const mlat_metric *block =
-                        e->metric + n * (n + 1) / 2 + (size_t)(lag - 1) * (size_t)(n * n);
-                    if (t >= lag) {
-                        row += product(block + c * n, 1, x + (t - lag) * n, n);
-                    }
-                    if (t + lag < w) {
-                        row += product(block + c, n, x + (t + lag) * n, n);
-                    }
-                }
-#endif
             }
             u[t * n + c] = of_metric(row, &e->by);
         }
