@@ -19,7 +19,7 @@ from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
 from ..export.browser import browser_files
-from ..export.c_source import CSource, write_c
+from ..export.c_source import CSource, text_of, write_c
 from ..export.decisions import Agreement
 from ..export.folder import c_folder
 from ..export.onnx_graph import write_onnx
@@ -208,6 +208,8 @@ def export(
     screen = console()
     with working("making it small" if target or max_kb or report else "writing"):
         agreement = Agreement(classifier, whole, stream_on)
+        if target or max_kb is not None or report:
+            whole = whole.ranked(agreement.for_choice)
         fitted = fit_into(
             place,
             Limits() if report and not target else limits,
@@ -228,14 +230,15 @@ def export(
     takes = (
         f"{len(made.rows):,} references of {whole.width} steps, {len(whole.states)} states: "
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
-        f"{code.products:,} multiplications a step."
+        f"{code.work.products:,} multiplications a step."
     )
     written = []
     if onnx is not None:
         data = write_onnx(_of_size(whole, made), bits=size.bits, **of_graph)
         with atomic_write(onnx) as file:
             file.write_bytes(data)
-        written.append(onnx)
+        example = text_of("folder/onnx_example.py").replace("/*GRAPH*/", onnx.name)
+        written += [onnx, *_write(onnx.parent, {f"{onnx.stem}_example.py": example}, model)]
         screen.print(
             f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
             "time."
@@ -275,7 +278,7 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
     if np.isfinite(place.mhz):
         said.append(
             f"On {place.title}: about {place.microseconds(made.code):,.0f} µs a step at "
-            f"{place.mhz:g} MHz, by instructions that an emulator counted; "
+            f"{place.mhz:g} MHz, by cycles that an emulator counted; "
             f"{size_of(made.code.flash + place.code)} of flash with the code."
         )
     finite = {k: v for k, v in fitted.taken.items() if v > 0}
@@ -286,7 +289,7 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
         saved = made.code.flash - following.code.flash
         said.append(
             f"The next step down, to {following.size}, saves {size_of(max(saved, 0))} and "
-            f"{max(made.code.products - following.code.products, 0):,} multiplications, and keeps "
+            f"{max(made.code.work.products - following.code.work.products, 0):,} multiplications, and keeps "
             f"{following.same:.1%} of the decisions by which it is chosen."
         )
     console().print(" ".join(said))
@@ -301,7 +304,7 @@ def _report(fitted: Fitted, place: Target, agreement: Agreement) -> None:
     for made in fitted.path:
         size, code = made.size, made.code
         row = [f"{len(made.rows):,}", str(size.bits), str(size.every), str(size.trees or "")]
-        row += [size_of(code.flash), size_of(code.ram), f"{code.products:,}"]
+        row += [size_of(code.flash), size_of(code.ram), f"{code.work.products:,}"]
         if np.isfinite(place.mhz):
             row.append(f"{place.microseconds(code):,.0f}")
         table.add_row(*row, f"{agreement.of(code.stored, made.rows).same:.1%}")
@@ -327,7 +330,7 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if place.is_file() and place.suffix in (".ino", ".md") and place.read_bytes() != content:
+        if place.is_file() and place.suffix in (".ino", ".md", ".py") and place.read_bytes() != content:
             console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
             continue  # a sketch that somebody went on with
         make_folder(place.parent)

@@ -68,14 +68,12 @@ MEANING = {
 
 
 class Work(NamedTuple):
-    """What a step takes: multiplications with the metric, with steps of references and with their
-    points; references and points compared; splits of trees at the most; values remembered, features.
-    """
+    """What a step takes at the most: multiplications with the metric, with steps of references and
+    with their points; splits of trees; values that statistics are of; features."""
 
     metric: int
     rows: int
     points: int
-    compared: int
     splits: int
     remembered: int
     features: int
@@ -133,6 +131,11 @@ class CSource:
             "mlat.c": self.algorithm,
             "mlat_tables.h": self.tables.text(),
         }
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether rows are multiplied in 16 bits."""
+        return "#define MLAT_NARROW 0 " not in self.header
 
     @property
     def rounding(self) -> float:
@@ -312,14 +315,15 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
-    types = forest_types(forests, bits) if forests else {}
+    in_bits = [one.in_bits(unit, bits) for one in forests]
+    types = forest_types(in_bits, bits) if forests else {}
     experts: list[str] = []
     stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
-    of_metric = of_rows = of_points = compared = n_points = 0
+    of_metric = of_rows = of_points = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
-            trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
+            trees, n_values = in_bits[len(of_forests)], whole.leaves.shape[1]
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
             fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
@@ -334,7 +338,6 @@ def write_c(
             of_forests.append(f"    {{{', '.join([*fields, *more])}}},")
             n_points += n_values
             of_points += (n_stored_points + spare) * n_values
-            compared += n_stored_points + spare
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
         is_slow = one.columns >= n_fast
@@ -374,7 +377,6 @@ def write_c(
         else:
             rows = n * of_row
         of_rows += rows + (spare + 2) * size
-        compared += n + spare
     constants = {
         "SQUARE_CODES": str(int(coded is not None)),
         "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
@@ -421,7 +423,7 @@ def write_c(
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
         Work(
-            *(of_metric, of_rows, of_points, compared),
+            *(of_metric, of_rows, of_points),
             sum(len(one.sizes) * one.depth for one in forests),
             d * memory,
             F,

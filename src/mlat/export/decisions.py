@@ -210,6 +210,7 @@ class Agreement:
         self._parts = judged, training.take(np.flatnonzero(for_choice))
         self._wanted = [decide(whole, part, whole).codes for part in self._parts]
         self._has_truth = stream is not None and bool((judged.codes >= 0).any())
+        self.for_choice = self._parts[1].windows
         n = len(judged.codes)
         self.where = (
             f"on {n:,} windows of the training stream that had no part in choosing, each mixed "

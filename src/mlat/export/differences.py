@@ -13,10 +13,10 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from .plain_forest import PlainForest
+from .plain_lift import DIFFERENCE, VALUE
 from .plain_model import PlainModel
 from .slow_features import reordered, stretches
 
-DIFFERENCE, IDENTITY = 4, 5  # sources of a lift, as in lift.c
 CLOSE = 1e-6  # of a deviation
 SMOOTH = 4.0  # a channel whose largest value is so many times its largest difference
 
@@ -81,7 +81,7 @@ def _identity_of(model: PlainModel) -> Ints:
     plain = (lift.floors == 0) & model.is_compared
     largest = np.abs(model.steps).max(axis=0) * model.feature_scale
     for f in np.flatnonzero((lift.sources == DIFFERENCE) & plain):
-        same = (lift.sources == IDENTITY) & plain & (lift.channels == lift.channels[f])
+        same = (lift.sources == VALUE) & plain & (lift.channels == lift.channels[f])
         for i in np.flatnonzero(same)[:1]:
             if largest[i] <= SMOOTH * largest[f]:
                 found[f] = i

@@ -14,11 +14,10 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
-from ..features.lifts import PreparedLift
 from .plain_forest import PlainForest
+from .plain_lift import N_SLOW
 from .plain_model import PlainExpert, PlainModel
 
-N_SLOW = 4  # the first sources of a lift are statistics over its reach
 MOST = 64  # steps from knot to knot
 
 
@@ -43,8 +42,7 @@ def with_knots(model: PlainModel, every: int) -> tuple[PlainModel, int]:
 
 def reordered(model: PlainModel, order: Ints) -> PlainModel:
     """The same with its features in another order."""
-    place, lift = np.argsort(order), model.lift
-    floors = np.where(lift.floors > 0, lift.floors, np.nan)
+    place = np.argsort(order)
     identity, was = model.identity, np.arange(len(order)) if model.place is None else model.place
     if identity is not None:
         identity = np.where(identity >= 0, place[identity], -1)[order]
@@ -52,7 +50,7 @@ def reordered(model: PlainModel, order: Ints) -> PlainModel:
         model,
         identity=identity,
         place=was[order],
-        lift=PreparedLift(lift.sources[order], lift.channels[order], floors[order], lift.size),
+        lift=model.lift.take(order),
         feature_mean=model.feature_mean[order],
         feature_scale=model.feature_scale[order],
         experts=tuple(_reordered(one, place) for one in model.experts),

@@ -20,6 +20,7 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from .plain_forest import StoredForest
+from .plain_lift import DEVIATION, DIFFERENCE, DIFFERENCES
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .square_codes import CODE, code_unit, encode_squares
 from .tables import SHORT, STORED, X_BITS, Tables
@@ -128,8 +129,8 @@ class WholeNumbers:
         # By what a feature takes of its channel: a difference takes two values, a root is of a mean
         # that is rounded itself.
         own = self._channel_errors[lift.channels]
-        twice = np.isin(lift.sources, (3, 4))
-        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == 2)
+        twice = np.isin(lift.sources, (DIFFERENCES, DIFFERENCE))
+        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == DEVIATION)
         error += 2.0 ** (1 - VALUE_BITS)
         floor = np.where(is_log, lift.floors, 1.0)
         error = np.where(is_log, (error + 2.0**-VALUE_BITS) / floor + 2.0 ** (1 - LOG_BITS), error)

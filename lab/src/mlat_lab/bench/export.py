@@ -198,7 +198,7 @@ def measure(
                 "kind": "whole " * choice.fixed + "incremental" * choice.incremental,
                 "tables_kB": code.flash / 1e3,
                 "RAM_kB": code.ram / 1e3,
-                "products": code.products,
+                "products": code.work.products,
                 "µs": told.microseconds,
                 "same_states": float((told.states == wanted)[known].mean()),
             }
