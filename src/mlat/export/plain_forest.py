@@ -228,9 +228,13 @@ class PlainForest(ShortRepr):
 
     def _of_few_leaves(self, n: int) -> PlainForest:
         """The same with at most so many distributions: the means of groups of near ones."""
-        times = np.bincount(-1 - self.links[self.links < 0], minlength=len(self.leaves))
-        groups = KMeans(n, n_init=1, max_iter=30, random_state=0).fit(self.leaves, sample_weight=times)
-        links = self.links.copy()
+        same = replace(self, leaves=np.round(self.leaves, 9))._merged()
+        links = same.links.copy()
+        if len(same.leaves) <= n:
+            return same
+        times = np.bincount(-1 - links[links < 0])
+        groups = KMeans(n, n_init=1, max_iter=30, random_state=0)
+        groups.fit(same.leaves, sample_weight=times)
         links[links < 0] = -1 - groups.labels_[-1 - links[links < 0]]
         return replace(self, links=links, leaves=groups.cluster_centers_)._merged()
 

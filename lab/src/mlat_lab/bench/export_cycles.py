@@ -22,7 +22,6 @@ import numpy as np
 from mlat.base.checks import Floats, Ints
 from mlat.export.c_source import CSource
 
-
 PREFIX, EMULATOR = "arm-none-eabi-", "qemu-arm"
 CPUS = {
     "cortex-m4": ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"),
@@ -30,12 +29,9 @@ CPUS = {
 }
 # Without an operating system but its calls to write and to end.
 MAIN = """
-#include "mlat.h"
-static const mlat_real steps[][MLAT_CHANNELS] = {{{rows}}};
-static mlat m;
-static mlat_out out;
+{before}
 static signed char states[{n}];
-__attribute__((noinline)) int one_step(int i) {{ return mlat_push(&m, steps[i], &out); }}
+__attribute__((noinline)) int one_step(int i) {{ {step} }}
 static int call(int number, int a, const void *b, int c)
 {{
     register int r0 __asm__("r0") = a;
@@ -48,7 +44,7 @@ static int call(int number, int a, const void *b, int c)
 void _start(void)
 {{
     int i;
-    mlat_init(&m);
+    {begin}
     for (i = 0; i < {n}; i++) {{
         states[i] = (signed char)one_step(i);
     }}
@@ -56,6 +52,10 @@ void _start(void)
     call(1, 0, 0, 0);
 }}
 """
+OF_MLAT = """#include "mlat.h"
+static const mlat_real steps[][MLAT_CHANNELS] = {{{rows}}};
+static mlat m;
+static mlat_out out;"""
 
 
 class Counted(NamedTuple):
@@ -73,41 +73,51 @@ def can_count() -> bool:
     return all(map(shutil.which, (f"{PREFIX}gcc", EMULATOR)))
 
 
-def counted(code: CSource, values: Floats, cpu: str, optimised: Sequence[str] = ("-O2",)) -> Counted:
+def counted(code: CSource, values: Floats, cpu: str) -> Counted:
     """The last of some steps (T, d), of which the others fill the window."""
+    rows = ", ".join("{" + ", ".join(code.given(row)) + "}" for row in values)
+    main = MAIN.format(
+        before=OF_MLAT.format(rows=rows),
+        n=len(values),
+        begin="mlat_init(&m);",
+        step="return mlat_push(&m, steps[i], &out);",
+    )
+    return counted_of({**code.files(), "main.c": main}, cpu)
+
+
+def counted_of(sources: Mapping[str, str], cpu: str, include: Sequence[Path] = ()) -> Counted:
+    """The last of the steps of a program like ``MAIN``. Its flash is all but ``main.c``'s steps."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        rows = ", ".join("{" + ", ".join(code.given(row)) + "}" for row in values)
-        main = MAIN.format(rows=rows, n=len(values))
-        for name, text in {**code.files(), "main.c": main}.items():
+        for name, text in sources.items():
             (folder / name).write_text(text, encoding="utf-8")
-        flags = ("-mthumb", *CPUS[cpu], *optimised, "-std=gnu99", "-fno-tree-loop-distribute-patterns")
-        command = [f"{PREFIX}gcc", *flags, "-ffunction-sections", "-Wl,--gc-sections", "-nostartfiles"]
-        for what in (["main.c", "mlat.c", "-o", "run.elf", "-lm"], ["-c", "mlat.c", "-o", "mlat.o"]):
-            subprocess.run([*command, *what], cwd=folder, check=True)
-        said = subprocess.run(
-            [f"{PREFIX}size", "mlat.o"], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout
-        text, data = map(int, said.splitlines()[1].split()[:2])
-        listing = subprocess.run(
-            [f"{PREFIX}objdump", "-d", "run.elf"], cwd=folder, check=True, capture_output=True,
-            text=True,
-        ).stdout  # fmt: skip
+        flags = ("-mthumb", *CPUS[cpu], "-O2", "-std=gnu99", "-w", *(f"-I{one}" for one in include))
+        files = [name for name in sources if name.endswith(".c")]
+        command = [f"{PREFIX}gcc", *flags, "-ffunction-sections", "-fdata-sections"]
+        command += ["-Wl,--gc-sections", "-nostartfiles", *files, "-o", "run.elf", "-lm"]
+        subprocess.run(command, cwd=folder, check=True)
+        tools = {
+            name: subprocess.run(
+                [f"{PREFIX}{name}", option, "run.elf"], cwd=folder, check=True,
+                capture_output=True, text=True,
+            ).stdout
+            for name, option in (("nm", "-S"), ("objdump", "-d"))
+        }  # fmt: skip
         states = subprocess.run([EMULATOR, "./run.elf"], cwd=folder, capture_output=True, check=True)
-        trace = _last_step(folder, listing)
-    per_place, function, loads = _costs(listing, cpu)
+        trace = _last_step(folder, tools["objdump"])
+    costs, function, loads = _costs(tools["objdump"], cpu)
     by_function: Counter[str] = Counter()
     total = n = 0.0
     for (place, after), times in trace.items():
         # A Cortex-M4 has a load right after another memory access in one cycle.
         follows = cpu == "cortex-m4" and place in loads and loads.get(after, False)
-        cycles = times * (per_place[place](after) - follows)
+        cycles = times * (costs[place](after) - follows)
         by_function[function[place]] += cycles
         total, n = total + cycles, n + times
-    return Counted(
-        int(n), total, text + data, np.frombuffer(states.stdout, np.int8).astype(np.int64),
-        dict(by_function.most_common()),
-    )  # fmt: skip
+    sizes = re.findall(r"^\w+ (\w+) [tTrRdD] (\w+)$", tools["nm"], re.MULTILINE)
+    flash = sum(int(size, 16) for size, name in sizes if name not in ("steps", "_start"))
+    told = np.frombuffer(states.stdout, np.int8).astype(np.int64)
+    return Counted(int(n), total, flash, told, dict(by_function.most_common()))
 
 
 def _last_step(folder: Path, listing: str) -> Counter[tuple[int, int]]:
