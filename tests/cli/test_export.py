@@ -148,7 +148,6 @@ def test_onnx_is_written(model, tmp_path):
     ("arguments", "says"),
     [
         (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
-        (["--onnx", "x.onnx", "--every", "4"], "has all steps"),
         (["--onnx", "x.onnx", "--fixed"], "are for floating point"),
         (["--onnx", "x.onnx", "--dead"], "dead channels are not in the graph"),
         (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),

@@ -62,16 +62,6 @@ def export(
             show_default=False,
         ),
     ] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="In C: store features over many steps at every K-th step only; default 1, or with "
-            "--max-kb what lets all references fit, up to 16.",
-            show_default=False,
-        ),
-    ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Whole numbers only: no floating point at all.")
     ] = False,
@@ -160,7 +150,6 @@ def export(
                 "--fixed": fixed,
                 "--spare": spare,
                 "--dead": dead,
-                "--every": (every or 1) > 1,
                 "--incremental": incremental,
             }
         )
@@ -182,11 +171,17 @@ def export(
         "far": far,
         "dead": dead,
     }
-    options |= {"spare": spare, "new_states": new_states, "incremental": incremental}
+    options |= {"spare": spare, "new_states": new_states}
     of_graph: dict[str, Any] = {"stream": stream, "filtered": filtered, "hold": hold, "far": far}
 
-    def write(some: PlainModel, bits: int, every: int) -> CSource:
-        code = write_c(some, bits=bits, every=every, told=told, **options)
+    def write(some: PlainModel, bits: int) -> CSource:
+        ways = {incremental}
+        if target and any(one.is_lagless for one in some.matrices):
+            ways = {False, True}  # where there is RAM for it, what is faster
+        codes = [
+            write_c(some, bits=bits, told=told, incremental=one, **options) for one in sorted(ways)
+        ]
+        code = min(codes, key=lambda one: (one.ram > place.ram, place.microseconds(one)))
         if onnx is None:
             return code
         graph = len(write_onnx(some, bits=bits, **of_graph))
@@ -194,11 +189,10 @@ def export(
 
     most, n_trees = len(whole.start), max((len(one.sizes) for one in whole.forests), default=0)
     start = Size(
-        bits or (16 if fixed else 32), every or 1, n_trees, min(max_references or most, most)
+        bits or (16 if fixed else 32), n_trees, min(max_references or most, most)
     )
-    write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits, start.every)
-    given = {"bits": bits, "every": every or onnx}
-    free = {"trees", "references"} | {name for name, value in given.items() if not value}
+    write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits)
+    free = {"trees", "references"} | ({"bits"} if bits is None else set())
     step_us = 1e6 * (whole.usual_step or np.inf)
     limits = Limits(
         min(place.flash, np.inf if max_kb is None else 1000 * max_kb),
@@ -297,13 +291,13 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
 
 def _report(fitted: Fitted, place: Target, agreement: Agreement) -> None:
     """Every step on the way down."""
-    table = Table("references", "bits", "every", "trees", "tables", "RAM", "products a step")
+    table = Table("references", "bits", "trees", "tables", "RAM", "products a step")
     if np.isfinite(place.mhz):
         table.add_column("µs")
     table.add_column("same decisions")
     for made in fitted.path:
         size, code = made.size, made.code
-        row = [f"{len(made.rows):,}", str(size.bits), str(size.every), str(size.trees or "")]
+        row = [f"{len(made.rows):,}", str(size.bits), str(size.trees or "")]
         row += [size_of(code.flash), size_of(code.ram), f"{code.work.products:,}"]
         if np.isfinite(place.mhz):
             row.append(f"{place.microseconds(code):,.0f}")
@@ -317,7 +311,6 @@ def _check_onnx(wanted: dict[str, object]) -> None:
     reasons = {
         "--fixed": "the operators of ONNX are for floating point",
         "--spare": "a graph of ONNX cannot be taught",
-        "--every": "a graph of ONNX has all steps",
         "--incremental": "a graph of ONNX compares with all references anew",
         "--dead": "dead channels are not in the graph: a runtime gets every step from you",
     }

@@ -20,11 +20,9 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
-from .differences import derive, with_leads
 from .plain_forest import SHORT_MOST, PlainForest, StoredForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
-from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
@@ -56,10 +54,6 @@ MEANING = {
     "REACH": "steps that they look back",
     "RUNS": "of references that follow each other",
     "STORED": "features that are stored of each step of the references",
-    "LEAD": "1 if a step is stored before each stretch of them, for differences",
-    "SLOW": "features that are stored at some steps only",
-    "EVERY": "steps from one of these to the next",
-    "KNOTS": "numbers of a window in such features",
     "PARTS": "of a metric by lags times a window, which are carried from step to step",
     "SUMS": "that are carried from step to step",
     "KEPT": "steps of features that are kept",
@@ -188,7 +182,6 @@ def write_c(
     model: PlainModel,
     *,
     bits: int = 32,
-    every: int = 1,
     fixed: bool = False,
     filtered: bool = False,
     hold: int = 0,
@@ -205,9 +198,6 @@ def write_c(
     ----------
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
-    every : int
-        Features over the lift's reach are stored at every so many steps only
-        (:mod:`mlat.export.slow_features`).
     fixed : bool
         Whole numbers only, with 16 or 8 bits.
     filtered : bool
@@ -242,13 +232,11 @@ def write_c(
     if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
     limit = model.limit(far)
-    model, n_fast = with_knots(with_leads(model), every)
     F = model.steps.shape[1]
-    n_slow = int(model.is_compared.sum()) - n_fast
-    every = every if n_slow else 1
-    steps, unit = derive(*quantised(model.steps, bits), model)
-    identity = np.full(F, -1) if model.identity is None else model.identity
-    n_stored = n_fast - int((identity >= 0).sum())
+    steps, unit = quantised(model.steps, bits)
+    is_stored = model.is_compared
+    place_stored = np.cumsum(is_stored) - 1
+    n_stored = int(is_stored.sum())
     d, n = len(model.channels), len(model.start)
     forests = model.forests
     largest = max(
@@ -258,15 +246,11 @@ def write_c(
     )
     memory = model.lift.size
 
-    def knots(width: int) -> int:
-        return (width - 2) // every + 2
-
     # Wider than the two steps that enter and leave.
     sums = [
         incremental and isinstance(one, PlainExpert) and one.is_lagless and one.width > 2
         for one in model.experts
     ]
-    most_slow = max((int((one.columns >= n_fast).sum()) for one in model.matrices), default=0)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
         "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "SPARE": spare,
@@ -276,15 +260,11 @@ def write_c(
         "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
         "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "RUNS": len(runs), "STORED": n_stored, "LEAD": model.lead, "SLOW": n_slow,
-        "EVERY": every, "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
-        "PARTS": 0, "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
+        "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
     if bits == 8 and not any(sums):
-        n_products = max(largest, sizes["KNOTS"]) * (1 + model.lead)
-        sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * n_products))
-    # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
-    short = bits == 8 or (bits == 16 and every > 1)
+        sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * largest))
+    short = bits == 8  # beside their rounding that of squares is small
     first = np.append(0, np.cumsum(runs[:-1, 1]))
     coded = first if bits == 8 and n > 4 * len(runs) else None  # else codes would save nothing
     arithmetic: Arithmetic = (
@@ -298,10 +278,7 @@ def write_c(
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    tables.stored("mlat_steps", steps[:, :n_stored], stored)
-    if every > 1:
-        tables.stored("mlat_knots", steps[::every, n_fast : n_fast + n_slow], stored)
-        steps = between_knots(steps, every, n_fast)
+    tables.stored("mlat_steps", steps[:, is_stored], stored)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
     tables.whole("mlat_run_size", runs[:, 1], place)
@@ -326,7 +303,7 @@ def write_c(
             trees, n_values = in_bits[len(of_forests)], whole.leaves.shape[1]
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
-            fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
+            fields = [str(whole.width), str(len(whole.columns)), *("0" * 3), f"columns_{number}"]
             fields += [*("0" * 5), "-1", "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
@@ -340,23 +317,18 @@ def write_c(
             of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
-        is_slow = one.columns >= n_fast
-        is_stored = one.columns < n_stored
-        fast, slow = _ranges(one.columns[is_stored]), _ranges(one.columns[is_slow] - n_fast)
-        derived = _ranges(identity[one.columns[~is_stored & ~is_slow]])
         n_lags = 0 if one.blocks is None else len(one.blocks)
+        ranges = _ranges(place_stored[one.columns])
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        ranges = np.concatenate([fast, derived, slow]).ravel()
-        tables.whole(f"ranges_{number}", ranges, "unsigned short")
+        tables.whole(f"ranges_{number}", ranges.ravel(), "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
-            *(str(int(is_stored.sum())), str(int((~is_slow).sum()))),
-            *(str(len(fast)), str(len(derived)), str(len(slow))),
+            str(len(ranges)),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
             "0" if coded is None else f"first_squares_{number}",
-            str(size if size < 2**16 and is_stored.all() and c == n_stored else 0),
+            str(size if c == n_stored and len(ranges) == 1 else 0),
             str(n * sum(sums[:number]) if sums[number] else -1),
             str(sizes["PARTS"] if n_lags > 1 else -1),
             *(["-1"] if forests else []),
@@ -366,16 +338,11 @@ def write_c(
         stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
         sizes["PARTS"] += sizes["KEPT"] * (one.width + 1) * c * (n_lags > 1)
         of_metric += size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
-        own_slow = int(is_slow.sum())
-        times = one.width if every == 1 else knots(one.width)
-        of_row = one.width * (c - own_slow) + own_slow * times
-        if sums[number]:
-            # Two steps; of slow features once from knot to knot. Some begin anew.
+        rows = n * size
+        if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            rows = begins * of_row + (n - begins) * 2 * round(c - own_slow + own_slow / every)
-        else:
-            rows = n * of_row
+            rows = begins * size + (n - begins) * 2 * c
         of_rows += rows + (spare + 2) * size
     constants = {
         "SQUARE_CODES": str(int(coded is not None)),
@@ -472,9 +439,7 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     squares += sizes["PARTS"]
     if sizes["NARROW"]:
-        wholes += sizes["LARGEST"] + sizes["KNOTS"] * (sizes["EVERY"] > 1)
-    if sizes["EVERY"] > 1:
-        squares += sizes["KNOTS"]
+        wholes += sizes["LARGEST"]
     if sizes["REMEMBERS"]:
         reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:

@@ -103,9 +103,7 @@ def decide(model: PlainModel, judged: Judged, own: PlainModel, rows: Ints | None
     rows : array, optional
         Which of its references the model has; default all.
     """
-    place = np.arange(len(own.feature_mean)) if model.place is None else model.place
-    windows = judged.windows * own.feature_scale + own.feature_mean
-    windows = (windows[..., place] - model.feature_mean) / model.feature_scale
+    windows = judged.windows
     nearby = judged.nearby if rows is None else np.searchsorted(rows, judged.nearby)
     asks = [_Question(model, one) for one in model.experts]
     parts = [

@@ -42,22 +42,21 @@ typedef mlat_real mlat_unit;
 
 #if MLAT_NARROW
 /* The same as whole numbers up to MLAT_NARROW; returns their unit. */
-#define NARROWED(name, number)                                                                     \
-    static mlat_unit name(const number *from, mlat_factor *to, int n, int least)                   \
-    {                                                                                              \
-        number most = 0, times;                                                                    \
-        int i;                                                                                     \
-        for (i = 0; i < n; i++) {                                                                  \
-            most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;                            \
-        }                                                                                          \
-        (void)least;                                                                               \
-        times = most > MLAT_TINY ? (number)MLAT_NARROW / most : 0;                                 \
-        for (i = 0; i < n; i++) {                                                                  \
-            const number value = from[i] * times;                                                  \
-            to[i] = (mlat_factor)(value < 0 ? value - (number)0.5 : value + (number)0.5);          \
-        }                                                                                          \
-        return most / (number)MLAT_NARROW;                                                         \
+static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+{
+    mlat_real most = 0, times;
+    int i;
+    for (i = 0; i < n; i++) {
+        most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;
     }
+    (void)least;
+    times = most > MLAT_TINY ? (mlat_real)MLAT_NARROW / most : 0;
+    for (i = 0; i < n; i++) {
+        const mlat_real value = from[i] * times;
+        to[i] = (mlat_factor)(value < 0 ? value - (mlat_real)0.5 : value + (mlat_real)0.5);
+    }
+    return most / (mlat_real)MLAT_NARROW;
+}
 #define widened(sum, unit) ((mlat_square)(sum) * (unit))
 #define least_unit(by) 0
 #define fit_squares(q, by) ((void)(by))

@@ -167,23 +167,22 @@ typedef int mlat_unit;
 
 #if MLAT_NARROW
 /* The same shifted to be at most MLAT_NARROW; returns by how much. */
-#define NARROWED(name, number)                                                                     \
-    static mlat_unit name(const number *from, mlat_factor *to, int n, int least)                   \
-    {                                                                                              \
-        mlat_square most = 0;                                                                      \
-        int i, shift = least;                                                                      \
-        for (i = 0; i < n; i++) {                                                                  \
-            const mlat_square size = from[i] < 0 ? -(mlat_square)from[i] : from[i];                \
-            most = size > most ? size : most;                                                      \
-        }                                                                                          \
-        while (most > ((mlat_square)MLAT_NARROW << shift)) {                                       \
-            shift++;                                                                               \
-        }                                                                                          \
-        for (i = 0; i < n; i++) {                                                                  \
-            to[i] = (mlat_factor)down(from[i], shift);                                             \
-        }                                                                                          \
-        return shift;                                                                              \
+static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+{
+    mlat_square most = 0;
+    int i, shift = least;
+    for (i = 0; i < n; i++) {
+        const mlat_square size = from[i] < 0 ? -(mlat_square)from[i] : from[i];
+        most = size > most ? size : most;
     }
+    while (most > ((mlat_square)MLAT_NARROW << shift)) {
+        shift++;
+    }
+    for (i = 0; i < n; i++) {
+        to[i] = (mlat_factor)down(from[i], shift);
+    }
+    return shift;
+}
 #define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
 /* Half of a stored square in the unit of a window, which is such that it fits. */
 #define least_unit(by) ((by)->square_exponent)

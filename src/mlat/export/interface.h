@@ -62,14 +62,8 @@ typedef struct {
 #if MLAT_PARTS > 0
     mlat_square parts[MLAT_PARTS];
 #endif
-#if MLAT_EVERY > 1
-    mlat_square v[MLAT_KNOTS];
-#endif
 #if MLAT_NARROW
     mlat_factor narrow[MLAT_LARGEST];
-#if MLAT_EVERY > 1
-    mlat_factor narrow_v[MLAT_KNOTS];
-#endif
 #endif
 #if MLAT_SUMS > 0
     mlat_square sums[MLAT_SUMS];

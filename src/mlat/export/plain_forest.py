@@ -199,10 +199,6 @@ class PlainForest(ShortRepr):
         )
         return replace(fewer, points=fewer.points_of(windows))._merged()
 
-    def moved(self, change: Floats) -> PlainForest:
-        """The same for features to each of which a number (F,) is added."""
-        return replace(self, threshold=self.threshold + self.of_splits(change))
-
     def in_bits(self, unit: Floats, bits: int) -> StoredForest:
         """As it is stored, for features in units (F,) of their own."""
         threshold, whole = self.threshold / self.of_splits(unit), STORED[bits][1]

@@ -13,10 +13,8 @@ from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..features.lifts import Lift
 
-# What a feature takes of its channel, as lift.c and the graphs number it. The first are statistics
-# over the lift's reach, and all before VALUE look back.
+# What a feature takes of its channel, as lift.c and the graphs number it. All before VALUE look back.
 MEAN, MAGNITUDE, DEVIATION, DIFFERENCES, DIFFERENCE, VALUE, RECTIFIED = range(7)
-N_SLOW = 4
 TAKES = {
     "identity": VALUE,
     "rectified": RECTIFIED,
@@ -53,8 +51,3 @@ class PlainLift:
     @property
     def remembers(self) -> bool:
         return bool((self.sources < VALUE).any())
-
-    def take(self, order: Ints) -> PlainLift:
-        """Some of the features, in an order."""
-        values = (self.sources[order], self.channels[order], self.floors[order])
-        return PlainLift(*values, self.size)

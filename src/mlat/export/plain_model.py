@@ -134,13 +134,8 @@ class PlainModel(ShortRepr):
         The largest distance of a training window to the nearest of another time; may be NaN.
     dead_after : array of shape (d,)
         Constant steps after which each channel is dead.
-    identity : array of shape (F,), optional
-        For features that are not stored, the feature that each is the difference of; -1 for the
-        others. None where all are stored.
     usual_step : float, optional
         Seconds from step to step in training.
-    place : array of shape (F,), optional
-        Which feature of the classifier each is; None where their order is its own.
     """
 
     states: tuple[str, ...]
@@ -164,14 +159,7 @@ class PlainModel(ShortRepr):
     tempering: float
     farthest: float
     dead_after: Ints
-    identity: Ints | None = None
     usual_step: float | None = None
-    place: Ints | None = None
-
-    @property
-    def lead(self) -> int:
-        """Steps that are stored before the first window of every stretch."""
-        return int(self.identity is not None)
 
     @property
     def matrices(self) -> list[PlainExpert]:

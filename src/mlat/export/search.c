@@ -3,10 +3,9 @@
 
 typedef struct {
     int width, n_columns, n_lags, is_full;
-    int n_stored, n_fast; /* columns of every step that are stored, and with the differences of these */
-    int n_ranges, n_difference_ranges, n_slow_ranges;
-    const unsigned short *columns;  /* which features it sees: stored at every step, differences, slow ones */
-    const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
+    int n_ranges;
+    const unsigned short *columns;  /* which features it sees */
+    const unsigned short *ranges;   /* where they are stored, as pairs: the first, and how many follow */
     /* By lag, or one matrix. What is symmetric, lag 0 and the one matrix, has rows up to the diagonal. */
     const mlat_metric *metric;
     const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
@@ -190,113 +189,50 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
  * a unit that fits the window, so that sums have 32 bits. */
 #if MLAT_NARROW
 typedef mlat_factor factor;
-typedef mlat_factor knot_factor;
 typedef int32_t row_sum;
-NARROWED(narrowed, mlat_real)
 #else
 typedef mlat_real factor;
-typedef mlat_square knot_factor;
 typedef mlat_square row_sum;
 #define widened(sum, unit) (sum)
 #endif
 
-/* A window that is compared: u, the sums of it that knots are multiplied with, and their units. */
+/* A window that is compared. */
 typedef struct {
     const factor *u;
-    const knot_factor *v;
-    int n_knots;
-    mlat_unit unit, knot_unit;
+    mlat_unit unit;
     int down; /* of squares */
 } question;
 
-/* The sum of products of numbers and a row of a table, in ranges of its columns. Four sums, as one
+/* The sum of products of numbers and a row of the table, in ranges of its columns. Four sums, as one
  * would wait for each of its additions. */
-#define ROW_PRODUCT(name, number, of)                                                              \
-    static row_sum name(const number *v, const mlat_stored *row, const unsigned short *range,      \
-                        int n_ranges)                                                              \
-    {                                                                                              \
-        row_sum a = 0, b = 0, c = 0, d = 0;                                                        \
-        int i, k;                                                                                  \
-        for (k = 0; k < n_ranges; k++, range += 2) {                                               \
-            const mlat_stored *y = row + range[0];                                                 \
-            const int n = range[1];                                                                \
-            for (i = 0; i + 4 <= n; i += 4) {                                                      \
-                a += (row_sum)v[i] * of(y, i);                                                     \
-                b += (row_sum)v[i + 1] * of(y, i + 1);                                             \
-                c += (row_sum)v[i + 2] * of(y, i + 2);                                             \
-                d += (row_sum)v[i + 3] * of(y, i + 3);                                             \
-            }                                                                                      \
-            for (; i < n; i++) {                                                                   \
-                a += (row_sum)v[i] * of(y, i);                                                     \
-            }                                                                                      \
-            v += n;                                                                                \
-        }                                                                                          \
-        return (a + b) + (c + d);                                                                  \
+static row_sum row_product(const factor *v, const mlat_stored *row, const unsigned short *range,
+                           int n_ranges)
+{
+    row_sum a = 0, b = 0, c = 0, d = 0;
+    int i, k;
+    for (k = 0; k < n_ranges; k++, range += 2) {
+        const mlat_stored *y = row + range[0];
+        const int n = range[1];
+        for (i = 0; i + 4 <= n; i += 4) {
+            a += (row_sum)v[i] * y[i];
+            b += (row_sum)v[i + 1] * y[i + 1];
+            c += (row_sum)v[i + 2] * y[i + 2];
+            d += (row_sum)v[i + 3] * y[i + 3];
+        }
+        for (; i < n; i++) {
+            a += (row_sum)v[i] * y[i];
+        }
+        v += n;
     }
+    return (a + b) + (c + d);
+}
 
-#define itself(y, i) (row_sum)(y)[i]
-ROW_PRODUCT(row_product, factor, itself)
-#if MLAT_LEAD
-/* Less the step before, which is the row before. */
-#define difference(y, i) (row_sum)((y)[i] - (y)[(i) - MLAT_STORED])
-ROW_PRODUCT(difference_product, factor, difference)
-#endif
-
-/* A step of the references, in the features that are stored at every step. */
+/* The product with a step of the references. */
 static row_sum step_product(const expert *e, const factor *v, int at)
 {
     const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
-    row_sum sum = row_product(v, row, e->ranges, e->n_ranges);
-#if MLAT_LEAD
-    sum += difference_product(v + e->n_stored, row, e->ranges + 2 * e->n_ranges,
-                              e->n_difference_ranges);
-#endif
-    return sum;
+    return row_product(v, row, e->ranges, e->n_ranges);
 }
-
-#if MLAT_EVERY > 1
-#if MLAT_NARROW
-#define knots_product row_product
-NARROWED(knots_narrowed, mlat_square)
-#else
-ROW_PRODUCT(knots_product, mlat_square, itself)
-#endif
-
-#define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)MLAT_SLOW)
-
-static const unsigned short *slow_ranges(const expert *e)
-{
-    return e->ranges + 2 * (e->n_ranges + e->n_difference_ranges);
-}
-
-/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
-static void fold(mlat *m, const expert *e, int phase, question *q)
-{
-    const int n = e->n_columns, n_slow = n - e->n_fast;
-    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
-    int t, c;
-    for (c = 0; c < n_knots * n_slow; c++) {
-        m->v[c] = 0;
-    }
-    for (t = 0; t < e->width; t++) {
-        const int past = (phase + t) % MLAT_EVERY;
-        mlat_square *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
-        for (c = 0; c < n_slow; c++) {
-            const mlat_square value = m->u[t * n + e->n_fast + c];
-            v[c] += (mlat_square)(MLAT_EVERY - past) * value;
-            v[n_slow + c] += (mlat_square)past * value;
-        }
-    }
-    /* Where the last step is a knot, the next one is not looked at. */
-    q->n_knots = (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
-#if MLAT_NARROW
-    q->knot_unit = knots_narrowed(m->v, m->narrow_v, n_knots * n_slow, 0);
-    q->v = m->narrow_v;
-#else
-    q->v = m->v;
-#endif
-}
-#endif
 
 /* A window that is one row of the table, as its steps follow each other. */
 #if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
@@ -381,8 +317,8 @@ static question asked(mlat *m, const expert *e)
     return q;
 }
 
-/* The product of u and the reference that begins there, in all but slow features. */
-static row_sum steps_product(const expert *e, const question *q, int begin)
+/* The product of u and the reference that begins there. */
+static row_sum window_product(const expert *e, const question *q, int begin)
 {
     row_sum sum = 0;
     int t;
@@ -395,26 +331,6 @@ static row_sum steps_product(const expert *e, const question *q, int begin)
     return sum;
 }
 
-#if MLAT_NARROW && MLAT_EVERY == 1 && defined(short_square)
-#define SHORT_SQUARES
-#else
-/* MLAT_EVERY times the whole product. */
-static mlat_square window_product(const expert *e, const question *q, int begin)
-{
-    mlat_square total = widened(steps_product(e, q, begin), q->unit) * (mlat_square)MLAT_EVERY;
-#if MLAT_EVERY > 1
-    row_sum sum = 0;
-    int t;
-    for (t = 0; t < q->n_knots; t++) {
-        sum += knots_product(q->v + t * (e->n_columns - e->n_fast), knot_row(begin / MLAT_EVERY + t),
-                             slow_ranges(e), e->n_slow_ranges);
-    }
-    total += widened(sum, q->knot_unit);
-#endif
-    return total;
-}
-#endif
-
 /* y'My of the references of a run, one after the other. */
 #if MLAT_SQUARE_CODES
 /* A code c stands for a change by c|c|: small ones are exact, large ones are rounded. */
@@ -426,19 +342,19 @@ static mlat_square window_product(const expert *e, const question *q, int begin)
 #endif
 
 /* What is added to x'Mx: y'My less twice the product. */
-#ifdef SHORT_SQUARES
+#if MLAT_NARROW && defined(short_square)
 typedef int32_t square_sum;
 typedef int32_t rest;
 #define MOST_REST INT32_MAX
 #define rest_of(stored, e, q, begin)                                                               \
-    (short_square(stored, q, &(e)->by) - steps_product(e, q, begin))
+    (short_square(stored, q, &(e)->by) - window_product(e, q, begin))
 #define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
 typedef mlat_square square_sum;
 typedef mlat_square rest;
 #define MOST_REST MLAT_HUGE
 #define rest_of(stored, e, q, begin)                                                               \
-    (square_of(stored, &(e)->by) - 2 * (window_product(e, q, begin) / (mlat_square)MLAT_EVERY))
+    (square_of(stored, &(e)->by) - 2 * widened(window_product(e, q, begin), (q)->unit))
 #define whole_rest(all, q) (all)
 #endif
 
@@ -446,56 +362,14 @@ typedef mlat_square rest;
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
 
-/* The product of a step and a number of steps of references, one after the other. */
-typedef struct {
-    const expert *e;
-    const mlat_real *v;
-#if MLAT_EVERY > 1
-    int knot, n_known;     /* products are known with this knot, and with the one after it */
-    mlat_square known[2];
-#endif
-} along;
-
-#if MLAT_EVERY > 1
-static mlat_square knot_product(along *a, int knot, int which)
-{
-    if (knot != a->knot) {
-        a->known[0] = a->known[1];
-        a->n_known = knot == a->knot + 1 && a->n_known > 1;
-        a->knot = knot;
-    }
-    for (; a->n_known <= which; a->n_known++) {
-        a->known[a->n_known] =
-            row_product(a->v + a->e->n_fast, knot_row(knot + a->n_known), slow_ranges(a->e),
-                        a->e->n_slow_ranges);
-    }
-    return a->known[which];
-}
-#endif
-
-/* MLAT_EVERY times the product with the step that is there. */
-static mlat_square product_along(along *a, int at)
-{
-    mlat_square sum = step_product(a->e, a->v, at);
-#if MLAT_EVERY > 1
-    const int knot = at / MLAT_EVERY, past = at % MLAT_EVERY;
-    sum += knot_product(a, knot, 0);
-    sum *= (mlat_square)MLAT_EVERY;
-    if (past) {
-        sum += (mlat_square)past * (knot_product(a, knot, 1) - knot_product(a, knot, 0));
-    }
-#endif
-    return sum;
-}
-
-static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
+static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
 {
     const int w = e->width, n = e->n_columns, was_wild = m->wild[e - experts];
     const mlat_real *step = step_before(m, w);
     const mlat_stored_square *square = e->squares;
+    const mlat_real *enters = m->u + (w - 1) * n;
     mlat_square *sum = m->sums + e->first_sum;
-    mlat_real *x = m->x, *left = m->x + n;
-    along enters, leaves;
+    mlat_real *x = m->x, *leaves = m->x + n;
     int anew, r, c;
     m->wild[e - experts] = is_wild(own, &e->by);
     anew = was_wild || m->wild[e - experts] || m->n_steps <= MLAT_WIDTH;
@@ -503,16 +377,8 @@ static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
         x[c] = step[e->columns[c]];
     }
     for (c = 0; c < n; c++) {
-        left[c] = of_metric(symmetric_product(e->metric, x, n, c), &e->by);
+        leaves[c] = of_metric(symmetric_product(e->metric, x, n, c), &e->by);
     }
-    memset(&enters, 0, sizeof enters);
-    enters.e = e;
-    leaves = enters;
-    enters.v = m->u + (w - 1) * n;
-    leaves.v = left;
-#if MLAT_EVERY > 1
-    enters.knot = leaves.knot = -2;
-#endif
     for (r = 0; r < MLAT_RUNS; r++) {
         const int first = mlat_run_start[r] + MLAT_WIDTH - w;
         mlat_square before = 0;
@@ -521,18 +387,14 @@ static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
-#if MLAT_EVERY > 1
-                fold(m, e, (first + j) % MLAT_EVERY, q);
-#endif
                 *sum = window_product(e, q, first + j);
             } else {
-                *sum = before + product_along(&enters, first + j + w - 1) -
-                       product_along(&leaves, first + j - 1);
+                *sum = before + step_product(e, enters, first + j + w - 1) -
+                       step_product(e, leaves, first + j - 1);
             }
             before = was;
             stored = next_square(stored, *square);
-            keep(m, mlat_run_state[r],
-                 own - 2 * (*sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
+            keep(m, mlat_run_state[r], own - 2 * *sum + square_of(stored, &e->by));
         }
     }
 }
@@ -541,8 +403,9 @@ static void go_on(mlat *m, const expert *e, question *q, mlat_square own)
 static void search(mlat *m, const expert *e)
 {
     const mlat_square own = prepare(m, e, m->x, m->u);
-    question q = asked(m, e);
-    int phase, r;
+    const question q = asked(m, e);
+    const mlat_stored_square *square = e->squares;
+    int r;
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -564,30 +427,23 @@ static void search(mlat *m, const expert *e)
         return;
     }
 #endif
-    for (phase = 0; phase < MLAT_EVERY; phase++) {
-        const mlat_stored_square *square = e->squares;
-#if MLAT_EVERY > 1
-        fold(m, e, phase, &q);
-#endif
-        for (r = 0; r < MLAT_RUNS; r++) {
-            int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
-            const int end = begin + mlat_run_size[r];
-            square_sum stored = first_square(e, r);
-            rest least = MOST_REST;
-            for (; begin < end; begin++, square++) {
-                stored = next_square(stored, *square);
-                if (begin % MLAT_EVERY == phase) {
-                    const rest other = rest_of(stored, e, &q, begin);
+    for (r = 0; r < MLAT_RUNS; r++) {
+        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
+        const int end = begin + mlat_run_size[r];
+        square_sum stored = first_square(e, r);
+        rest least = MOST_REST;
+        for (; begin < end; begin++, square++) {
+            rest other;
+            stored = next_square(stored, *square);
+            other = rest_of(stored, e, &q, begin);
 #if MLAT_NEIGHBORS > 1
-                    keep(m, mlat_run_state[r], own + whole_rest(other, &q));
+            keep(m, mlat_run_state[r], own + whole_rest(other, &q));
 #else
-                    least = other < least ? other : least;
+            least = other < least ? other : least;
 #endif
-                }
-            }
-            if (least < MOST_REST) {
-                keep(m, mlat_run_state[r], own + whole_rest(least, &q));
-            }
+        }
+        if (least < MOST_REST) {
+            keep(m, mlat_run_state[r], own + whole_rest(least, &q));
         }
     }
 }

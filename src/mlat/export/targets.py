@@ -1,7 +1,6 @@
 """Where a model is to run, and the smallest one that decides as the whole.
 
-A model is made smaller by one of a few choices at a time: fewer bits, slow features at fewer steps,
-fewer trees, fewer references. While a limit is exceeded it is the one that saves most of it for
+A model is made smaller by one of a few choices at a time: fewer bits, fewer trees, fewer references. While a limit is exceeded it is the one that saves most of it for
 each decision that changes; then, as long as ``KEEP`` of them stay, the one after which most do.
 They are counted for that on some windows, and told of others
 (:class:`~mlat.export.decisions.Agreement`).
@@ -26,7 +25,6 @@ from .plain_model import PlainModel
 
 KEEP = 0.99
 FEWER = 0.7  # of the references, each time
-EVERY = (1, 2, 4, 8, 16)
 LEAST_TREES = 5
 LEAST_COST = 0.002  # of the decisions: fewer cannot be told from none
 
@@ -95,13 +93,11 @@ class Size:
     """How much of a model there is."""
 
     bits: int
-    every: int
     trees: int
     references: int
 
     def __str__(self) -> str:
         said = [f"{self.references:,} references in {self.bits} bits"]
-        said += [f"slow features at one step of {self.every}"] * (self.every > 1)
         said += [f"{self.trees} trees of each forest"] * (self.trees > 0)
         return ", ".join(said)
 
@@ -135,7 +131,7 @@ def fit_into(
     whole: PlainModel,
     thinning: Callable[[], Thinning],
     agreement: Agreement,
-    write: Callable[[PlainModel, int, int], CSource],
+    write: Callable[[PlainModel, int], CSource],
     start: Size,
     free: frozenset[str],
     keep: float = KEEP,
@@ -145,7 +141,7 @@ def fit_into(
     Parameters
     ----------
     write : callable
-        From a model, bits and ``every`` to its C.
+        From a model and bits to its C.
     start : Size
         The largest to be tried.
     free : set of str
@@ -159,7 +155,7 @@ def fit_into(
             thinned[:] = thinned or [thinning()]
             rows = thinned[0].keep(size.references).rows
         model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
-        code = write(model, size.bits, size.every)
+        code = write(model, size.bits)
         return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
 
     def largest_share(made: Made) -> float:
@@ -202,8 +198,6 @@ def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
     found = []
     if "bits" in free and size.bits > 8:
         found.append(replace(size, bits=size.bits // 2))
-    if "every" in free and size.every < EVERY[-1]:
-        found.append(replace(size, every=2 * size.every))
     if "trees" in free and size.trees > LEAST_TREES:
         found.append(replace(size, trees=size.trees // 2))
     if "references" in free and size.references > 1:

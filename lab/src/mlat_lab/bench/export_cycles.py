@@ -114,7 +114,7 @@ def counted_of(sources: Mapping[str, str], cpu: str, include: Sequence[Path] = (
         cycles = times * (costs[place](after) - follows)
         by_function[function[place]] += cycles
         total, n = total + cycles, n + times
-    sizes = re.findall(r"^\w+ (\w+) [tTrRdD] (\w+)$", tools["nm"], re.MULTILINE)
+    sizes = re.findall(r"^\w+ (\w+) [tTrRdD] (\S+)$", tools["nm"], re.MULTILINE)
     flash = sum(int(size, 16) for size, name in sizes if name not in ("steps", "_start"))
     told = np.frombuffer(states.stdout, np.int8).astype(np.int64)
     return Counted(int(n), total, flash, told, dict(by_function.most_common()))
