@@ -111,7 +111,9 @@ def test_the_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
     wanted = clf.predict(FRESH.values[:60])
     known = wanted != clf.unknown_
     assert said["told"] == np.where(known, wanted, "").tolist()
-    assert [one.rsplit(",", 1)[0] for one in np.array(said["shown"])[known]] == wanted[known].tolist()
+    assert [one.rsplit(",", 1)[0] for one in np.array(said["shown"])[known]] == wanted[
+        known
+    ].tolist()
     assert set(np.array(said["shown"])[~known]) == {"(filling)"}
 
 

@@ -173,9 +173,7 @@ def test_going_on_from_the_step_before_changes_nothing(name, bits, tmp_path):
     told = []
     for incremental in (False, True):
         (tmp_path / str(incremental)).mkdir()
-        compiled = Compiled(
-            clf, tmp_path / str(incremental), bits=bits, incremental=incremental
-        )
+        compiled = Compiled(clf, tmp_path / str(incremental), bits=bits, incremental=incremental)
         told.append(compiled.push(broken_stream()))
     assert "#define MLAT_SUMS 0" not in compiled.code.header
     assert told[0][1] == told[1][1]

@@ -188,9 +188,7 @@ def export(
         return replace(code, flash=max(graph, code.flash if c or wasm else 0))
 
     most, n_trees = len(whole.start), max((len(one.sizes) for one in whole.forests), default=0)
-    start = Size(
-        bits or (16 if fixed else 32), n_trees, min(max_references or most, most)
-    )
+    start = Size(bits or (16 if fixed else 32), n_trees, min(max_references or most, most))
     write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits)
     free = {"trees", "references"} | ({"bits"} if bits is None else set())
     step_us = 1e6 * (whole.usual_step or np.inf)
@@ -247,7 +245,7 @@ def export(
     if wasm is not None:
         written += _write(wasm, files, model)
     screen.print(takes)
-    if made is not fitted.whole:
+    if made.size != fitted.whole.size:
         screen.print(f"Of {fitted.whole.size} there are {size}.")
     screen.print(str(agreed))
     if target or max_kb is not None:
@@ -281,9 +279,10 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
         said.append(f"Of the limits it takes: {shares}; {fitted.binds} binds.")
     if following is not None:
         saved = made.code.flash - following.code.flash
+        products = made.code.work.products - following.code.work.products
         said.append(
             f"The next step down, to {following.size}, saves {size_of(max(saved, 0))} and "
-            f"{max(made.code.work.products - following.code.work.products, 0):,} multiplications, and keeps "
+            f"{max(products, 0):,} multiplications, and keeps "
             f"{following.same:.1%} of the decisions by which it is chosen."
         )
     console().print(" ".join(said))
@@ -323,7 +322,11 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if place.is_file() and place.suffix in (".ino", ".md", ".py") and place.read_bytes() != content:
+        if (
+            place.is_file()
+            and place.suffix in (".ino", ".md", ".py")
+            and place.read_bytes() != content
+        ):
             console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
             continue  # a sketch that somebody went on with
         make_folder(place.parent)

@@ -156,7 +156,10 @@ class Arithmetic(Protocol):
     square_type: str
     metric_type: str
     anchor: float
-    input_bits: Ints | None
+
+    @property
+    def input_bits(self) -> Ints | None: ...
+
     bounds: list[tuple[float, float]]
 
     def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
@@ -260,17 +263,16 @@ def write_c(
         "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
         "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
+        "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums),
+        "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
     if bits == 8 and not any(sums):
         sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * largest))
     short = bits == 8  # beside their rounding that of squares is small
-    first = np.append(0, np.cumsum(runs[:-1, 1]))
-    coded = first if bits == 8 and n > 4 * len(runs) else None  # else codes would save nothing
     arithmetic: Arithmetic = (
-        WholeNumbers(model, bits, largest, short_squares=short, runs=coded, narrow=sizes["NARROW"])
+        WholeNumbers(model, bits, largest, short_squares=short, narrow=sizes["NARROW"])
         if fixed
-        else RealNumbers(bits, short_squares=short, runs=coded)
+        else RealNumbers(bits, short_squares=short)
     )
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
@@ -304,7 +306,7 @@ def write_c(
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
             fields = [str(whole.width), str(len(whole.columns)), *("0" * 3), f"columns_{number}"]
-            fields += [*("0" * 5), "-1", "-1", str(len(of_forests))]
+            fields += [*("0" * 4), "-1", "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
@@ -327,7 +329,6 @@ def write_c(
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
             str(len(ranges)),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            "0" if coded is None else f"first_squares_{number}",
             str(size if c == n_stored and len(ranges) == 1 else 0),
             str(n * sum(sums[:number]) if sums[number] else -1),
             str(sizes["PARTS"] if n_lags > 1 else -1),
@@ -337,7 +338,9 @@ def write_c(
         experts.append(f"    {{{', '.join(fields)}}},")
         stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
         sizes["PARTS"] += sizes["KEPT"] * (one.width + 1) * c * (n_lags > 1)
-        of_metric += size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
+        of_metric += (
+            size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
+        )
         rows = n * size
         if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
@@ -345,7 +348,6 @@ def write_c(
             rows = begins * size + (n - begins) * 2 * c
         of_rows += rows + (spare + 2) * size
     constants = {
-        "SQUARE_CODES": str(int(coded is not None)),
         "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
         **arithmetic.constants(model, limit),
     }

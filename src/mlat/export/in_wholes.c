@@ -148,15 +148,13 @@ static mlat_real feature_of(int64_t value, int f)
 typedef struct {
     int32_t weight; /* Q24 */
     int32_t factor; /* of a distance, to make it one in typical distances */
-    int32_t square_mantissa; /* of the unit of a square, and the power of two that it is times */
-    int square_exponent;
+    int square_exponent; /* of the unit of a stored square */
     int metric_shift, factor_shift;
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
 #define threshold_of(stored, by) ((stored) * ((int32_t)1 << (by)->metric_shift))
-#define square_of(stored, by)                                                                      \
-    ((int64_t)(stored) * (by)->square_mantissa * ((int64_t)1 << (by)->square_exponent))
+#define square_of(stored, by) ((int64_t)(stored) * ((int64_t)1 << (by)->square_exponent))
 
 /* Sums of whole numbers are exact: they never have to begin anew. */
 #define ANCHOR 2147483647
@@ -185,9 +183,9 @@ static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int lea
 }
 #define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
 /* Half of a stored square in the unit of a window, which is such that it fits. */
-#define least_unit(by) ((by)->square_exponent)
+#define least_unit(by) ((by)->square_exponent > 0 ? (by)->square_exponent - 1 : 0)
 #define fit_squares(q, by) ((q)->down = (q)->unit + 1 - (by)->square_exponent)
-#define short_square(stored, q, by) (((stored) * (by)->square_mantissa) >> (q)->down)
+#define short_square(stored, q) ((stored) >> (q)->down)
 #endif
 
 /* A distance in typical ones, Q24, from its square. */

@@ -153,7 +153,9 @@ class PlainForest(ShortRepr):
         """The same with its trees in such an order that the mean of the first few is, on some
         windows, near that of all: greedily, by the sum of squares."""
         told = self.leaves[self._rows(windows)]  # (n, T, S)
-        apart = (told - told.mean(axis=1, keepdims=True)).transpose(1, 0, 2).reshape(told.shape[1], -1)
+        apart = (
+            (told - told.mean(axis=1, keepdims=True)).transpose(1, 0, 2).reshape(told.shape[1], -1)
+        )
         gram = apart @ apart.T
         order: list[int] = []
         left = np.diag(gram).copy()  # of the sum so far with each tree

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Floats
 from .plain_forest import StoredForest
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encode_squares
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -21,15 +20,13 @@ class RealNumbers:
     input_bits = None
     anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
-    def __init__(self, bits: int, *, short_squares: bool, runs: Ints | None = None) -> None:
-        self._bits, self._runs = bits, runs
+    def __init__(self, bits: int, *, short_squares: bool) -> None:
+        self._bits = bits
         self.squares: list[Floats] = []
         self.bounds: list[tuple[float, float]] = []
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
-        if runs is not None:
-            self.square_type = CODE
         self.metric_type = "short" if bits <= 16 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
@@ -57,12 +54,7 @@ class RealNumbers:
             tables.real(f"metric_{number}", metric)
         kept: Floats = squares
         unit, largest = 1.0, float(squares.max(initial=0.0))
-        if self._runs is not None:
-            unit = code_unit(squares, self._runs)
-            codes, first, kept = encode_squares(squares, self._runs, unit)
-            tables.whole(f"squares_{number}", codes, CODE)
-            tables.real(f"first_squares_{number}", first)
-        elif self.square_type == SHORT:
+        if self.square_type == SHORT:
             unit = max(largest, 1e-30) / SQUARE_LEVELS
             whole = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
             tables.whole(f"squares_{number}", whole, self.square_type)

@@ -8,8 +8,7 @@ typedef struct {
     const unsigned short *ranges;   /* where they are stored, as pairs: the first, and how many follow */
     /* By lag, or one matrix. What is symmetric, lag 0 and the one matrix, has rows up to the diagonal. */
     const mlat_metric *metric;
-    const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
-    const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
+    const mlat_stored_square *squares; /* y'My of each reference */
     int n_flat;                     /* numbers of a window, if it sees all that is stored of its steps */
     int first_sum;                  /* of its running sums, -1 where it has none */
     int first_part;                 /* of the parts of Mx that are carried, -1 where it has no lags */
@@ -331,26 +330,14 @@ static row_sum window_product(const expert *e, const question *q, int begin)
     return sum;
 }
 
-/* y'My of the references of a run, one after the other. */
-#if MLAT_SQUARE_CODES
-/* A code c stands for a change by c|c|: small ones are exact, large ones are rounded. */
-#define first_square(e, r) ((square_sum)(e)->first_squares[r])
-#define next_square(last, code) ((last) + (square_sum)((code) * ((code) < 0 ? -(code) : (code))))
-#else
-#define first_square(e, r) 0
-#define next_square(last, stored) ((square_sum)(stored))
-#endif
-
 /* What is added to x'Mx: y'My less twice the product. */
 #if MLAT_NARROW && defined(short_square)
-typedef int32_t square_sum;
 typedef int32_t rest;
 #define MOST_REST INT32_MAX
 #define rest_of(stored, e, q, begin)                                                               \
-    (short_square(stored, q, &(e)->by) - window_product(e, q, begin))
+    (short_square(stored, q) - window_product(e, q, begin))
 #define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
-typedef mlat_square square_sum;
 typedef mlat_square rest;
 #define MOST_REST MLAT_HUGE
 #define rest_of(stored, e, q, begin)                                                               \
@@ -382,7 +369,6 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
     for (r = 0; r < MLAT_RUNS; r++) {
         const int first = mlat_run_start[r] + MLAT_WIDTH - w;
         mlat_square before = 0;
-        square_sum stored = first_square(e, r);
         int j;
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
@@ -393,8 +379,7 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
                        step_product(e, leaves, first + j - 1);
             }
             before = was;
-            stored = next_square(stored, *square);
-            keep(m, mlat_run_state[r], own - 2 * *sum + square_of(stored, &e->by));
+            keep(m, mlat_run_state[r], own - 2 * *sum + square_of(*square, &e->by));
         }
     }
 }
@@ -430,12 +415,9 @@ static void search(mlat *m, const expert *e)
     for (r = 0; r < MLAT_RUNS; r++) {
         int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
         const int end = begin + mlat_run_size[r];
-        square_sum stored = first_square(e, r);
         rest least = MOST_REST;
         for (; begin < end; begin++, square++) {
-            rest other;
-            stored = next_square(stored, *square);
-            other = rest_of(stored, e, &q, begin);
+            const rest other = rest_of(*square, e, &q, begin);
 #if MLAT_NEIGHBORS > 1
             keep(m, mlat_run_state[r], own + whole_rest(other, &q));
 #else

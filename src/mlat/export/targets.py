@@ -1,8 +1,9 @@
 """Where a model is to run, and the smallest one that decides as the whole.
 
-A model is made smaller by one of a few choices at a time: fewer bits, fewer trees, fewer references. While a limit is exceeded it is the one that saves most of it for
-each decision that changes; then, as long as ``KEEP`` of them stay, the one after which most do.
-They are counted for that on some windows, and told of others
+A model is made smaller by one choice at a time: fewer bits, fewer trees, fewer references. While a
+limit is exceeded it is the one that saves most of it for each decision that changes; then, as long
+as ``KEEP`` of them stay, the one after which most do. That is done for each number of bits to
+begin with. Decisions are counted for that on some windows, and told of others
 (:class:`~mlat.export.decisions.Agreement`).
 
 Time is estimated from cycles that an emulator counted (``TARGETS``): that of a board differs with
@@ -24,7 +25,7 @@ from .decisions import Agreement
 from .plain_model import PlainModel
 
 KEEP = 0.99
-FEWER = 0.7  # of the references, each time
+FEWER = 0.7  # of the references and trees, each time
 LEAST_TREES = 5
 LEAST_COST = 0.002  # of the decisions: fewer cannot be told from none
 
@@ -59,7 +60,10 @@ class Target:
 # memory that makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the
 # instructions for two products.
 M4 = (12.0, 3.3, 10.0, 25.0, 28.0, 440.0, 12500.0), (15.0, 13.0, 8.0, 25.0, 28.0, 440.0, 12500.0)
-M0 = (53.0, 7.8, 30.0, 34.0, 125.0, 6200.0, 18000.0), (53.0, 77.0, 110.0, 60.0, 140.0, 6800.0, 18000.0)
+M0 = (
+    (53.0, 7.8, 30.0, 34.0, 125.0, 6200.0, 18000.0),
+    (53.0, 77.0, 110.0, 60.0, 140.0, 6800.0, 18000.0),
+)
 ESP = (12.0, 8.0, *M4[0][2:]), M4[1]
 ANY = (1.0,) * 7, (1.0,) * 7
 TARGETS = {
@@ -161,24 +165,35 @@ def fit_into(
     def largest_share(made: Made) -> float:
         return max(limits.taken(made.code, target).values())
 
-    path = [make(start)]
-    following: Made | None = None
-    while True:
-        made = path[-1]
-        smaller = [make(size) for size in _smaller(made.size, free)]
-        smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
-        if not smaller:
-            following = None
-            break
-        share = largest_share(made)
-        following = max(smaller, key=lambda one: (one.same, -one.code.flash))
-        if share <= 1 and following.same < keep:
-            break
-        if share > 1:  # what brings it nearest to the limit for each decision that it costs
-            gains = [np.log(share / largest_share(one)) for one in smaller]
-            costs = [max(made.same - one.same, 0.0) + LEAST_COST for one in smaller]
-            following = smaller[int(np.argmax(np.divide(gains, costs)))]
-        path.append(following)
+    def way_down(start: Size, free: frozenset[str]) -> tuple[list[Made], Made | None]:
+        """From there to where the next one would not keep as many, and that one."""
+        path = [make(start)]
+        while True:
+            made = path[-1]
+            smaller = [make(size) for size in _smaller(made.size, free)]
+            smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
+            if not smaller:
+                return path, None
+            share = largest_share(made)
+            following = max(smaller, key=lambda one: (one.same, -one.code.flash))
+            if share <= 1 and following.same < keep:
+                return path, following
+            if share > 1:  # what brings it nearest to the limit for each decision that it costs
+                gains = [np.log(share / largest_share(one)) for one in smaller]
+                costs = [max(made.same - one.same, 0.0) + LEAST_COST for one in smaller]
+                following = smaller[int(np.argmax(np.divide(gains, costs)))]
+            path.append(following)
+
+    def worth(way: tuple[list[Made], Made | None]) -> tuple[bool, float, float]:
+        last = way[0][-1]
+        return largest_share(last) <= 1, min(last.same, keep), -last.code.flash
+
+    ways = [way_down(start, free)]
+    if limits != Limits() and "bits" in free:  # what many bits cost is seen only further down
+        fewest = [bits for bits in (16, 8) if bits < start.bits]
+        ways += [way_down(replace(start, bits=bits), free - {"bits"}) for bits in fewest]
+    path, following = max(ways, key=worth)
+    made = path[-1]
     taken = limits.taken(made.code, target)
     binds = max(taken, key=lambda name: taken[name])
     if taken[binds] > 1:
@@ -186,7 +201,7 @@ def fit_into(
             f"the smallest model takes {taken[binds]:.1f} times the {binds} that there is: "
             f"{made.size}; allow more, or fit a narrower or plainer model"
         )
-    return Fitted(made, path[0], following, path, binds, taken)
+    return Fitted(made, make(start), following, path, binds, taken)
 
 
 def _is_smaller(one: CSource, other: CSource) -> bool:
@@ -199,7 +214,7 @@ def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
     if "bits" in free and size.bits > 8:
         found.append(replace(size, bits=size.bits // 2))
     if "trees" in free and size.trees > LEAST_TREES:
-        found.append(replace(size, trees=size.trees // 2))
+        found.append(replace(size, trees=int(FEWER * size.trees)))
     if "references" in free and size.references > 1:
         found.append(replace(size, references=int(FEWER * size.references)))
     return found

@@ -22,16 +22,15 @@ from ..base.errors import InputError
 from .plain_forest import StoredForest
 from .plain_lift import DEVIATION, DIFFERENCE, DIFFERENCES
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encode_squares
 from .tables import SHORT, STORED, X_BITS, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
 COARSEST = 2.0**10  # a unit of the input, in those of a scaled channel: 1/64 of a deviation
 LARGEST_BITS = 23  # of such a feature, all in all
-TYPES = """/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it is
- * missing. Probabilities and distances are told in 65536ths; a distance of a model with one expert
- * in typical distances. */
+TYPES = """/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it
+ * is missing. Probabilities and distances are told in 65536ths; a distance of a model with one
+ * expert in typical distances. */
 typedef int32_t mlat_real;
 typedef int64_t mlat_square;
 
@@ -67,7 +66,6 @@ class WholeNumbers:
         largest: int,
         *,
         short_squares: bool,
-        runs: Ints | None = None,
         narrow: int = 0,
     ) -> None:
         if bits not in X_BITS:
@@ -78,9 +76,7 @@ class WholeNumbers:
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
         self.square_type = SHORT if short_squares else "int32_t"
-        self._runs, self._narrow = runs, narrow
-        if runs is not None:
-            self.square_type = CODE
+        self._narrow = narrow
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
         # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
         wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
@@ -169,24 +165,13 @@ class WholeNumbers:
             raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
         tables.whole(f"metric_{number}", one.packed(stored), self.metric_type)
         last_digit = 2.0**-square_bits
-        if self._runs is not None:
-            mantissa, exponent = _unit_of(code_unit(squares, self._runs) / last_digit)
-        else:
-            kept_bits = 16 if self.square_type == SHORT else 31
-            largest = _exponent(float(squares.max(initial=0.0)))
-            mantissa, exponent = 1, max(0, largest + square_bits - kept_bits)
-        square_unit = mantissa * 2.0**exponent * last_digit
-        if self._runs is not None:
-            codes, first, kept = encode_squares(squares, self._runs, square_unit)
-            tables.whole(f"squares_{number}", codes, CODE)
-            tables.whole(f"first_squares_{number}", first, "int32_t")
-            square_error = 0.0
-        else:
-            whole = np.rint(squares / square_unit).astype(np.int64)
-            whole = np.clip(whole, 0, 2**kept_bits - 1)
-            tables.whole(f"squares_{number}", whole, self.square_type)
-            kept = whole * square_unit
-            square_error = square_unit
+        kept_bits = 16 if self.square_type == SHORT else 31
+        exponent = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
+        square_unit = 2.0**exponent * last_digit
+        whole = np.clip(np.rint(squares / square_unit), 0, 2**kept_bits - 1).astype(np.int64)
+        tables.whole(f"squares_{number}", whole, self.square_type)
+        kept: Floats = np.asarray(whole * square_unit)
+        square_error = square_unit
         if self._narrow:
             # For windows within training's range: its u is rounded once more, and the square.
             most = float(largest_row * 2.0 ** (metric_bits - shift + self._x_bits) * self._stored)
@@ -203,7 +188,6 @@ class WholeNumbers:
         return (
             str(round(one.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            str(mantissa),
             str(exponent),
             str(shift),
             str(int(factor_shift[0])),
@@ -218,7 +202,7 @@ class WholeNumbers:
         return (
             str(round(one.forest.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            *("1", "0"),
+            "0",
             str(one.threshold_power + self._x_bits),
             str(int(factor_shift[0])),
         )
@@ -249,12 +233,6 @@ def _mantissas(ratio: Floats, bits: int) -> tuple[Ints, Ints]:
     fraction, exponent = np.frexp(ratio)
     factor = np.rint(np.ldexp(fraction, bits)).astype(np.int64)
     return np.minimum(factor, 2**bits - 1), (bits - exponent).astype(np.int64)
-
-
-def _unit_of(least: float) -> tuple[int, int]:
-    """A whole number of 15 bits and a power of two that make a unit, of so many digits at least."""
-    exponent = max(0, _exponent(least) - 15)
-    return max(1, int(np.ceil(least * 2.0**-exponent))), exponent
 
 
 def _exponent(value: float) -> int:

@@ -16,7 +16,7 @@ BENCHMARKS = {
     "lmnn-dtw": ("dtw.aligning", "LMNN-DTW: one alignment, and a whole fit."),
     "deep": ("deep.epochs", "DECADE and the siamese LSTM: an epoch, on any device."),
     "export-fuzz": ("export_fuzz.fuzz", "C beside predict on bad streams, with sanitisers."),
-    "export-streams": ("export_streams.on_streams", "Models on small processors, beside emlearn's."),
+    "export-streams": ("export_streams.on_streams", "Models on boards, beside emlearn's."),
     "committee": ("people.committee", "The committee beside its experts, on development people."),
     "defaults": ("people.defaults", "What each default of MLAT is worth, on development people."),
     "lmnn-dtw-people": ("people.lmnn_dtw", "LMNN-DTW's accuracy on development people."),

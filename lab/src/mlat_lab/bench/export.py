@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -91,9 +91,7 @@ class Timed(NamedTuple):
     microseconds: float
 
 
-def compiled(
-    folder: Path, sources: dict[str, str], include: Sequence[Path] = ()
-) -> Path:
+def compiled(folder: Path, sources: dict[str, str], include: Sequence[Path] = ()) -> Path:
     """A program of some sources."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:

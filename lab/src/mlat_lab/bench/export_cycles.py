@@ -103,21 +103,23 @@ def counted_of(sources: Mapping[str, str], cpu: str, include: Sequence[Path] = (
             ).stdout
             for name, option in (("nm", "-S"), ("objdump", "-d"))
         }  # fmt: skip
-        states = subprocess.run([EMULATOR, "./run.elf"], cwd=folder, capture_output=True, check=True)
+        states = subprocess.run(
+            [EMULATOR, "./run.elf"], cwd=folder, capture_output=True, check=True
+        )
         trace = _last_step(folder, tools["objdump"])
     costs, function, loads = _costs(tools["objdump"], cpu)
-    by_function: Counter[str] = Counter()
+    by_function: dict[str, float] = {}
     total = n = 0.0
-    for (place, after), times in trace.items():
+    for (at, after), times in trace.items():
         # A Cortex-M4 has a load right after another memory access in one cycle.
-        follows = cpu == "cortex-m4" and place in loads and loads.get(after, False)
-        cycles = times * (costs[place](after) - follows)
-        by_function[function[place]] += cycles
+        follows = cpu == "cortex-m4" and at in loads and loads.get(after, False)
+        cycles = times * (costs[at](after) - follows)
+        by_function[function[at]] = by_function.get(function[at], 0.0) + cycles
         total, n = total + cycles, n + times
     sizes = re.findall(r"^\w+ (\w+) [tTrRdD] (\S+)$", tools["nm"], re.MULTILINE)
     flash = sum(int(size, 16) for size, name in sizes if name not in ("steps", "_start"))
     told = np.frombuffer(states.stdout, np.int8).astype(np.int64)
-    return Counted(int(n), total, flash, told, dict(by_function.most_common()))
+    return Counted(int(n), total, flash, told, by_function)
 
 
 def _last_step(folder: Path, listing: str) -> Counter[tuple[int, int]]:
@@ -149,7 +151,9 @@ def _one_by_one() -> Iterable[str]:
     return ["-one-insn-per-tb" if "-one-insn-per-tb" in said else "-singlestep"]
 
 
-def _costs(listing: str, cpu: str) -> tuple[dict[int, Callable[[int], float]], dict[int, str], dict[int, bool]]:
+def _costs(
+    listing: str, cpu: str
+) -> tuple[dict[int, Callable[[int], float]], dict[int, str], dict[int, bool]]:
     """Of each instruction by its place: cycles given where the next one is, its function, and of
     single memory accesses whether each is a load."""
     of_cpu = _cycles_m4 if cpu == "cortex-m4" else _cycles_m0
@@ -165,7 +169,9 @@ def _costs(listing: str, cpu: str) -> tuple[dict[int, Callable[[int], float]], d
             operation, operands = match[3].removesuffix(".n").removesuffix(".w"), match[4]
             functions[place] = name
 
-            def cost(after: int, op: str = operation, on: str = operands, end: int = place + size) -> float:
+            def cost(
+                after: int, op: str = operation, on: str = operands, end: int = place + size
+            ) -> float:
                 return of_cpu(op, on, after != end)
 
             costs[place] = cost

@@ -59,10 +59,13 @@ def streams_of(name: str, data: Path) -> tuple[Stream, Stream]:
     stream = stream_people([data_set], [person], data)["stream"][data_set].load(person)
     n = STREAMS[name][0]
     if n is not None:
-        parts = {"recordings": stream.recordings, "time": stream.time}
-        stream = Stream(stream.values[:, :n], stream.states, channels=stream.channels[:n], **parts)
+        stream = Stream(
+            stream.values[:, :n], stream.states, channels=stream.channels[:n],
+            recordings=stream.recordings, time=stream.time,
+        )  # fmt: skip
     split = split_stream(stream, scale=False)
-    states = np.where(split.codes >= 0, split.states[split.codes], None)
+    states = split.states.astype(object)[split.codes]
+    states[split.codes < 0] = None
     return split.streams.train, split.streams.test.with_states(states)
 
 
@@ -84,9 +87,16 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
     agreement = Agreement(clf, whole)
     ranked = whole.ranked(agreement.for_choice)
     parts = judged(test, clf.width_ + clf.features_.lift.memory)
-    told = [codes_of(clf, Stream(part.values.astype(float), channels=part.channels)) for part in parts]
-    truth = [np.searchsorted(clf.classes_, part.states).clip(max=len(clf.classes_) - 1) for part in parts]
-    known = [at & (clf.classes_[y] == part.states) for (_, at), y, part in zip(told, truth, parts, strict=True)]
+    told = [
+        codes_of(clf, Stream(part.values.astype(float), channels=part.channels)) for part in parts
+    ]
+    truth = [
+        np.searchsorted(clf.classes_, part.states).clip(max=len(clf.classes_) - 1) for part in parts
+    ]
+    known = [
+        at & (clf.classes_[y] == part.states)
+        for (_, at), y, part in zip(told, truth, parts, strict=True)
+    ]
     right = _mean([s == y for (s, _), y in zip(told, truth, strict=True)], known)
     rows: list[Row] = []
     for target, ms in STREAMS[name][1].items():
@@ -117,7 +127,9 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
                 "ms": cycles.cycles / place.mhz / 1e3,
                 "estimated_ms": place.microseconds(code) / 1e3,
                 "said": agreement.of(code.stored, fitted.made.rows).same,
-                "same": _mean([s == t for s, (t, _) in zip(states, told, strict=True)], [at for _, at in told]),
+                "same": _mean(
+                    [s == t for s, (t, _) in zip(states, told, strict=True)], [at for _, at in told]
+                ),
                 "accuracy": _mean([s == y for s, y in zip(states, truth, strict=True)], known),
                 "model_accuracy": right,
             }
@@ -187,14 +199,23 @@ def _rivals(
             )
             ram = 8 * len(fit) + 2 * fit.shape[1]
         elif title.startswith("forest"):
-            Z, kind, before, ram = [np.rint(1000 * as_features(z)).clip(-32767, 32767) for z in given], "int16_t", "", 0
+            Z, kind, before, ram = (
+                [np.rint(1000 * as_features(z)).clip(-32767, 32767) for z in given],
+                "int16_t",
+                "",
+                0,
+            )
             model = forest.fit(np.rint(1000 * as_features(X[ends])).clip(-32767, 32767), y)
-            text = emlearn.convert(model, method="inline", dtype="int16_t").save(name="rival", format="c")
+            text = emlearn.convert(model, method="inline", dtype="int16_t").save(
+                name="rival", format="c"
+            )
         else:
             Z, kind, before, ram = [as_features(z) for z in given], "float", "", 2 * 4 * 64
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder, "rival.h")
-                emlearn.convert(network.fit(as_features(X[ends]), y)).save(file=str(file), name="rival")
+                emlearn.convert(network.fit(as_features(X[ends]), y)).save(
+                    file=str(file), name="rival"
+                )
                 text = file.read_text(encoding="utf-8")
         n = Z[0].shape[1]
         include = [Path(emlearn.__file__).parent]
@@ -207,19 +228,32 @@ def _rivals(
             step=step.format(n=n),
         )
         text_main = ON_HOST.format(
-            before=f'#include "rival.h"\nstatic {kind} values[{n}];\n{before}', n_values=n, begin="",
+            before=f'#include "rival.h"\nstatic {kind} values[{n}];\n{before}',
+            n_values=n,
+            begin="",
             value=f"({kind})row[c]",
-            step=step.format(n=n).replace("steps[i]", "values").replace("return found;", "state = found;").replace("return ", "state = "),
+            step=step.format(n=n)
+            .replace("steps[i]", "values")
+            .replace("return found;", "state = found;")
+            .replace("return ", "state = "),
         )
         with tempfile.TemporaryDirectory() as folder:
             program = compiled(Path(folder), {"rival.h": text, "main.c": text_main}, include)
             told = [run(program, z).states for z in Z]
         for target in STREAMS[name][1]:
-            row: Row = {"stream": name, "in_C": f"emlearn, {title}", "target": target, "RAM_kB": ram / 1e3}
+            row: Row = {
+                "stream": name,
+                "in_C": f"emlearn, {title}",
+                "target": target,
+                "RAM_kB": ram / 1e3,
+            }
             row["accuracy"] = _mean([s == y for s, y in zip(told, truth, strict=True)], known)
             try:
                 cycles = counted_of({"rival.h": text, "main.c": main}, target, include)
-                row |= {"flash_kB": cycles.flash / 1e3, "ms": cycles.cycles / TARGETS[target].mhz / 1e3}
+                row |= {
+                    "flash_kB": cycles.flash / 1e3,
+                    "ms": cycles.cycles / TARGETS[target].mhz / 1e3,
+                }
             except Exception as error:  # what does not link without an operating system
                 bench.say(f"not counted: {title}, {error}")
             rows.append(row)
@@ -239,4 +273,9 @@ def on_streams(
             bench.say(f"[dim]{name}")
             rows += measure(name, data, bench)
             bench.keep(rows)
-    bench.table("Models on small processors", rows, left=3, percent=("said", "same", "accuracy", "model_accuracy"))
+    bench.table(
+        "Models on small processors",
+        rows,
+        left=3,
+        percent=("said", "same", "accuracy", "model_accuracy"),
+    )
