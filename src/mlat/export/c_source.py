@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -144,41 +144,7 @@ class CSource:
         )
 
 
-class Arithmetic(Protocol):
-    """What differs between floating point and whole numbers."""
-
-    source: str
-    types: str
-    missing: str
-    squares: list[Floats]
-    bytes_of_real: int
-    bytes_of_square: int
-    square_type: str
-    metric_type: str
-    anchor: float
-
-    @property
-    def input_bits(self) -> Ints | None: ...
-
-    bounds: list[tuple[float, float]]
-
-    def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
-
-    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None: ...
-
-    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None: ...
-
-    def add_expert(
-        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
-    ) -> Sequence[str]:
-        """Its metric, and the squares of its references; returns what its struct has besides."""
-        ...
-
-    def of_forest(self, one: StoredForest) -> Sequence[str]:
-        """What the struct of such an expert has besides."""
-        ...
-
-    def constants(self, model: PlainModel, limit: float) -> dict[str, str]: ...
+Arithmetic = RealNumbers | WholeNumbers
 
 
 def write_c(

@@ -13,7 +13,7 @@ from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..features.lifts import Lift
 
-# What a feature takes of its channel, as lift.c and the graphs number it: before VALUE, of its past.
+# What a feature takes of its channel, as lift.c numbers it: before VALUE, of its past, too.
 MEAN, MAGNITUDE, DEVIATION, DIFFERENCES, DIFFERENCE, VALUE, RECTIFIED = range(7)
 TAKES = {
     "identity": VALUE,

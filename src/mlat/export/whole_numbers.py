@@ -28,7 +28,8 @@ SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
 COARSEST = 2.0**10  # a unit of the input, in those of a scaled channel: 1/64 of a deviation
 LARGEST_BITS = 23  # of such a feature, all in all
-TYPES = """/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it
+TYPES = """\
+/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it
  * is missing. Probabilities and distances are told in 65536ths; a distance of a model with one
  * expert in typical distances. */
 typedef int32_t mlat_real;
