@@ -21,6 +21,7 @@ class Model {
     this.module = module;
     const { wasm } = new Stream(this);
     this.channels = names(wasm, wasm.n_channels(), wasm.channel_name);
+    this.stepSeconds = wasm.step_us() / 1e6; // from step to step in training; 0 where it is not known
     this.states = names(wasm, wasm.n_states(), wasm.state_name);
   }
 
