@@ -86,6 +86,7 @@ def evaluate(
                 counter.add(piece.states, states, complete, piece.recordings)
                 n_seen += count_seen(classifier.windows_.values, piece, classifier.width_)
                 if timeline is not None:
+                    timeline.usual_step = piece.usual_step
                     confident = proba.max(axis=1) if confidence else None
                     recordings = piece.recordings
                     timeline.add(piece.states, states, confidence=confident, recordings=recordings)

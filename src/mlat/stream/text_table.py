@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from ..base.errors import DiskError, InputError
+from ..base.errors import DiskError, InputError, NamesError
 from .sources import FileFormat
 
 # The remedy for a column that does not hold numbers.
@@ -194,7 +194,7 @@ class TextTable:
         try:
             yield
         except (pa.ArrowException, OSError) as error:
-            label_it = "" if "label" in roles.values() else "give it as the label, or "
+            label_it = "" if "label" in roles.values() else "give it as the label (label), or "
             self._explain(channels, [*channels, *roles], label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
 
@@ -281,10 +281,12 @@ class TextTable:
                 if self._is_number(text) or text in _MISSING:
                     continue
                 comma = _DECIMAL_COMMA.fullmatch(text)
-                raise InputError(
+                error = (InputError if comma else NamesError)(
                     f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
                     f"{_WITH_COMMA if comma else 'correct it'}, or {remedy}"
                 )
+                error.column = name  # type: ignore[attr-defined]
+                raise error
 
     @property
     def _separator(self) -> str:
