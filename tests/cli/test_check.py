@@ -44,7 +44,7 @@ def test_it_says_what_was_understood_and_draws_it(tmp_path):
 
 
 def test_a_column_of_names_is_taken_for_the_states_and_a_picture_drawn(in_folder):
-    file, stream = recording(in_folder)
+    file, _ = recording(in_folder)
     out, error = run("check", file)
     assert "column 'state' holds names, and is taken for the states (--label)" in error
     assert out == run("check", file, "--label", "state")[0]

@@ -16,6 +16,7 @@ from ..base.checks import Bools, Ints
 from ..base.disk import atomic_write, disk_errors, next_free
 from ..base.errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
+from ..stream.windows import fitting_width, width_of_a_second
 from .active_learning import QueryStrategy
 from .learner_process import work
 from .proposals import (
@@ -109,8 +110,8 @@ class Learner:
     Parameters
     ----------
     session : LabelSession
-    width : int
-        Steps per window.
+    width : int, optional
+        Steps per window; default those of a second, as far as the labelled runs allow.
     changed : callable
         Called from other threads with "proposals", "learning" or "comparison" after these changed.
     model : path, optional
@@ -128,11 +129,14 @@ class Learner:
     def __init__(
         self,
         session: LabelSession,
-        width: int,
+        width: int | None,
         changed: Callable[[str], None],
         model: Path | None = None,
     ) -> None:
-        self.session, self.width, self.model = session, width, model
+        self.session, self.model = session, model
+        rate = session.recordings[0].rate
+        self.width = width or width_of_a_second(1 / rate if rate else None)
+        self._fits = width is None
         self.version, self.progress = 0, Progress()
         self.comparison: dict[str, Any] | None = None
         self.view = (0, 0)  # the recording and step that are looked at
@@ -296,7 +300,7 @@ class Learner:
         )
         self._say("comparing", 0.0)
         old, new = self._process.do(
-            "compare", self.model, learning, judged, self.width, say=self._say
+            "compare", self.model, learning, judged, self._width_for(learning), say=self._say
         )
         self._done()
         tested = [piece.state for pieces in tests for piece in pieces]
@@ -409,8 +413,9 @@ class Learner:
             return
         spans = self.session.pieces()
         self._say("learning", 0.0)
+        stream = self._stream(spans)
         states, content = self._process.do(
-            "learn", self._stream(spans), self.width, self.model, say=self._say
+            "learn", stream, self._width_for(stream), self.model, say=self._say
         )
         self._trained = spans, content
         if predict:
@@ -479,6 +484,9 @@ class Learner:
             states[piece.start : piece.end] = piece.state
         steps = np.flatnonzero(kept)
         return stream[steps].with_states(states[steps])
+
+    def _width_for(self, stream: Stream) -> int:
+        return fitting_width(self.width, stream) if self._fits else self.width
 
     def _say(self, doing: str, fraction: float) -> None:
         names = {"learning": "Learning", "comparing": "Comparing", "predicting": "Predicting"}
