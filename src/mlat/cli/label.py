@@ -191,9 +191,8 @@ def _width(read: Sequence[Recording], given: str | None) -> int | None:
     if given is None:
         return None
     width, rate = steps_or_seconds(given, "--width"), read[0].rate
-    return (
-        width.steps(1 / rate if rate else None, "--width") if isinstance(width, Seconds) else width
-    )
+    step = 1 / rate if rate else None
+    return width.steps(step, "--width") if isinstance(width, Seconds) else width
 
 
 @dataclass
