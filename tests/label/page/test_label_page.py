@@ -613,10 +613,9 @@ def test_what_cannot_act_is_off_and_advice_that_is_done_goes_away(served, visit)
 
 def test_ignored_spans_are_shown_and_nothing_is_learned_of_them(served, visit):
     page = visit(served.url)
-    drag(page, 20, 280)
-    name(page, "walk")
-    drag(page, 320, 580)
-    name(page, "run")
+    for k in range(2):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, STATES[k])
+    until(page, "mlatLabel.page.spans[0].length === 2")
     drag(page, 600, 890)
     press(page, "i")
     until(page, "mlatLabel.page.spans[0].length === 3")
@@ -666,7 +665,7 @@ def test_the_map_shows_what_is_alike_and_labels_what_is_drawn_around(served, vis
     until(page, "mlatLabel.page.selection !== null")
     start, _ = page.evaluate("mlatLabel.page.selection")
     assert any(start == p[1] for p in points.tolist())
-    page.mouse.move(box["x"] + 1, box["y"] + 1)  # around all of them
+    page.mouse.move(box["x"] + 5, box["y"] + 5)  # around all of them
     page.mouse.down()
     for x, y in ((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.5)):
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
@@ -698,9 +697,9 @@ def test_nothing_overlaps_on_any_screen(labelling, visit, width, height, scheme)
     until(page, "mlatLabel.page.spans[0].length === 6")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     boxes = page.evaluate(
-        """[...document.querySelectorAll('header button, header select, #time .row .name, #guide,
+        """[...document.querySelectorAll(`header button, header select, #time .row .name, #guide,
           .under button, .under summary, #where, #panel button, #panel input, #panel h2,
-          #panel summary')]
+          #panel summary`)]
           .filter((one) => one.offsetParent && !one.closest('details:not([open]) > :not(summary)'))
           .map((one) => { const b = one.getBoundingClientRect();
             return [one.id || one.textContent, b.left, b.top, b.right, b.bottom]; })"""

@@ -33,7 +33,7 @@ from ...stream.stream import Stream
 from ...stream.write import write_stream
 from ..learner import Learner
 from ..session import Change, LabelSession
-from ..span_list import Stretch
+from ..span_list import Stretch, check_state_name
 
 MOST_PAGES = 32
 MOST_WAITING = 1000  # messages for a page that does not take them in
@@ -322,17 +322,21 @@ class LabelRoutes:
         }
 
     def _label_many(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Give the unlabelled steps of some stretches a state.
+        """Give the unlabelled steps of some windows of the map a state.
 
         As of proposals nothing is judged by them: they were chosen by what a model makes of them.
         """
+        known, state = self.learner.map, check_state_name(asked["state"])
+        if asked["version"] != known["version"]:
+            raise InputError("the map was made anew since; look at it, then choose again")
+        chosen = [one for a, b in asked["places"] for one in known["points"][a:b]]
         pieces: dict[int, list[Stretch]] = {}
-        for recording, start, end in sorted(asked["stretches"]):
+        for recording, start, end, *_ in sorted(chosen):
             some = pieces.setdefault(recording, [])
             if some and start <= some[-1].end:
                 some[-1] = some[-1]._replace(end=max(end, some[-1].end))
             else:
-                some.append(Stretch(start, end, asked["state"]))
+                some.append(Stretch(start, end, state))
         return {"version": self._session.fill(pieces, proposed=True)}
 
     def _map(self, asked: dict[str, Any]) -> dict[str, Any]:

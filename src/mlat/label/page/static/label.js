@@ -596,10 +596,9 @@ function label(state) {
 
 /** What was chosen on the map, as one edit. */
 function labelMany(state) {
-  const stretches = map.chosen.map(([r, start, end]) => [r, start, end]);
-  map.choose([]);
+  const [n, places, version] = [map.chosen.length, map.runs(), map.version];
   clearSelection();
-  return ask("label many", { stretches, state }, `Labelled ${stretches.length} windows ${state}`);
+  return ask("label many", { places, version, state }, `Labelled ${n} windows ${state}`);
 }
 
 function clearSelection() {

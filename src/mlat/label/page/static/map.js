@@ -70,6 +70,18 @@ export class MapOfWindows {
     this.page.chosen(dots);
   }
 
+  /** The places of the chosen dots among all, as [first, after the last]: they are many. */
+  runs() {
+    const chosen = new Set(this.chosen);
+    const found = [];
+    this.points.forEach((one, i) => {
+      if (!chosen.has(one)) return;
+      if (found.at(-1)?.[1] === i) found.at(-1)[1] = i + 1;
+      else found.push([i, i + 1]);
+    });
+    return found;
+  }
+
   /** Where a dot is, in pixels. */
   place([, , , x, y], width, height) {
     return [MARGIN + x * (width - 2 * MARGIN), MARGIN + y * (height - 2 * MARGIN)];
