@@ -243,9 +243,10 @@ def test_keys(visit, played):
 def test_a_click_enlarges_a_lane(visit, played):
     page = visit(played)
     shows(page, 50)
+    until(page, "document.querySelector('#state').textContent !== '…'")  # its lines have a place
     box = page.locator("#lanes .u-over").bounding_box()
     page.mouse.click(box["x"] + 50, box["y"] + box["height"] * 2.5 / 27)
-    assert page.locator("#channel").input_value() == "2"
+    until(page, "document.querySelector('#channel').value === '2'")
 
 
 def test_teaching(visit, still):
