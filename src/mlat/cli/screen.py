@@ -126,7 +126,10 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
         weight = "left out" if expert is None else f"{member.weight:.0%}"
         table.add_row(member.name, *sees, weight, percent(member.accuracy))
     table.add_row("all together", "", "", "", percent(committee.accuracy), style="bold")
-    table.caption = "Held out: the mean recall of states in runs that were not learned from."
+    table.caption = (
+        "Held out: the mean recall of states in runs that were not learned from. What is expected "
+        "(above) is of a model that has learned from all of them."
+    )
     table.caption_justify = "left"
     screen.print(table)
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
