@@ -23,7 +23,7 @@ from matplotlib.figure import Figure  # noqa: E402
 from sphinx_gallery.scrapers import figure_rst  # noqa: E402
 
 project = "mlat"
-author = copyright = "the authors of mlat"
+author = copyright = "The mlat developers"
 release = version = version_of("mlat")
 
 extensions = [
@@ -71,13 +71,15 @@ EXAMPLES = ROOT / "examples" / "gallery"
 
 
 def runnable() -> list[Path]:
-    """The examples whose packages are installed; the others are shown without their pictures."""
+    """The examples that have what they need; the others are shown without their pictures."""
     imported = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
     found = []
     for example in sorted(EXAMPLES.glob("*.py")):
-        names = imported.findall(example.read_text(encoding="utf-8"))
+        text = example.read_text(encoding="utf-8")
+        names = imported.findall(text)
         java = "pyspark" not in names or "JAVA_HOME" in os.environ or shutil.which("java")
-        if java and all(map(find_spec, names)):
+        compiler = '"cc"' not in text or shutil.which("cc")
+        if java and compiler and all(map(find_spec, names)):
             found.append(example)
     return found
 

@@ -68,6 +68,8 @@ REFERENCE = {
 OF_ROOT = {
     "ARCHITECTURE.md": "develop/architecture.md",
     "CONTRIBUTING.md": "develop/contributing.md",
+    "CODE_OF_CONDUCT.md": "develop/conduct.md",
+    "SECURITY.md": "develop/security.md",
     "CHANGELOG.md": "develop/changelog.md",
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[\w-]+)?\))")

@@ -115,6 +115,8 @@ def test_every_example_runs(example, tmp_path):
             pytest.importorskip(package)
         if package == "pyspark" and not shutil.which("java"):
             pytest.skip("Spark needs Java")
+    if '"cc"' in example.read_text(encoding="utf-8") and not shutil.which("cc"):
+        pytest.skip("no C compiler")
     _run([python, example], tmp_path)
 
 

@@ -1,7 +1,10 @@
 """``mlat export``."""
 
 import re
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 from cli_runs import refused, run, write_csv
@@ -69,7 +72,7 @@ def test_the_folder_is_a_library_with_examples(model, tmp_path):
 @pytest.mark.parametrize("target", ["cortex-m4", "rp2040"])
 def test_a_target_says_what_it_takes_and_what_was_given_up(model, target, tmp_path):
     said = " ".join(run("export", model, "--c", tmp_path, "--target", target)[0].split())
-    assert re.search(r"about [\d,]+ µs a step at \d+ MHz, by instructions", said)
+    assert re.search(r"about [\d,]+ µs a step at \d+ MHz, by cycles", said)
     assert re.search(r"Of the limits it takes: .*; (flash|RAM|time) binds", said)
     assert "The next step down, to" in said
     same = float(re.search(r"([\d.]+)% of the decisions are those of the model", said)[1])
@@ -145,7 +148,6 @@ def test_onnx_is_written(model, tmp_path):
     ("arguments", "says"),
     [
         (["--onnx", "x.onnx", "--spare", "2"], "cannot be taught"),
-        (["--onnx", "x.onnx", "--every", "4"], "has all steps"),
         (["--onnx", "x.onnx", "--fixed"], "are for floating point"),
         (["--onnx", "x.onnx", "--dead"], "dead channels are not in the graph"),
         (["--onnx", "x.onnx", "--filtered"], "the state filter needs the past of a stream"),
@@ -182,3 +184,18 @@ def test_what_it_says_is_what_the_compiled_library_does(model, options, tmp_path
     assert abs(100 * (told == wanted)[known].mean() - same) < 0.4
     assert abs(100 * (told == fresh.states)[known].mean() - right) < 0.4
     assert abs(100 * (wanted == fresh.states)[known].mean() - of_model) < 0.1
+
+
+@pytest.mark.parametrize("more", [[], ["--stream"]])
+def test_the_example_beside_a_graph_tells_what_predict_does(model, more, tmp_path):
+    pytest.importorskip("onnxruntime")
+    run("export", model, "--onnx", tmp_path / "walk.onnx", *more)
+    clf = load(model)
+    values = rotating_states(n_channels=3, run_length=20, runs_per_state=1, random_state=1).values
+    lines = [",".join(clf.channels_), *(",".join(map(str, row)) for row in values)]
+    (tmp_path / "walk.csv").write_text("\n".join(lines))
+    command = [sys.executable, "walk_example.py", "walk.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wanted = clf.predict(values)
+    wanted[wanted == clf.unknown_] = ""
+    assert (np.array(done.stdout.split("\n")[:-1]) == wanted).mean() > 0.97

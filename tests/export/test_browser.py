@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from html import unescape
 
 import numpy as np
 import pytest
@@ -19,13 +20,14 @@ const rows = JSON.parse(readFileSync("rows.json", "utf-8"));
 const model = await load(readFileSync("mlat.wasm"));
 const [one, two] = [model.stream(), model.stream()];
 const told = rows.map((row) => {
-  const step = row.map((v) => (v === null ? NaN : v));
   two.push([0, 0, 0]); // a second stream does not mix with the first
-  return one.push(step);
+  return one.push(row);
 });
-let refused = "";
-try { one.push([1]); } catch (error) { refused = error.message; }
-const taught = [one.teach(1), one.teach(99)];
+const refused = [[1], ["1", 0, 0], [0, 0, false], [[], 0, 0]].map((step) => {
+  try { return one.push(step); } catch (error) { return error.message; }
+});
+const odd = [99, -1, 0.5, 2 ** 32, NaN, null, undefined, "x", {}, true];
+const taught = [1, ...odd].map((state) => one.teach(state));
 one.reset();
 const after = one.push([0, 0, 0]).why;
 const { states, channels } = model;
@@ -72,33 +74,52 @@ def test_node_tells_what_predict_tells(clf, folder):
     told = np.array([step["probabilities"] for step in found["told"]])
     np.testing.assert_allclose(told[known], proba[known], atol=1e-6)
     assert [step["why"] for step in found["told"]][70] == "missing"
-    assert found["refused"] == "a step has 3 values, not 1"
-    assert found["taught"] == [True, False]
+    assert found["refused"] == [
+        "a step has 3 values, not 1",
+        *(f"value {i} of a step is a {what}, not a number"
+          for i, what in ((0, "string"), (2, "boolean"), (0, "object"))),
+    ]  # fmt: skip
+    assert found["taught"] == [True] + 10 * [False]
     assert found["after"] == "gap"
 
 
-def test_a_browser_runs_it(clf, folder):
+def test_the_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
     if not shutil.which("chromium"):
         pytest.skip("no Chromium")
-    code = (folder / "mlat.js").read_text().replace("export async", "async")
-    wasm = list((folder / "mlat.wasm").read_bytes())
-    rows = json.dumps(FRESH.values[:60].tolist())
-    (folder / "page.html").write_text(
-        f"""<pre id="said"></pre><script>{code}
-        load(new Uint8Array({wasm}).buffer).then((model) => {{
-          const stream = model.stream();
-          const states = {rows}.map((row) => stream.push(row).state);
-          document.getElementById("said").textContent = JSON.stringify(states);
-        }});</script>"""
-    )
+    rows = FRESH.values[:60].tolist()
+    lines = [",".join(clf.channels_), *(",".join(map(str, row)) for row in rows)]
+    acts = f"""
+        const rows = {json.dumps(rows)};
+        const given = new DataTransfer();
+        given.items.add(new File([{json.dumps(chr(10).join(lines))}], "walk.csv"));
+        document.getElementById("file").files = given.files;
+        await document.getElementById("file").onchange({{ target: {{ files: given.files }} }});
+        await document.getElementById("start").onclick();
+        const shown = rows.map(([x, y, z]) => {{
+          window.dispatchEvent(new DeviceMotionEvent("devicemotion",
+            {{ accelerationIncludingGravity: {{ x, y, z }} }}));
+          return document.getElementById("state").textContent;
+        }});
+        const said = Object.assign(document.createElement("pre"), {{ id: "said" }});
+        said.textContent = JSON.stringify(
+          {{ told: document.getElementById("told").textContent.split("\\n"), shown }});
+        document.body.append(said);
+    """
+    page = (folder / "index.html").read_text().replace("</script>\n</html>", acts + "</script>")
+    (folder / "page.html").write_text(page)
     done = subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
          "--dump-dom", (folder / "page.html").as_uri()],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    states = json.loads(done.stdout.split('<pre id="said">')[1].split("</pre>")[0])
-    names = np.array([*clf.classes_.tolist(), clf.unknown_])
-    assert names[states].tolist() == clf.predict(FRESH.values[:60]).tolist()
+    said = json.loads(unescape(done.stdout.split('<pre id="said">')[1].split("</pre>")[0]))
+    wanted = clf.predict(FRESH.values[:60])
+    known = wanted != clf.unknown_
+    assert said["told"] == np.where(known, wanted, "").tolist()
+    assert [one.rsplit(",", 1)[0] for one in np.array(said["shown"])[known]] == wanted[
+        known
+    ].tolist()
+    assert set(np.array(said["shown"])[~known]) == {"(filling)"}
 
 
 def test_whole_numbers_are_refused(clf):

@@ -1,13 +1,15 @@
 """The benchmark of models in C."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mlat import StreamClassifier
+from mlat import Stream, StreamClassifier
+from mlat.export import PlainModel, write_c
 from mlat.synthetic import rotating_states
-from mlat_lab.bench import export
+from mlat_lab.bench import export, export_cycles, export_fuzz
 from mlat_lab.bench.harness import Bench
 
 
@@ -26,25 +28,39 @@ def test_every_choice_is_measured(capsys):
     flash = {(r["references"], r["bits"]): r["tables_kB"] for r in rows if not r["kind"]}
     for n in {row["references"] for row in rows}:
         assert flash[n, 8] < flash[n, 16] < flash[n, 32]
-    export.show(rows, {"small": 100.0}, Bench(), {"small": 2e6})
+    export.show(rows, {"small": 100.0}, Bench())
     said = capsys.readouterr().out
     assert "A model in C" in said
-    assert "2.00 million" in said
     assert len(export.draw(rows).axes) == 1
     assert np.isfinite(export.python_step(clf, values))
 
 
-def test_instructions_are_counted_one_by_one(monkeypatch):
-    if not (shutil.which("qemu-arm") and shutil.which("arm-linux-gnueabihf-gcc")):
-        pytest.skip("no compiler for ARM or no emulator of it (gcc-arm-linux-gnueabihf, qemu-user)")
+def test_cycles_are_counted_in_an_emulator():
+    if not export_cycles.can_count():
+        pytest.skip("no compiler for Cortex-M or no emulator (gcc-arm-none-eabi, qemu-user)")
     clf = StreamClassifier(width=3, metric="euclidean").fit(
         rotating_states(run_length=30, random_state=0)
     )
-    values = rotating_states(run_length=30, random_state=1).values
-    monkeypatch.setattr(export, "FEW", (4, 8))
-    counted = export.instructions(clf, values)
-    n = len(clf.windows_) * clf.width_ * values.shape[1]
-    assert 2 * n < counted < 60 * n
+    values = rotating_states(run_length=30, random_state=1).values[:8]
+    wanted, known = export.codes_of(clf, Stream(values))
+    products = len(clf.windows_) * clf.width_ * values.shape[1]
+    for cpu, fixed in (("cortex-m4", False), ("cortex-m0", True)):
+        code = write_c(PlainModel.of(clf), bits=16, fixed=fixed)
+        counted = export_cycles.counted(code, values, cpu)
+        assert (counted.states == wanted)[known].all()
+        assert 2 * products < counted.instructions < counted.cycles < 200 * products
+        assert counted.flash > code.flash
+        again = export_cycles.counted(code, values, cpu)
+        assert again.cycles == counted.cycles
+
+
+def test_bad_streams_have_the_states_of_predict(monkeypatch):
+    train, test = (rotating_states(run_length=30, random_state=seed) for seed in (0, 1))
+    monkeypatch.setattr(export_fuzz, "streams_of", lambda name, data: (train, test))
+    row = export_fuzz.measure("small", Path(), 2000)
+    assert row["other_states"] == 0
+    assert 1000 < row["decided"] < 2000
+    assert row["whole_same"] > 0.8
 
 
 def test_emlearn_is_beside_it():

@@ -13,15 +13,8 @@ from ..base.checks import Floats
 from ..stream.conversion import in_seconds
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, stream_of
-from .columns import (
-    Columns,
-    Label,
-    LabelTable,
-    StreamFiles,
-    labelled_by,
-    title_of,
-    with_columns,
-)
+from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
+from .options import Label
 from .output import check_can_write
 from .screen import console, percent, working
 

@@ -14,19 +14,8 @@ from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
 from ..stream.signs import count_seen
 from .as_json import AsJson, print_json, score_of
-from .columns import (
-    COLUMNS,
-    DEVICE,
-    Columns,
-    Filtered,
-    Label,
-    LabelTable,
-    ModelFile,
-    StreamFile,
-    check_labelled,
-    title_of,
-)
-from .options import with_options
+from .columns import COLUMNS, DEVICE, Columns, LabelTable, StreamFile, check_labelled, title_of
+from .options import Filtered, Label, ModelFile, with_options
 from .output import check_can_be_folder, make_folder
 from .predictions import Fill, Predictions
 from .screen import console, print_score, warn_if_guessing, working

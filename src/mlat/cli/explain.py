@@ -17,7 +17,8 @@ from ..classifier.model_file import load
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream
-from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
+from .columns import Columns, StreamFile, title_of, with_columns
+from .options import Filtered, ModelFile
 from .output import check_can_write
 from .screen import console, working
 

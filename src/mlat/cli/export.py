@@ -19,14 +19,13 @@ from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
 from ..export.browser import browser_files
-from ..export.c_source import CSource, write_c
+from ..export.c_source import CSource, text_of, write_c
 from ..export.decisions import Agreement
 from ..export.folder import c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
 from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
-from ..stream.read import read_stream
-from .columns import Filtered, Label, ModelFile
+from .options import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
@@ -59,16 +58,6 @@ def export(
         int | None,
         typer.Option(
             help="Of a stored number of a reference: 64, 32, 16 or 8; default 32, 16 with --fixed.",
-            show_default=False,
-        ),
-    ] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="In C: store features over many steps at every K-th step only; default 1, or with "
-            "--max-kb what lets all references fit, up to 16.",
             show_default=False,
         ),
     ] = None,
@@ -160,7 +149,6 @@ def export(
                 "--fixed": fixed,
                 "--spare": spare,
                 "--dead": dead,
-                "--every": (every or 1) > 1,
                 "--incremental": incremental,
             }
         )
@@ -171,7 +159,11 @@ def export(
             check_can_be_folder(folder)
     classifier = load(model)
     whole = PlainModel.of(classifier)
-    stream_on = None if on is None else read_stream(on, label=label, channels=whole.channels)
+    stream_on = None
+    if on is not None:
+        from ..stream.read import read_stream
+
+        stream_on = read_stream(on, label=label, channels=whole.channels)
     place = TARGETS[target or "host"]
     fixed = fixed or place.fixed
     told = f"{model.name}, sha256 {sha256(model.read_bytes()).hexdigest()[:16]}, mlat {__version__}"
@@ -182,23 +174,26 @@ def export(
         "far": far,
         "dead": dead,
     }
-    options |= {"spare": spare, "new_states": new_states, "incremental": incremental}
+    options |= {"spare": spare, "new_states": new_states}
     of_graph: dict[str, Any] = {"stream": stream, "filtered": filtered, "hold": hold, "far": far}
 
-    def write(some: PlainModel, bits: int, every: int) -> CSource:
-        code = write_c(some, bits=bits, every=every, told=told, **options)
+    def write(some: PlainModel, bits: int) -> CSource:
+        ways = {incremental}
+        if target and any(one.is_lagless for one in some.matrices):
+            ways = {False, True}  # where there is RAM for it, what is faster
+        codes = [
+            write_c(some, bits=bits, told=told, incremental=one, **options) for one in sorted(ways)
+        ]
+        code = min(codes, key=lambda one: (one.ram > place.ram, place.microseconds(one)))
         if onnx is None:
             return code
         graph = len(write_onnx(some, bits=bits, **of_graph))
         return replace(code, flash=max(graph, code.flash if c or wasm else 0))
 
     most, n_trees = len(whole.start), max((len(one.sizes) for one in whole.forests), default=0)
-    start = Size(
-        bits or (16 if fixed else 32), every or 1, n_trees, min(max_references or most, most)
-    )
-    write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits, start.every)
-    given = {"bits": bits, "every": every or onnx}
-    free = {"trees", "references"} | {name for name, value in given.items() if not value}
+    start = Size(bits or (16 if fixed else 32), n_trees, min(max_references or most, most))
+    write(whole.take(np.unique(whole.codes, return_index=True)[1]), start.bits)
+    free = {"trees", "references"} | ({"bits"} if bits is None else set())
     step_us = 1e6 * (whole.usual_step or np.inf)
     limits = Limits(
         min(place.flash, np.inf if max_kb is None else 1000 * max_kb),
@@ -208,6 +203,8 @@ def export(
     screen = console()
     with working("making it small" if target or max_kb or report else "writing"):
         agreement = Agreement(classifier, whole, stream_on)
+        if target or max_kb is not None or report:
+            whole = whole.ranked(agreement.for_choice)
         fitted = fit_into(
             place,
             Limits() if report and not target else limits,
@@ -228,14 +225,15 @@ def export(
     takes = (
         f"{len(made.rows):,} references of {whole.width} steps, {len(whole.states)} states: "
         f"{size_of(code.flash)} of tables, {size_of(code.ram)} RAM for each stream, "
-        f"{code.products:,} multiplications a step."
+        f"{code.work.products:,} multiplications a step."
     )
     written = []
     if onnx is not None:
         data = write_onnx(_of_size(whole, made), bits=size.bits, **of_graph)
         with atomic_write(onnx) as file:
             file.write_bytes(data)
-        written.append(onnx)
+        example = text_of("folder/onnx_example.py").replace("/*GRAPH*/", onnx.name)
+        written += [onnx, *_write(onnx.parent, {f"{onnx.stem}_example.py": example}, model)]
         screen.print(
             f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
             "time."
@@ -250,7 +248,7 @@ def export(
     if wasm is not None:
         written += _write(wasm, files, model)
     screen.print(takes)
-    if made is not fitted.whole:
+    if made.size != fitted.whole.size:
         screen.print(f"Of {fitted.whole.size} there are {size}.")
     screen.print(str(agreed))
     if target or max_kb is not None:
@@ -275,7 +273,7 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
     if np.isfinite(place.mhz):
         said.append(
             f"On {place.title}: about {place.microseconds(made.code):,.0f} µs a step at "
-            f"{place.mhz:g} MHz, by instructions that an emulator counted; "
+            f"{place.mhz:g} MHz, by cycles that an emulator counted; "
             f"{size_of(made.code.flash + place.code)} of flash with the code."
         )
     finite = {k: v for k, v in fitted.taken.items() if v > 0}
@@ -284,9 +282,10 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
         said.append(f"Of the limits it takes: {shares}; {fitted.binds} binds.")
     if following is not None:
         saved = made.code.flash - following.code.flash
+        products = made.code.work.products - following.code.work.products
         said.append(
             f"The next step down, to {following.size}, saves {size_of(max(saved, 0))} and "
-            f"{max(made.code.products - following.code.products, 0):,} multiplications, and keeps "
+            f"{max(products, 0):,} multiplications, and keeps "
             f"{following.same:.1%} of the decisions by which it is chosen."
         )
     console().print(" ".join(said))
@@ -294,14 +293,14 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
 
 def _report(fitted: Fitted, place: Target, agreement: Agreement) -> None:
     """Every step on the way down."""
-    table = Table("references", "bits", "every", "trees", "tables", "RAM", "products a step")
+    table = Table("references", "bits", "trees", "tables", "RAM", "products a step")
     if np.isfinite(place.mhz):
         table.add_column("µs")
     table.add_column("same decisions")
     for made in fitted.path:
         size, code = made.size, made.code
-        row = [f"{len(made.rows):,}", str(size.bits), str(size.every), str(size.trees or "")]
-        row += [size_of(code.flash), size_of(code.ram), f"{code.products:,}"]
+        row = [f"{len(made.rows):,}", str(size.bits), str(size.trees or "")]
+        row += [size_of(code.flash), size_of(code.ram), f"{code.work.products:,}"]
         if np.isfinite(place.mhz):
             row.append(f"{place.microseconds(code):,.0f}")
         table.add_row(*row, f"{agreement.of(code.stored, made.rows).same:.1%}")
@@ -314,7 +313,6 @@ def _check_onnx(wanted: dict[str, object]) -> None:
     reasons = {
         "--fixed": "the operators of ONNX are for floating point",
         "--spare": "a graph of ONNX cannot be taught",
-        "--every": "a graph of ONNX has all steps",
         "--incremental": "a graph of ONNX compares with all references anew",
         "--dead": "dead channels are not in the graph: a runtime gets every step from you",
     }
@@ -327,7 +325,11 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if place.is_file() and place.suffix in (".ino", ".md") and place.read_bytes() != content:
+        if (
+            place.is_file()
+            and place.suffix in (".ino", ".md", ".py")
+            and place.read_bytes() != content
+        ):
             console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
             continue  # a sketch that somebody went on with
         make_folder(place.parent)

@@ -26,14 +26,13 @@ from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import (
     COLUMNS,
     Columns,
-    Label,
     LabelTable,
     StreamFiles,
     check_labelled,
     labelled_by,
     title_of,
 )
-from .options import Options, Seconds, flag_of, with_options
+from .options import Label, Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
     console,

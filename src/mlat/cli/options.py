@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -32,6 +33,20 @@ PANELS = {
     "new_states incremental",
 }
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
+
+# Of many commands; those of columns, which need what reads files, are in `columns`.
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of states.", show_default=False)
+]
+Filtered = Annotated[
+    bool,
+    typer.Option(
+        "--filtered", help="Filter the states over time: steadier, and later at a switch."
+    ),
+]
 
 LETTERS = {int: "N", float: "X", str: "TEXT"}
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)

@@ -56,7 +56,7 @@ class Predictions:
 
     def _filled(self, most: int | Seconds) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
-        from ..live.core.intake import held_values
+        from ..classifier.intake import held_values
 
         n_channels, hold = self._classifier.n_channels_, 0
         last, missing_for = np.full(n_channels, np.nan), np.zeros(n_channels, np.int64)

@@ -18,6 +18,7 @@ EXPORTED("distances") mlat_real *js_distances(void) { return out.distances; }
 EXPORTED("probabilities") mlat_real *js_probabilities(void) { return out.probabilities; }
 EXPORTED("n_channels") int js_n_channels(void) { return MLAT_CHANNELS; }
 EXPORTED("n_states") int js_n_states(void) { return MLAT_STATES; }
+EXPORTED("step_us") double js_step_us(void) { return MLAT_STEP_US; }
 EXPORTED("real_bytes") int js_real_bytes(void) { return (int)sizeof(mlat_real); }
 EXPORTED("state_name") const char *js_state_name(int i) { return mlat_state_names[i]; }
 EXPORTED("channel_name") const char *js_channel_name(int i) { return mlat_channel_names[i]; }

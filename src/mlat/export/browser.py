@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from base64 import b64encode
 from pathlib import Path
 
 from ..base.errors import InputError, require_package
@@ -24,7 +25,7 @@ FLAGS = ["-target", "wasm32-freestanding", "-O2", "-s", "-Wl,--no-entry"]
 
 
 def browser_files(code: CSource) -> dict[str, bytes]:
-    """``mlat.wasm`` and the module that loads it, ``mlat.js``.
+    """``mlat.wasm``, the module that loads it, ``mlat.js``, and a page that has both in it.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def browser_files(code: CSource) -> dict[str, bytes]:
         )  # fmt: skip
         if done.returncode:
             raise InputError(f"the model does not compile to WebAssembly: {done.stderr[:500]}")
-        return {
-            "mlat.wasm": (place / "mlat.wasm").read_bytes(),
-            "mlat.js": text_of("browser.js").encode(),
-        }
+        module, script = (place / "mlat.wasm").read_bytes(), text_of("browser.js")
+    page = text_of("page.html").replace("/*MODULE*/", script.replace("export async", "async"))
+    page = page.replace("/*WASM*/", b64encode(module).decode())
+    return {"mlat.wasm": module, "mlat.js": script.encode(), "index.html": page.encode()}

@@ -13,18 +13,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
-from .differences import derive, with_leads
-from .plain_forest import PlainForest, StoredForest, add_forest, forest_types
+from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
-from .slow_features import between_knots, with_knots
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
 
@@ -56,14 +54,27 @@ MEANING = {
     "REACH": "steps that they look back",
     "RUNS": "of references that follow each other",
     "STORED": "features that are stored of each step of the references",
-    "LEAD": "1 if a step is stored before each stretch of them, for differences",
-    "SLOW": "features that are stored at some steps only",
-    "EVERY": "steps from one of these to the next",
-    "KNOTS": "numbers of a window in such features",
-    "LAGS": "1 if a metric compares moments of a window with others",
+    "PARTS": "of a metric by lags times a window, which are carried from step to step",
     "SUMS": "that are carried from step to step",
     "KEPT": "steps of features that are kept",
+    "NARROW": "the largest number that rows of 8 bits are multiplied with; 0 where they are not",
 }
+
+
+class Work(NamedTuple):
+    """What a step takes at the most: multiplications with the metric, with steps of references and
+    with their points; splits of trees; values that statistics are of; features."""
+
+    metric: int
+    rows: int
+    points: int
+    splits: int
+    remembered: int
+    features: int
+
+    @property
+    def products(self) -> int:
+        return self.metric + self.rows + self.points
 
 
 @dataclass(frozen=True)
@@ -80,13 +91,15 @@ class CSource:
         Bytes of its tables.
     ram : int
         Bytes of one stream's memory, ``sizeof(mlat)`` but for padding.
-    products, splits : int
-        Multiplications for each step, and splits of trees at the most.
+    work : Work
+        Of a step.
     bounds : sequence of (float, float)
         Of each expert how far whole numbers may change a distance, see
         :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
     stored : PlainModel
         What the tables say, with all that is rounded in them.
+    input_bits : array of shape (d,), optional
+        A value v is given as ``round(v * 2**input_bits)``; None in floating point.
     """
 
     header: str
@@ -94,10 +107,16 @@ class CSource:
     tables: Tables
     flash: int
     ram: int
-    products: int
-    splits: int
+    work: Work
     bounds: Sequence[tuple[float, float]]
     stored: PlainModel
+    input_bits: Ints | None
+
+    def given(self, values: Floats) -> list[str]:
+        """A step (d,) as ``mlat_push`` takes it, in C."""
+        if self.input_bits is None:
+            return [f"(mlat_real){value!r}" for value in values.tolist()]
+        return list(map(str, np.rint(np.ldexp(values, self.input_bits)).astype(np.int64).tolist()))
 
     def files(self) -> dict[str, str]:
         """The library: the interface, the algorithm, and its tables."""
@@ -106,6 +125,11 @@ class CSource:
             "mlat.c": self.algorithm,
             "mlat_tables.h": self.tables.text(),
         }
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether rows are multiplied in 16 bits."""
+        return "#define MLAT_NARROW 0 " not in self.header
 
     @property
     def rounding(self) -> float:
@@ -120,45 +144,13 @@ class CSource:
         )
 
 
-class Arithmetic(Protocol):
-    """What differs between floating point and whole numbers."""
-
-    source: str
-    types: str
-    missing: str
-    squares: list[Floats]
-    bytes_of_real: int
-    bytes_of_square: int
-    square_type: str
-    metric_type: str
-    anchor: float
-
-    bounds: list[tuple[float, float]]
-
-    def add_channels(self, tables: Tables, model: PlainModel) -> None: ...
-
-    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None: ...
-
-    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None: ...
-
-    def add_expert(
-        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
-    ) -> Sequence[str]:
-        """Its metric, and the squares of its references; returns what its struct has besides."""
-        ...
-
-    def of_forest(self, one: StoredForest) -> Sequence[str]:
-        """What the struct of such an expert has besides."""
-        ...
-
-    def constants(self, model: PlainModel, limit: float) -> dict[str, str]: ...
+Arithmetic = RealNumbers | WholeNumbers
 
 
 def write_c(
     model: PlainModel,
     *,
     bits: int = 32,
-    every: int = 1,
     fixed: bool = False,
     filtered: bool = False,
     hold: int = 0,
@@ -175,9 +167,6 @@ def write_c(
     ----------
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
-    every : int
-        Features over the lift's reach are stored at every so many steps only
-        (:mod:`mlat.export.slow_features`).
     fixed : bool
         Whole numbers only, with 16 or 8 bits.
     filtered : bool
@@ -212,13 +201,11 @@ def write_c(
     if n_states > MOST_STATES or len(model.steps) >= 2**31 // max(1, model.steps.shape[1]):
         raise InputError("the model has too many states or references for tables in C")
     limit = model.limit(far)
-    model, n_fast = with_knots(with_leads(model), every)
     F = model.steps.shape[1]
-    n_slow = int(model.is_compared.sum()) - n_fast
-    every = every if n_slow else 1
-    steps, unit = derive(*quantised(model.steps, bits), model)
-    identity = np.full(F, -1) if model.identity is None else model.identity
-    n_stored = n_fast - int((identity >= 0).sum())
+    steps, unit = quantised(model.steps, bits)
+    is_stored = model.is_compared
+    place_stored = np.cumsum(is_stored) - 1
+    n_stored = int(is_stored.sum())
     d, n = len(model.channels), len(model.start)
     forests = model.forests
     largest = max(
@@ -228,15 +215,11 @@ def write_c(
     )
     memory = model.lift.size
 
-    def knots(width: int) -> int:
-        return (width - 2) // every + 2
-
     # Wider than the two steps that enter and leave.
     sums = [
         incremental and isinstance(one, PlainExpert) and one.is_lagless and one.width > 2
         for one in model.experts
     ]
-    most_slow = max((int((one.columns >= n_fast).sum()) for one in model.matrices), default=0)
     runs = _runs(model.start, model.codes)
     sizes: dict[str, int] = {
         "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "SPARE": spare,
@@ -246,19 +229,16 @@ def write_c(
         "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
         "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
         "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "RUNS": len(runs), "STORED": n_stored, "LEAD": model.lead, "SLOW": n_slow,
-        "EVERY": every, "KNOTS": max(1, (every + model.width - 2) // every + 2) * most_slow,
-        "LAGS": int(any(one.blocks is not None and len(one.blocks) > 1 for one in model.matrices)),
-        "SUMS": n * sum(sums), "KEPT": model.width + any(sums),
+        "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums),
+        "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
-    # Beside the rounding of 8 bits, and of lines from knot to knot, that of squares is small.
-    short = bits == 8 or (bits == 16 and every > 1)
-    first = np.append(0, np.cumsum(runs[:-1, 1]))
-    coded = first if bits == 8 and n > 4 * len(runs) else None  # else codes would save nothing
+    if bits == 8 and not any(sums):
+        sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * largest))
+    short = bits == 8  # beside their rounding that of squares is small
     arithmetic: Arithmetic = (
-        WholeNumbers(model, bits, largest, short_squares=short, runs=coded)
+        WholeNumbers(model, bits, largest, short_squares=short, narrow=sizes["NARROW"])
         if fixed
-        else RealNumbers(bits, short_squares=short, runs=coded)
+        else RealNumbers(bits, short_squares=short)
     )
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
@@ -266,10 +246,7 @@ def write_c(
     tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
     tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    tables.stored("mlat_steps", steps[:, :n_stored], stored)
-    if every > 1:
-        tables.stored("mlat_knots", steps[::every, n_fast : n_fast + n_slow], stored)
-        steps = between_knots(steps, every, n_fast)
+    tables.stored("mlat_steps", steps[:, is_stored], stored)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
     tables.whole("mlat_run_size", runs[:, 1], place)
@@ -283,64 +260,61 @@ def write_c(
         arithmetic.add_probabilities(tables, "mlat_transition", np.concatenate(of_filters))
         stationary = [one.stationary for one in filters]
         arithmetic.add_probabilities(tables, "mlat_stationary", np.concatenate(stationary))
-    types = forest_types(forests, bits, fixed=fixed) if forests else {}
+    in_bits = [one.in_bits(unit, bits) for one in forests]
+    types = forest_types(in_bits, bits) if forests else {}
     experts: list[str] = []
     stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
-    products = n_points = 0
+    of_metric = of_rows = of_points = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
-            trees, n_values = whole.in_bits(unit, bits), whole.leaves.shape[1]
+            trees, n_values = in_bits[len(of_forests)], whole.leaves.shape[1]
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
-            fields = [str(whole.width), str(len(whole.columns)), *("0" * 7), f"columns_{number}"]
-            fields += [*("0" * 5), "-1", str(len(of_forests))]
+            fields = [str(whole.width), str(len(whole.columns)), *("0" * 3), f"columns_{number}"]
+            fields += [*("0" * 4), "-1", "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
-            fields += add_forest(tables, number, trees, types, bits)
-            of_forests.append(f"    {{{', '.join(fields)}}},")
+            again = runs[:, 1:] if model.n_neighbors > 1 else None
+            more, n_stored_points = add_forest(
+                tables, number, trees, model.codes, types, bits, again
+            )
+            of_forests.append(f"    {{{', '.join([*fields, *more])}}},")
             n_points += n_values
-            products += (n + spare) * n_values
+            of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
-        is_slow = one.columns >= n_fast
-        is_stored = one.columns < n_stored
-        fast, slow = _ranges(one.columns[is_stored]), _ranges(one.columns[is_slow] - n_fast)
-        derived = _ranges(identity[one.columns[~is_stored & ~is_slow]])
         n_lags = 0 if one.blocks is None else len(one.blocks)
+        ranges = _ranges(place_stored[one.columns])
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        ranges = np.concatenate([fast, derived, slow]).ravel()
-        tables.whole(f"ranges_{number}", ranges, "unsigned short")
+        tables.whole(f"ranges_{number}", ranges.ravel(), "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
             *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
-            *(str(int(is_stored.sum())), str(int((~is_slow).sum()))),
-            *(str(len(fast)), str(len(derived)), str(len(slow))),
+            str(len(ranges)),
             *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            "0" if coded is None else f"first_squares_{number}",
-            str(size if size < 2**16 and is_stored.all() and c == n_stored else 0),
+            str(size if c == n_stored and len(ranges) == 1 else 0),
             str(n * sum(sums[:number]) if sums[number] else -1),
+            str(sizes["PARTS"] if n_lags > 1 else -1),
             *(["-1"] if forests else []),
             f"{{{', '.join(arithmetic.add_expert(tables, number, one, squares, unit))}}}",
         ]
         experts.append(f"    {{{', '.join(fields)}}},")
         stored_experts.append(replace(one, kept=arithmetic.squares[-1]))
-        of_metric = size * size if one.blocks is None else c * c * one.width * (2 * n_lags - 1)
-        own_slow = int(is_slow.sum())
-        times = one.width if every == 1 else knots(one.width)
-        of_row = one.width * (c - own_slow) + own_slow * times
-        if sums[number]:
-            # Two steps; of slow features once from knot to knot. Some begin anew.
+        sizes["PARTS"] += sizes["KEPT"] * (one.width + 1) * c * (n_lags > 1)
+        of_metric += (
+            size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
+        )
+        rows = n * size
+        if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            rows = begins * of_row + (n - begins) * 2 * round(c - own_slow + own_slow / every)
-        else:
-            rows = n * of_row
-        products += of_metric + rows + (spare + 2) * size
+            rows = begins * size + (n - begins) * 2 * c
+        of_rows += rows + (spare + 2) * size
     constants = {
-        "SQUARE_CODES": str(int(coded is not None)),
+        "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
         **arithmetic.constants(model, limit),
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
@@ -371,7 +345,8 @@ def write_c(
     header = text_of("interface.h")
     for mark, text in {
         "/*SIZES*/": "\n".join(f"#define MLAT_{k} {sizes[k]} /* {MEANING[k]} */" for k in MEANING),
-        "/*TYPES*/": arithmetic.types,
+        "/*TYPES*/": arithmetic.types
+        + f"typedef {'int32_t' if bits <= 16 else 'mlat_real'} mlat_point;\n",
         "/*MISSING*/": arithmetic.missing,
         "/*MODEL*/": re.sub(r"[^\w .,:()-]", "?", told, flags=re.ASCII),
     }.items():
@@ -382,10 +357,15 @@ def write_c(
         tables,
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
-        products,
-        sum(len(one.sizes) * one.depth for one in forests),
+        Work(
+            *(of_metric, of_rows, of_points),
+            sum(len(one.sizes) * one.depth for one in forests),
+            d * memory,
+            F,
+        ),
         arithmetic.bounds,
         replace(model, steps=steps * unit, experts=tuple(stored_experts)),
+        arithmetic.input_bits,
     )
 
 
@@ -425,8 +405,9 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
-    if sizes["EVERY"] > 1:
-        squares += sizes["KNOTS"]
+    squares += sizes["PARTS"]
+    if sizes["NARROW"]:
+        wholes += sizes["LARGEST"]
     if sizes["REMEMBERS"]:
         reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:

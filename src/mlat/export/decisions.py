@@ -103,9 +103,7 @@ def decide(model: PlainModel, judged: Judged, own: PlainModel, rows: Ints | None
     rows : array, optional
         Which of its references the model has; default all.
     """
-    place = np.arange(len(own.feature_mean)) if model.place is None else model.place
-    windows = judged.windows * own.feature_scale + own.feature_mean
-    windows = (windows[..., place] - model.feature_mean) / model.feature_scale
+    windows = judged.windows
     nearby = judged.nearby if rows is None else np.searchsorted(rows, judged.nearby)
     asks = [_Question(model, one) for one in model.experts]
     parts = [
@@ -210,6 +208,7 @@ class Agreement:
         self._parts = judged, training.take(np.flatnonzero(for_choice))
         self._wanted = [decide(whole, part, whole).codes for part in self._parts]
         self._has_truth = stream is not None and bool((judged.codes >= 0).any())
+        self.for_choice = self._parts[1].windows
         n = len(judged.codes)
         self.where = (
             f"on {n:,} windows of the training stream that had no part in choosing, each mixed "

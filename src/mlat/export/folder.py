@@ -12,7 +12,7 @@ from ..classifier.classifier import StreamClassifier
 from ..stream.stream import Stream
 from .c_source import CSource, text_of
 from .decisions import Judged, decide
-from .differences import IDENTITY
+from .plain_lift import VALUE
 from .plain_model import PlainModel
 
 # Where each file is. Those of a person's own stay as they are, once they are there.
@@ -132,7 +132,7 @@ def _steps_like_training(model: PlainModel) -> Floats:
     rng = np.random.default_rng(0)
     n, d = N_VECTORS, len(model.channels)
     scaled = np.cumsum(rng.normal(size=(n, d)), axis=0) / np.sqrt(n)
-    own = (model.lift.sources == IDENTITY) & (model.lift.floors == 0)
+    own = (model.lift.sources == VALUE) & (model.lift.floors == 0)
     if len(model.start):
         first = model.start[np.linspace(0, len(model.start) - 1, 8).astype(int)]
         steps = np.concatenate([np.arange(a, a + n // 8) for a in first]) % len(model.steps)

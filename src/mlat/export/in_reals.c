@@ -24,6 +24,7 @@ static int scale(mlat_real value, int c, mlat_real *scaled)
 /* What an expert's numbers mean. */
 typedef struct {
     mlat_real weight, typical, metric_unit, square_unit;
+    mlat_real unit;    /* of what is told of a distance */
     mlat_real largest; /* y'My of a reference */
 } numbers;
 
@@ -36,6 +37,31 @@ typedef struct {
 #define ANCHOR 32
 #define is_wild(own, by) (!((own) <= 4 * (by)->largest))
 
+/* Of numbers of 16 bits. */
+typedef mlat_real mlat_unit;
+
+#if MLAT_NARROW
+/* The same as whole numbers up to MLAT_NARROW; returns their unit. */
+static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+{
+    mlat_real most = 0, times;
+    int i;
+    for (i = 0; i < n; i++) {
+        most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;
+    }
+    (void)least;
+    times = most > MLAT_TINY ? (mlat_real)MLAT_NARROW / most : 0;
+    for (i = 0; i < n; i++) {
+        const mlat_real value = from[i] * times;
+        to[i] = (mlat_factor)(value < 0 ? value - (mlat_real)0.5 : value + (mlat_real)0.5);
+    }
+    return most / (mlat_real)MLAT_NARROW;
+}
+#define widened(sum, unit) ((mlat_square)(sum) * (unit))
+#define least_unit(by) 0
+#define fit_squares(q, by) ((void)(by))
+#endif
+
 /* A distance in typical ones, from its square. */
 static mlat_real distance_of(mlat_real square, const numbers *by)
 {
@@ -44,7 +70,7 @@ static mlat_real distance_of(mlat_real square, const numbers *by)
 
 #define TOLD_MOST MLAT_HUGE
 #define told_product(nearness) ((nearness) < MLAT_HUGE ? MLAT_EXP(nearness) : MLAT_HUGE)
-#define told_distance(distance, by) ((distance) * (by)->typical)
+#define told_distance(distance, by) ((distance) * (by)->typical * (by)->unit)
 #define told_share(part, total) ((part) / (total))
 #define belief_of(part, total) ((part) / (total))
 #define told_belief(belief) (belief)

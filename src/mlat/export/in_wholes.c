@@ -148,17 +148,45 @@ static mlat_real feature_of(int64_t value, int f)
 typedef struct {
     int32_t weight; /* Q24 */
     int32_t factor; /* of a distance, to make it one in typical distances */
-    int64_t square_unit;
+    int square_exponent; /* of the unit of a stored square */
     int metric_shift, factor_shift;
 } numbers;
 
 #define of_metric(sum, by) ((mlat_real)down(sum, (by)->metric_shift))
-#define threshold_of(stored, by) ((stored) * ((int64_t)1 << (by)->metric_shift))
-#define square_of(stored, by) ((stored) * (by)->square_unit)
+#define threshold_of(stored, by) ((stored) * ((int32_t)1 << (by)->metric_shift))
+#define square_of(stored, by) ((int64_t)(stored) * ((int64_t)1 << (by)->square_exponent))
 
 /* Sums of whole numbers are exact: they never have to begin anew. */
 #define ANCHOR 2147483647
 #define is_wild(own, by) 0
+
+/* Of numbers of 16 bits. */
+typedef int mlat_unit;
+
+#if MLAT_NARROW
+/* The same shifted to be at most MLAT_NARROW; returns by how much. */
+static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+{
+    mlat_square most = 0;
+    int i, shift = least;
+    for (i = 0; i < n; i++) {
+        const mlat_square size = from[i] < 0 ? -(mlat_square)from[i] : from[i];
+        most = size > most ? size : most;
+    }
+    while (most > ((mlat_square)MLAT_NARROW << shift)) {
+        shift++;
+    }
+    for (i = 0; i < n; i++) {
+        to[i] = (mlat_factor)down(from[i], shift);
+    }
+    return shift;
+}
+#define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
+/* Half of a stored square in the unit of a window, which is such that it fits. */
+#define least_unit(by) ((by)->square_exponent > 0 ? (by)->square_exponent - 1 : 0)
+#define fit_squares(q, by) ((q)->down = (q)->unit + 1 - (by)->square_exponent)
+#define short_square(stored, q) ((stored) >> (q)->down)
+#endif
 
 /* A distance in typical ones, Q24, from its square. */
 static int64_t distance_of(int64_t square, const numbers *by)

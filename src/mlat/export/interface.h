@@ -14,6 +14,7 @@
 #define MLAT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,13 +46,24 @@ typedef struct {
 #endif
 } mlat_out;
 
+#if MLAT_NARROW
+#ifdef __ARM_FEATURE_SIMD32
+typedef int16_t mlat_factor;
+#else
+typedef int32_t mlat_factor; /* whose sign needs no instruction of its own */
+#endif
+#endif
+
 /* What is remembered of a stream. */
 typedef struct {
     mlat_real window[MLAT_KEPT][MLAT_FEATURES];
     mlat_real x[MLAT_LARGEST], u[MLAT_LARGEST];
     mlat_square square[MLAT_STATES];
-#if MLAT_EVERY > 1
-    mlat_square v[MLAT_KNOTS];
+#if MLAT_PARTS > 0
+    mlat_square parts[MLAT_PARTS];
+#endif
+#if MLAT_NARROW
+    mlat_factor narrow[MLAT_LARGEST];
 #endif
 #if MLAT_SUMS > 0
     mlat_square sums[MLAT_SUMS];
@@ -83,7 +95,7 @@ typedef struct {
     mlat_real taught[MLAT_SPARE][MLAT_WIDTH][MLAT_FEATURES];
     mlat_square taught_square[MLAT_EXPERTS][MLAT_SPARE];
 #if MLAT_FORESTS > 0
-    mlat_real taught_points[MLAT_SPARE][MLAT_POINTS];
+    mlat_point taught_points[MLAT_SPARE][MLAT_POINTS];
 #endif
     int taught_state[MLAT_SPARE], n_taught, next_taught;
 #endif

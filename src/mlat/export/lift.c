@@ -72,7 +72,8 @@ static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
         case 3: value = s->differences; break;
         case 4: value = s->difference; break;
         case 5: value = now; break;
-        default: value = now < 0 ? -now : now; break;
+        case 6: value = now < 0 ? -now : now; break;
+        default: break; /* there is no other: what is not known is not exported */
         }
         if (mlat_feature_floor[f] > 0) {
             value = logarithm(value + mlat_feature_floor[f], 20);

@@ -17,6 +17,15 @@ from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
 from .plain_forest import PlainForest
+from .plain_lift import (
+    DEVIATION,
+    DIFFERENCE,
+    DIFFERENCES,
+    MAGNITUDE,
+    MEAN,
+    RECTIFIED,
+    VALUE,
+)
 from .plain_model import PlainExpert, PlainModel
 from .tables import EXTREME, STORED, quantised
 
@@ -80,7 +89,7 @@ def write_onnx(
         _stream(graph, model, shape, filtered, hold, model.limit(far))
     else:
         _windows(graph, model, shape, model.limit(far))
-    return graph.finished(model, "stream" if stream else "windows")
+    return graph.finished(model, "stream" if stream else "windows", size)
 
 
 class _Graph:
@@ -160,7 +169,7 @@ class _Graph:
     def _typed(self, name: str, kind: Any, shape: tuple[int | str, ...]) -> Any:
         return self.onnx.helper.make_tensor_value_info(name, kind, list(shape))
 
-    def finished(self, model: PlainModel, kind: str) -> bytes:
+    def finished(self, model: PlainModel, kind: str, size: int) -> bytes:
         helper = self.onnx.helper
         constants = [
             self.onnx.numpy_helper.from_array(np.frombuffer(data, dtype).reshape(shape), name)
@@ -180,6 +189,7 @@ class _Graph:
             "states": json.dumps(model.states),
             "channels": json.dumps(model.channels),
             "width": str(model.width),
+            "steps": str(size),  # that a state follows from
         }
         helper.set_model_props(made, notes)
         if made.ByteSize() > MOST_BYTES:
@@ -342,18 +352,18 @@ def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) 
         count = g("Max", g.total(there, 2), g.constant(1.0))
         past = g("Gather", values, at, axis=1)  # (N, w, reach, d)
         mean = g("Div", g.total(past, 2), count)
-        found[0] = mean
-        if 1 in wanted:
-            found[1] = g("Div", g.total(g("Abs", past), 2), count)
-        if 2 in wanted:
+        found[MEAN] = mean
+        if MAGNITUDE in wanted:
+            found[MAGNITUDE] = g("Div", g.total(g("Abs", past), 2), count)
+        if DEVIATION in wanted:
             apart = g("Mul", g("Sub", past, g("Unsqueeze", mean, axes=[2])), there)
-            found[2] = g("Sqrt", g("Div", g.total(g("Mul", apart, apart), 2), count))
-        if 3 in wanted:
+            found[DEVIATION] = g("Sqrt", g("Div", g.total(g("Mul", apart, apart), 2), count))
+        if DIFFERENCES in wanted:
             steps = g("Gather", change, g("Sub", at, g.wholes(1)), axis=1)
-            found[3] = g("Sqrt", g("Div", g.total(g("Mul", steps, steps), 2), count))
-        found[4] = g.slice(change, -w, ALL, 1)
-    found[5] = now
-    found[6] = g("Abs", now)
+            found[DIFFERENCES] = g("Sqrt", g("Div", g.total(g("Mul", steps, steps), 2), count))
+        found[DIFFERENCE] = g.slice(change, -w, ALL, 1)
+    found[VALUE] = now
+    found[RECTIFIED] = g("Abs", now)
     used = sorted(wanted)
     joined = g("Concat", *(found[source] for source in used), axis=2)
     columns = np.searchsorted(used, lift.sources) * d + lift.channels

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.cluster import KMeans
 
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
@@ -25,6 +26,7 @@ SHORT_MOST = 2**15 - 1
 # The numbers of a point sum to at most 2^15 in 8 bits with so many trees, and a squared distance of
 # two such points, at most twice the square of that, is one of 32 bits.
 NARROW_TREES = 128
+LEAST_LEAVES = 32  # different ones, in 8 bits
 
 
 class StoredForest(NamedTuple):
@@ -145,6 +147,34 @@ class PlainForest(ShortRepr):
 
     def points_of(self, windows: Floats) -> Floats:
         """The points (n, S) of windows (n, w, c) in the features that it sees."""
+        return np.asarray(self.leaves[self._rows(windows)].sum(axis=1))
+
+    def ranked(self, windows: Floats) -> PlainForest:
+        """The same with its trees in such an order that the mean of the first few is, on some
+        windows, near that of all: greedily, by the sum of squares."""
+        told = self.leaves[self._rows(windows)]  # (n, T, S)
+        apart = (
+            (told - told.mean(axis=1, keepdims=True)).transpose(1, 0, 2).reshape(told.shape[1], -1)
+        )
+        gram = apart @ apart.T
+        order: list[int] = []
+        left = np.diag(gram).copy()  # of the sum so far with each tree
+        for _ in range(len(gram)):
+            order.append(int(np.argmin(left)))
+            left = np.diag(gram) + 2 * gram[order].sum(axis=0)
+            left[order] = np.inf
+        tree = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        split = np.concatenate([np.flatnonzero(tree == t) for t in order])
+        return replace(
+            self,
+            sizes=self.sizes[order],
+            feature=self.feature[split],
+            threshold=self.threshold[split],
+            links=self.links[split],
+        )
+
+    def _rows(self, windows: Floats) -> Ints:
+        """The leaf (n, T) of each window in each tree."""
         flat = windows.reshape(len(windows), -1)
         first = np.cumsum(self.sizes) - self.sizes
         at = np.zeros((len(flat), len(first)), np.int64)
@@ -155,7 +185,8 @@ class PlainForest(ShortRepr):
             at[row, tree] = self.links[node, high.astype(np.int64)]
             more = at[row, tree] >= 0
             row, tree = row[more], tree[more]
-        return np.asarray(self.leaves[-1 - at].sum(axis=1))
+        rows: Ints = -1 - at
+        return rows
 
     def with_trees(self, n: int, windows: Floats) -> PlainForest:
         """The first so many trees; ``windows`` (n, w, c) are the references in what it sees."""
@@ -170,28 +201,40 @@ class PlainForest(ShortRepr):
         )
         return replace(fewer, points=fewer.points_of(windows))._merged()
 
-    def moved(self, change: Floats) -> PlainForest:
-        """The same for features to each of which a number (F,) is added."""
-        return replace(self, threshold=self.threshold + self.of_splits(change))
-
     def in_bits(self, unit: Floats, bits: int) -> StoredForest:
         """As it is stored, for features in units (F,) of their own."""
         threshold, whole = self.threshold / self.of_splits(unit), STORED[bits][1]
         if not whole:
             return StoredForest(replace(self, threshold=threshold), 0, 1.0, 1)
+        forest = self
+        room = 2**8 - int(self.sizes.max())
+        if bits == 8 and LEAST_LEAVES <= room < len(self.leaves):
+            forest = self._of_few_leaves(room)  # so that a link has 8 bits
         largest = float(np.abs(threshold).max(initial=0.0))
-        power = max(int(np.frexp(largest)[1]) - 15, -X_BITS[bits])
+        power = max(int(np.frexp(largest)[1]) - bits + 1, -X_BITS[bits])
         n_trees = len(self.sizes)
         grain = 2 ** int(np.log2((2 * whole + 1) * n_trees / whole))
         total = whole * grain // n_trees * n_trees
-        threshold = np.clip(np.rint(threshold * 2.0**-power), -SHORT_MOST, SHORT_MOST)
+        threshold = np.clip(np.rint(threshold * 2.0**-power), -whole, whole)
         numbers = replace(
-            self,
+            forest,
             threshold=threshold,
-            leaves=np.rint(self.leaves * total),
+            leaves=np.rint(forest.leaves * total),
             points=np.rint(self.points * (total / grain)),
         )
         return StoredForest(numbers._merged(), power, 1.0 / total, grain)
+
+    def _of_few_leaves(self, n: int) -> PlainForest:
+        """The same with at most so many distributions: the means of groups of near ones."""
+        same = replace(self, leaves=np.round(self.leaves, 9))._merged()
+        links = same.links.copy()
+        if len(same.leaves) <= n:
+            return same
+        times = np.bincount(-1 - links[links < 0])
+        groups = KMeans(n, n_init=1, max_iter=30, random_state=0)
+        groups.fit(same.leaves, sample_weight=times)
+        links[links < 0] = -1 - groups.labels_[-1 - links[links < 0]]
+        return replace(self, links=links, leaves=groups.cluster_centers_)._merged()
 
     def _merged(self) -> PlainForest:
         """Each distribution once."""
@@ -203,36 +246,60 @@ class PlainForest(ShortRepr):
         return replace(self, leaves=leaves, links=links)
 
 
-def forest_types(forests: list[PlainForest], bits: int, *, fixed: bool) -> dict[str, str]:
+def forest_types(stored: list[StoredForest], bits: int) -> dict[str, str]:
     """The C types of their tables."""
-    real = STORED[bits][0]
+    real, forests = STORED[bits][0], [one.forest for one in stored]
     values = max(one.width * len(one.columns) for one in forests)
     most = max(len(one.sizes) for one in forests)
-    links = max(max(int(one.sizes.max()), len(one.leaves)) for one in forests)
+    links = max(len(one.leaves) + int(one.sizes.max()) for one in forests)
     return {
         "mlat_split": "unsigned char" if values <= 256 else "unsigned short",
-        "mlat_link": "short" if links <= SHORT_MOST else "int",
-        "mlat_threshold": "short" if STORED[bits][1] else real,
-        "mlat_apart": "int32_t" if fixed and bits == 8 and most <= NARROW_TREES else "mlat_square",
+        "mlat_link": _unsigned(links - 1),
+        "mlat_threshold": real,
+        "mlat_apart": "int32_t" if bits == 8 and most <= NARROW_TREES else "mlat_square",
         "mlat_leaf": {16: "unsigned short", 8: "unsigned char"}.get(bits, real),
     }
 
 
+def _unsigned(most: int) -> str:
+    """The C type of numbers up to one."""
+    return "unsigned char" if most < 2**8 else "unsigned short" if most < 2**16 else "int"
+
+
 def add_forest(
-    tables: Tables, number: int, one: StoredForest, types: dict[str, str], bits: int
-) -> list[str]:
-    """Its tables; returns their names."""
+    tables: Tables,
+    number: int,
+    one: StoredForest,
+    codes: Ints,
+    types: dict[str, str],
+    bits: int,
+    runs: Ints | None,
+) -> tuple[list[str], int]:
+    """Its tables; returns their sizes and names, and how many points are stored.
+
+    References of a state (``codes``) with equal points are one: what counts is the nearest. With
+    ``runs`` (sizes and states of references that follow each other) each counts, and all are kept.
+    """
     forest = one.forest
-    names = []
+    points: NDArray[Any] = forest.points
+    if runs is None:
+        of_states = np.unique(np.column_stack([codes, points]), axis=0)
+        states, points = of_states[:, 0].astype(np.int64), of_states[:, 1:]
+        own = np.where(states < points.shape[1], states, 0)
+        points = points[np.lexsort([points[np.arange(len(points)), own], states])]
+        runs = np.stack(np.unique(states, return_counts=True)[::-1], axis=1)
+    names = [str(len(forest.leaves)), str(len(runs))]
+    links = np.where(forest.links < 0, -1 - forest.links, forest.links + len(forest.leaves))
     values: NDArray[Any]
     for name, values, kind in (
         ("sizes", forest.sizes, types["mlat_link"]),
         ("splits", forest.feature, types["mlat_split"]),
         ("thresholds", forest.threshold, types["mlat_threshold"]),
-        ("links", forest.links, types["mlat_link"]),
+        ("links", links, types["mlat_link"]),
         ("leaves", forest.leaves, types["mlat_leaf"]),
-        ("points", forest.points, STORED[bits][0]),
+        ("points", points, STORED[bits][0]),
+        ("point_runs", runs, "int"),
     ):
         names.append(f"{name}_{number}")
         tables.stored(names[-1], values, kind)
-    return names
+    return names, len(points)

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..features.lifts import PreparedLift
-from ..live.core.intake import dead_after
+from ..classifier.intake import dead_after
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
 from .plain_forest import SHORT_MOST, PlainForest
+from .plain_lift import PlainLift
 
 BLOCK = 1024  # windows at a time
 SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
@@ -118,7 +118,7 @@ class PlainModel(ShortRepr):
     states, channels : tuple of str
     width : int
         Of the widest expert.
-    lift : PreparedLift
+    lift : PlainLift
     channel_mean, channel_scale, feature_mean, feature_scale : arrays
     experts : tuple of PlainExpert or PlainForest
     steps : array of shape (T, F)
@@ -134,19 +134,14 @@ class PlainModel(ShortRepr):
         The largest distance of a training window to the nearest of another time; may be NaN.
     dead_after : array of shape (d,)
         Constant steps after which each channel is dead.
-    identity : array of shape (F,), optional
-        For features that are not stored, the feature that each is the difference of; -1 for the
-        others. None where all are stored.
     usual_step : float, optional
         Seconds from step to step in training.
-    place : array of shape (F,), optional
-        Which feature of the classifier each is; None where their order is its own.
     """
 
     states: tuple[str, ...]
     channels: tuple[str, ...]
     width: int
-    lift: PreparedLift
+    lift: PlainLift
     channel_mean: Floats
     channel_scale: Floats
     feature_mean: Floats
@@ -164,14 +159,7 @@ class PlainModel(ShortRepr):
     tempering: float
     farthest: float
     dead_after: Ints
-    identity: Ints | None = None
     usual_step: float | None = None
-    place: Ints | None = None
-
-    @property
-    def lead(self) -> int:
-        """Steps that are stored before the first window of every stretch."""
-        return int(self.identity is not None)
 
     @property
     def matrices(self) -> list[PlainExpert]:
@@ -208,7 +196,7 @@ class PlainModel(ShortRepr):
             tuple(map(str, clf.classes_.tolist())),
             tuple(clf.channels_),
             widest.windows.width,
-            features.lift.prepared(len(clf.channels_)),
+            PlainLift.of(features.lift, len(clf.channels_)),
             features.channels.mean,
             features.channels.scale,
             features.lifted.mean,
@@ -279,6 +267,17 @@ class PlainModel(ShortRepr):
                 one = one.with_trees(n, windows)
             experts.append(one)
         return replace(self, experts=tuple(experts))
+
+    def ranked(self, windows: Floats) -> PlainModel:
+        """The same with the trees of each forest in an order for :meth:`with_trees`, by some
+        windows (n, w, F)."""
+        experts = tuple(
+            one.ranked(windows[:, self.width - one.width :, one.columns])
+            if isinstance(one, PlainForest)
+            else one
+            for one in self.experts
+        )
+        return replace(self, experts=experts)
 
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""

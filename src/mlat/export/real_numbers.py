@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Floats
 from .plain_forest import StoredForest
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encode_squares
 from .tables import EXTREME, SHORT, SQUARE_LEVELS, Tables
 
 
@@ -18,17 +17,16 @@ class RealNumbers:
 
     source = "in_reals.c"
     missing = "NaN"
+    input_bits = None
     anchor = 32.0  # additions after which a running sum begins anew, as in the C
 
-    def __init__(self, bits: int, *, short_squares: bool, runs: Ints | None = None) -> None:
-        self._bits, self._runs = bits, runs
+    def __init__(self, bits: int, *, short_squares: bool) -> None:
+        self._bits = bits
         self.squares: list[Floats] = []
         self.bounds: list[tuple[float, float]] = []
         real = "double" if bits == 64 else "float"
         self.types = f"typedef {real} mlat_real, mlat_square;\n"
         self.square_type = SHORT if short_squares else real
-        if runs is not None:
-            self.square_type = CODE
         self.metric_type = "short" if bits <= 16 else real
         self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
 
@@ -56,12 +54,7 @@ class RealNumbers:
             tables.real(f"metric_{number}", metric)
         kept: Floats = squares
         unit, largest = 1.0, float(squares.max(initial=0.0))
-        if self._runs is not None:
-            unit = code_unit(squares, self._runs)
-            codes, first, kept = encode_squares(squares, self._runs, unit)
-            tables.whole(f"squares_{number}", codes, CODE)
-            tables.real(f"first_squares_{number}", first)
-        elif self.square_type == SHORT:
+        if self.square_type == SHORT:
             unit = max(largest, 1e-30) / SQUARE_LEVELS
             whole = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
             tables.whole(f"squares_{number}", whole, self.square_type)
@@ -69,12 +62,12 @@ class RealNumbers:
         else:
             tables.real(f"squares_{number}", squares)
         self.squares.append(kept)
-        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, largest))]
+        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, 1.0, largest))]
 
     def of_forest(self, one: StoredForest) -> Sequence[str]:
         number = Tables("" if self._bits == 64 else "f").number
-        units = 2.0**one.threshold_power, one.point_unit**2
-        return [*map(number, (one.forest.weight, one.forest.typical, *units, 0.0))]
+        typical, unit = one.forest.typical / one.point_unit, 2.0**one.threshold_power
+        return [*map(number, (one.forest.weight, typical, unit, 1.0, one.point_unit, 0.0))]
 
     def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
         suffix = "" if self._bits == 64 else "f"
@@ -88,6 +81,7 @@ class RealNumbers:
             "BETA": number(model.beta),
             "EXTREME": number(EXTREME[self._bits]),
             "HUGE": "1e300" if self._bits == 64 else "1e38f",
+            "TINY": "1e-300" if self._bits == 64 else "1e-30f",
             "NEVER": "(-MLAT_HUGE)",
             "TEMPERING": number(model.tempering),
             "HAS_THRESHOLD": str(int(np.isfinite(limit))),

@@ -3,16 +3,15 @@
 
 typedef struct {
     int width, n_columns, n_lags, is_full;
-    int n_stored, n_fast; /* columns of every step that are stored, and with the differences of these */
-    int n_ranges, n_difference_ranges, n_slow_ranges;
-    const unsigned short *columns;  /* which features it sees: stored at every step, differences, slow ones */
-    const unsigned short *ranges;   /* the same as pairs: the first, and how many follow each other */
+    int n_ranges;
+    const unsigned short *columns;  /* which features it sees */
+    const unsigned short *ranges;   /* where they are stored, as pairs: the first, and how many follow */
     /* By lag, or one matrix. What is symmetric, lag 0 and the one matrix, has rows up to the diagonal. */
     const mlat_metric *metric;
-    const mlat_stored_square *squares; /* y'My of each reference, or codes of how it changes */
-    const mlat_real *first_squares;    /* that of the first reference of each run, for such codes */
+    const mlat_stored_square *squares; /* y'My of each reference */
     int n_flat;                     /* numbers of a window, if it sees all that is stored of its steps */
     int first_sum;                  /* of its running sums, -1 where it has none */
+    int first_part;                 /* of the parts of Mx that are carried, -1 where it has no lags */
 #if MLAT_FORESTS > 0
     int forest;                     /* -1 where its metric is a matrix */
 #endif
@@ -115,35 +114,66 @@ static void gather(const mlat *m, const expert *e, mlat_real *x)
     }
 }
 
+#if MLAT_PARTS > 0
+/* Of a metric by lags, the part of Mx of a moment that is of it and of those before, and the part of
+ * those after it. The first is made when the moment comes, once for each number of moments before it
+ * that are still in the window; the second grows with each step. Nothing is taken away again, so no
+ * rounding adds up. */
+static void add_parts(mlat *m)
+{
+    int i, lag, c;
+    for (i = 0; i < MLAT_EXPERTS; i++) {
+        const expert *e = &experts[i];
+        const int w = e->width, n = e->n_columns;
+        mlat_square *before, *after;
+        if (e->first_part < 0) {
+            continue;
+        }
+        before = m->parts + e->first_part;
+        after = before + MLAT_KEPT * w * n;
+        gather(m, e, m->x);
+        for (lag = 0; lag < w; lag++) {
+            const mlat_metric *block = e->metric + n * (n + 1) / 2 + (size_t)(lag - 1) * (size_t)(n * n);
+            const int then = (m->newest + MLAT_KEPT - lag) % MLAT_KEPT;
+            for (c = 0; c < n; c++) {
+                mlat_square own = 0, late = 0;
+                if (lag == 0) {
+                    own = symmetric_product(e->metric, m->x + (w - 1) * n, n, c);
+                } else if (lag < e->n_lags) {
+                    own = product(block + c * n, 1, m->x + (w - 1 - lag) * n, n);
+                    late = product(block + c, n, m->x + (w - 1) * n, n);
+                }
+                before[(m->newest * w + lag) * n + c] =
+                    own + (lag ? before[(m->newest * w + lag - 1) * n + c] : 0);
+                after[then * n + c] = lag ? after[then * n + c] + late : 0;
+            }
+        }
+    }
+}
+#endif
+
 /* x, and u = Mx; returns x'u */
 static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_real *u)
 {
     const int w = e->width, n = e->n_columns;
     mlat_square sum = 0;
     int t, c;
-#if MLAT_LAGS
-    int lag;
-#endif
     gather(m, e, x);
     for (t = 0; t < w; t++) {
+#if MLAT_PARTS > 0
+        const int then = (m->newest + MLAT_KEPT - (w - 1 - t)) % MLAT_KEPT;
+#endif
         for (c = 0; c < n; c++) {
             mlat_square row;
             if (e->is_full) {
                 row = symmetric_product(e->metric, x, w * n, t * n + c);
+#if MLAT_PARTS > 0
+            } else if (e->first_part >= 0) {
+                const mlat_square *before = m->parts + e->first_part;
+                row = before[(then * w + t) * n + c] + before[(MLAT_KEPT * w + then) * n + c];
+#endif
             } else {
                 row = symmetric_product(e->metric, x + t * n, n, c);
-#if MLAT_LAGS
-                for (lag = 1; lag < e->n_lags; lag++) {
-                    const mlat_metric *block =
-                        e->metric + n * (n + 1) / 2 + (size_t)(lag - 1) * (size_t)(n * n);
-                    if (t >= lag) {
-                        row += product(block + c * n, 1, x + (t - lag) * n, n);
-                    }
-                    if (t + lag < w) {
-                        row += product(block + c, n, x + (t + lag) * n, n);
-                    }
-                }
-#endif
             }
             u[t * n + c] = of_metric(row, &e->by);
         }
@@ -154,212 +184,202 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of a table, in ranges of its columns. */
-#define ROW_PRODUCT(name, number, of)                                                              \
-    static mlat_square name(const number *v, const mlat_stored *row, const unsigned short *range,  \
-                            int n_ranges)                                                          \
-    {                                                                                              \
-        mlat_square a = 0, b = 0, c = 0, d = 0;                                                    \
-        int i, k;                                                                                  \
-        for (k = 0; k < n_ranges; k++, range += 2) {                                               \
-            const mlat_stored *y = row + range[0];                                                 \
-            const int n = range[1];                                                                \
-            for (i = 0; i + 4 <= n; i += 4) {                                                      \
-                a += (mlat_square)v[i] * of(y, i);                                                 \
-                b += (mlat_square)v[i + 1] * of(y, i + 1);                                         \
-                c += (mlat_square)v[i + 2] * of(y, i + 2);                                         \
-                d += (mlat_square)v[i + 3] * of(y, i + 3);                                         \
-            }                                                                                      \
-            for (; i < n; i++) {                                                                   \
-                a += (mlat_square)v[i] * of(y, i);                                                 \
-            }                                                                                      \
-            v += n;                                                                                \
-        }                                                                                          \
-        return (a + b) + (c + d);                                                                  \
-    }
-
-#define itself(y, i) (mlat_square)(y)[i]
-ROW_PRODUCT(row_product, mlat_real, itself)
-#if MLAT_LEAD
-/* Less the step before, which is the row before. */
-#define difference(y, i) (mlat_square)((y)[i] - (y)[(i) - MLAT_STORED])
-ROW_PRODUCT(difference_product, mlat_real, difference)
+/* What rows of the table are multiplied with. Beside rows of 8 bits these are whole numbers of 16, in
+ * a unit that fits the window, so that sums have 32 bits. */
+#if MLAT_NARROW
+typedef mlat_factor factor;
+typedef int32_t row_sum;
+#else
+typedef mlat_real factor;
+typedef mlat_square row_sum;
+#define widened(sum, unit) (sum)
 #endif
 
-/* A step of the references, in the features that are stored at every step. */
-static mlat_square step_product(const expert *e, const mlat_real *v, int at)
+/* A window that is compared. */
+typedef struct {
+    const factor *u;
+    mlat_unit unit;
+    int down; /* of squares */
+} question;
+
+/* The sum of products of numbers and a row of the table, in ranges of its columns. Four sums, as one
+ * would wait for each of its additions. */
+static row_sum row_product(const factor *v, const mlat_stored *row, const unsigned short *range,
+                           int n_ranges)
+{
+    row_sum a = 0, b = 0, c = 0, d = 0;
+    int i, k;
+    for (k = 0; k < n_ranges; k++, range += 2) {
+        const mlat_stored *y = row + range[0];
+        const int n = range[1];
+        for (i = 0; i + 4 <= n; i += 4) {
+            a += (row_sum)v[i] * y[i];
+            b += (row_sum)v[i + 1] * y[i + 1];
+            c += (row_sum)v[i + 2] * y[i + 2];
+            d += (row_sum)v[i + 3] * y[i + 3];
+        }
+        for (; i < n; i++) {
+            a += (row_sum)v[i] * y[i];
+        }
+        v += n;
+    }
+    return (a + b) + (c + d);
+}
+
+/* The product with a step of the references. */
+static row_sum step_product(const expert *e, const factor *v, int at)
 {
     const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
-    mlat_square sum = row_product(v, row, e->ranges, e->n_ranges);
-#if MLAT_LEAD
-    sum += difference_product(v + e->n_stored, row, e->ranges + 2 * e->n_ranges,
-                              e->n_difference_ranges);
-#endif
+    return row_product(v, row, e->ranges, e->n_ranges);
+}
+
+/* A window that is one row of the table, as its steps follow each other. */
+#if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
+/* Two products in one instruction: of every four numbers those of the first and the third, and those
+ * of the second and the fourth, for which the middle ones of u are swapped. */
+#include <arm_acle.h>
+
+static void swap_middles(short *u, int n)
+{
+    int i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        const short second = u[i + 1];
+        u[i + 1] = u[i + 2];
+        u[i + 2] = second;
+    }
+}
+
+#define FOUR(i)                                                                                    \
+    memcpy(&ys, y + (i), 4);                                                                       \
+    memcpy(&first, u + (i), 4);                                                                    \
+    memcpy(&second, u + (i) + 2, 4);                                                               \
+    a = __smlad(__sxtb16((int8x4_t)ys), (int16x2_t)first, a);                                      \
+    b = __smlad(__sxtb16((int8x4_t)((ys >> 8) | (ys << 24))), (int16x2_t)second, b)
+
+static row_sum flat_product(const short *u, const mlat_stored *y, int n)
+{
+    int32_t a = 0, b = 0;
+    uint32_t ys, first, second;
+    for (; n >= 8; n -= 8, u += 8, y += 8) {
+        FOUR(0);
+        FOUR(4);
+    }
+    if (n >= 4) {
+        FOUR(0);
+        u += 4;
+        y += 4;
+    }
+    for (n &= 3; n > 0; n--) {
+        a += (row_sum)*u++ * *y++;
+    }
+    return a + b;
+}
+#elif MLAT_NARROW
+#define swap_middles(u, n)
+static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+{
+    row_sum sum = 0;
+    for (; n >= 4; n -= 4, u += 4, y += 4) {
+        sum += u[0] * y[0];
+        sum += u[1] * y[1];
+        sum += u[2] * y[2];
+        sum += u[3] * y[3];
+    }
+    for (; n > 0; n--) {
+        sum += *u++ * *y++;
+    }
     return sum;
 }
-
-#if MLAT_EVERY > 1
-ROW_PRODUCT(wide_row_product, mlat_square, itself)
-
-#define knot_row(at) (mlat_knots + (size_t)(at) * (size_t)MLAT_SLOW)
-
-static const unsigned short *slow_ranges(const expert *e)
+#else
+static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
 {
-    return e->ranges + 2 * (e->n_ranges + e->n_difference_ranges);
-}
-
-/* The sums of u by which knots are multiplied, for windows that begin so long after a knot. */
-static int fold(mlat *m, const expert *e, const mlat_real *u, int phase)
-{
-    const int n = e->n_columns, n_slow = n - e->n_fast;
-    const int n_knots = (phase + e->width - 1) / MLAT_EVERY + 2;
-    int t, c;
-    for (c = 0; c < n_knots * n_slow; c++) {
-        m->v[c] = 0;
-    }
-    for (t = 0; t < e->width; t++) {
-        const int past = (phase + t) % MLAT_EVERY;
-        mlat_square *v = m->v + (phase + t) / MLAT_EVERY * n_slow;
-        for (c = 0; c < n_slow; c++) {
-            const mlat_square value = u[t * n + e->n_fast + c];
-            v[c] += (mlat_square)(MLAT_EVERY - past) * value;
-            v[n_slow + c] += (mlat_square)past * value;
-        }
-    }
-    /* Where the last step is a knot, the next one is not looked at. */
-    return (phase + e->width - 1) % MLAT_EVERY ? n_knots : n_knots - 1;
+    unsigned short whole[2] = {0, 0};
+    whole[1] = (unsigned short)n;
+    return row_product(u, y, whole, 1);
 }
 #endif
 
-/* MLAT_EVERY times the product of u and the reference that begins there. */
-static mlat_square window_product(const mlat *m, const expert *e, const mlat_real *u, int begin,
-                                  int n_knots)
+/* The newest window, after `prepare`. */
+static question asked(mlat *m, const expert *e)
 {
-    mlat_square sum = 0;
+    question q;
+    memset(&q, 0, sizeof q);
+#if MLAT_NARROW
+    q.unit = narrowed(m->u, m->narrow, e->width * e->n_columns, least_unit(&e->by));
+    fit_squares(&q, &e->by);
+    swap_middles(m->narrow, e->n_flat);
+    q.u = m->narrow;
+#else
+    (void)e;
+    q.u = m->u;
+#endif
+    return q;
+}
+
+/* The product of u and the reference that begins there. */
+static row_sum window_product(const expert *e, const question *q, int begin)
+{
+    row_sum sum = 0;
     int t;
     if (e->n_flat) { /* steps follow each other in the table: one long row */
-        unsigned short whole[2] = {0, 0};
-        whole[1] = (unsigned short)e->n_flat;
-        sum = row_product(u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, whole, 1);
-        return sum * (mlat_square)MLAT_EVERY;
+        return flat_product(q->u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, e->n_flat);
     }
     for (t = 0; t < e->width; t++) {
-        sum += step_product(e, u + t * e->n_columns, begin + t);
+        sum += step_product(e, q->u + t * e->n_columns, begin + t);
     }
-#if MLAT_EVERY > 1
-    sum *= (mlat_square)MLAT_EVERY;
-    for (t = 0; t < n_knots; t++) {
-        sum += wide_row_product(m->v + t * (e->n_columns - e->n_fast),
-                                knot_row(begin / MLAT_EVERY + t), slow_ranges(e),
-                                e->n_slow_ranges);
-    }
-#else
-    (void)m;
-    (void)n_knots;
-#endif
     return sum;
 }
 
-/* y'My of the references of a run, one after the other. */
-#if MLAT_SQUARE_CODES
-/* A code c stands for a change by c|c|: small ones are exact, large ones are rounded. */
-#define first_square(e, r) ((mlat_square)(e)->first_squares[r])
-#define next_square(last, code) ((last) + (mlat_square)((code) * ((code) < 0 ? -(code) : (code))))
+/* What is added to x'Mx: y'My less twice the product. */
+#if MLAT_NARROW && defined(short_square)
+typedef int32_t rest;
+#define MOST_REST INT32_MAX
+#define rest_of(stored, e, q, begin)                                                               \
+    (short_square(stored, q) - window_product(e, q, begin))
+#define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
-#define first_square(e, r) 0
-#define next_square(last, stored) ((mlat_square)(stored))
+typedef mlat_square rest;
+#define MOST_REST MLAT_HUGE
+#define rest_of(stored, e, q, begin)                                                               \
+    (square_of(stored, &(e)->by) - 2 * widened(window_product(e, q, begin), (q)->unit))
+#define whole_rest(all, q) (all)
 #endif
 
 #if MLAT_SUMS > 0
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
 
-/* The product of a step and a number of steps of references, one after the other. */
-typedef struct {
-    const expert *e;
-    const mlat_real *v;
-#if MLAT_EVERY > 1
-    int knot, n_known;     /* products are known with this knot, and with the one after it */
-    mlat_square known[2];
-#endif
-} along;
-
-#if MLAT_EVERY > 1
-static mlat_square knot_product(along *a, int knot, int which)
-{
-    if (knot != a->knot) {
-        a->known[0] = a->known[1];
-        a->n_known = knot == a->knot + 1 && a->n_known > 1;
-        a->knot = knot;
-    }
-    for (; a->n_known <= which; a->n_known++) {
-        a->known[a->n_known] =
-            row_product(a->v + a->e->n_fast, knot_row(knot + a->n_known), slow_ranges(a->e),
-                        a->e->n_slow_ranges);
-    }
-    return a->known[which];
-}
-#endif
-
-/* MLAT_EVERY times the product with the step that is there. */
-static mlat_square product_along(along *a, int at)
-{
-    mlat_square sum = step_product(a->e, a->v, at);
-#if MLAT_EVERY > 1
-    const int knot = at / MLAT_EVERY, past = at % MLAT_EVERY;
-    sum += knot_product(a, knot, 0);
-    sum *= (mlat_square)MLAT_EVERY;
-    if (past) {
-        sum += (mlat_square)past * (knot_product(a, knot, 1) - knot_product(a, knot, 0));
-    }
-#endif
-    return sum;
-}
-
-static void go_on(mlat *m, const expert *e, mlat_square own)
+static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
 {
     const int w = e->width, n = e->n_columns, was_wild = m->wild[e - experts];
     const mlat_real *step = step_before(m, w);
     const mlat_stored_square *square = e->squares;
+    const mlat_real *enters = m->u + (w - 1) * n;
     mlat_square *sum = m->sums + e->first_sum;
-    mlat_real *x = m->x, *left = m->x + n;
-    along enters, leaves;
-    int anew, n_knots = 0, r, c;
+    mlat_real *x = m->x, *leaves = m->x + n;
+    int anew, r, c;
     m->wild[e - experts] = is_wild(own, &e->by);
     anew = was_wild || m->wild[e - experts] || m->n_steps <= MLAT_WIDTH;
     for (c = 0; c < n; c++) {
         x[c] = step[e->columns[c]];
     }
     for (c = 0; c < n; c++) {
-        left[c] = of_metric(symmetric_product(e->metric, x, n, c), &e->by);
+        leaves[c] = of_metric(symmetric_product(e->metric, x, n, c), &e->by);
     }
-    memset(&enters, 0, sizeof enters);
-    enters.e = e;
-    leaves = enters;
-    enters.v = m->u + (w - 1) * n;
-    leaves.v = left;
-#if MLAT_EVERY > 1
-    enters.knot = leaves.knot = -2;
-#endif
     for (r = 0; r < MLAT_RUNS; r++) {
         const int first = mlat_run_start[r] + MLAT_WIDTH - w;
-        mlat_square before = 0, stored = first_square(e, r);
+        mlat_square before = 0;
         int j;
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
-#if MLAT_EVERY > 1
-                n_knots = fold(m, e, m->u, (first + j) % MLAT_EVERY);
-#endif
-                *sum = window_product(m, e, m->u, first + j, n_knots);
+                *sum = window_product(e, q, first + j);
             } else {
-                *sum = before + product_along(&enters, first + j + w - 1) -
-                       product_along(&leaves, first + j - 1);
+                *sum = before + step_product(e, enters, first + j + w - 1) -
+                       step_product(e, leaves, first + j - 1);
             }
             before = was;
-            stored = next_square(stored, *square);
-            keep(m, mlat_run_state[r],
-                 own - 2 * (*sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
+            keep(m, mlat_run_state[r], own - 2 * *sum + square_of(*square, &e->by));
         }
     }
 }
@@ -368,7 +388,9 @@ static void go_on(mlat *m, const expert *e, mlat_square own)
 static void search(mlat *m, const expert *e)
 {
     const mlat_square own = prepare(m, e, m->x, m->u);
-    int phase, r, n_knots = 0;
+    const question q = asked(m, e);
+    const mlat_stored_square *square = e->squares;
+    int r;
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -386,27 +408,24 @@ static void search(mlat *m, const expert *e)
 #endif
 #if MLAT_SUMS > 0
     if (e->first_sum >= 0) {
-        go_on(m, e, own);
+        go_on(m, e, &q, own);
         return;
     }
 #endif
-    for (phase = 0; phase < MLAT_EVERY; phase++) {
-        const mlat_stored_square *square = e->squares;
-#if MLAT_EVERY > 1
-        n_knots = fold(m, e, m->u, phase);
+    for (r = 0; r < MLAT_RUNS; r++) {
+        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
+        const int end = begin + mlat_run_size[r];
+        rest least = MOST_REST;
+        for (; begin < end; begin++, square++) {
+            const rest other = rest_of(*square, e, &q, begin);
+#if MLAT_NEIGHBORS > 1
+            keep(m, mlat_run_state[r], own + whole_rest(other, &q));
+#else
+            least = other < least ? other : least;
 #endif
-        for (r = 0; r < MLAT_RUNS; r++) {
-            int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
-            const int end = begin + mlat_run_size[r];
-            mlat_square stored = first_square(e, r);
-            for (; begin < end; begin++, square++) {
-                stored = next_square(stored, *square);
-                if (begin % MLAT_EVERY == phase) {
-                    const mlat_square sum = window_product(m, e, m->u, begin, n_knots);
-                    keep(m, mlat_run_state[r],
-                         own - 2 * (sum / (mlat_square)MLAT_EVERY) + square_of(stored, &e->by));
-                }
-            }
+        }
+        if (least < MOST_REST) {
+            keep(m, mlat_run_state[r], own + whole_rest(least, &q));
         }
     }
 }

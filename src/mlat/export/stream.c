@@ -103,6 +103,9 @@ int mlat_push(mlat *m, const mlat_real values[MLAT_CHANNELS], mlat_out *out)
 #endif
     m->newest = (m->newest + 1) % MLAT_KEPT;
     lift(m, scaled, m->window[m->newest]);
+#if MLAT_PARTS > 0
+    add_parts(m);
+#endif
     if (m->n_steps < MLAT_KEPT) {
         m->n_steps++;
     }

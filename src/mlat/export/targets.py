@@ -1,13 +1,13 @@
 """Where a model is to run, and the smallest one that decides as the whole.
 
-A model is made smaller by one of a few choices at a time: fewer bits, slow features at fewer steps,
-fewer trees, fewer references. While a limit is exceeded it is the one that saves most of it for
-each decision that changes; then, as long as ``KEEP`` of them stay, the one after which most do.
-They are counted for that on some windows, and told of others
+A model is made smaller by one choice at a time: fewer bits, fewer trees, fewer references. While a
+limit is exceeded it is the one that saves most of it for each decision that changes; then, as long
+as ``KEEP`` of them stay, the one after which most do. That is done for each number of bits to
+begin with. Decisions are counted for that on some windows, and told of others
 (:class:`~mlat.export.decisions.Agreement`).
 
-Time is estimated from instructions, which an emulator counted (``TARGETS``): that of a board
-differs with its memory, cache and compiler.
+Time is estimated from cycles that an emulator counted (``TARGETS``): that of a board differs with
+its memory, cache and compiler.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from .decisions import Agreement
 from .plain_model import PlainModel
 
 KEEP = 0.99
-FEWER = 0.7  # of the references, each time
-EVERY = (1, 2, 4, 8, 16)
+FEWER = 0.7  # of the references and trees, each time
 LEAST_TREES = 5
 LEAST_COST = 0.002  # of the decisions: fewer cannot be told from none
 
@@ -36,8 +35,8 @@ class Target:
     """A processor: what a model may take of it.
 
     ``flash`` and ``ram`` are bytes, infinite for as much as there is; ``code`` is what the compiled
-    algorithm takes of the flash. ``per`` are instructions for a product, a split of a tree, a
-    remembered value of a channel and a feature, and ``cycles`` those of the processor for one.
+    algorithm takes of the flash, with what it needs of the C library. ``cycles`` are those of each
+    kind of :class:`~mlat.export.c_source.Work` and of a step, in 8 bits and in more.
     """
 
     title: str
@@ -46,26 +45,33 @@ class Target:
     mhz: float
     fixed: bool
     code: int
-    per: tuple[float, float, float, float]
-    cycles: float
+    cycles: tuple[tuple[float, ...], tuple[float, ...]]
 
     def microseconds(self, code: CSource) -> float:
         """Of a step, about."""
-        values = len(code.stored.channels) * code.stored.lift.size
-        work = code.products, code.splits, values, len(code.stored.feature_mean)
-        return float(np.dot(self.per, work)) * self.cycles / self.mhz
+        in_8_bits, in_more = self.cycles
+        cycles = in_8_bits if code.is_narrow else in_more
+        return float(np.dot(cycles, (*code.work, 1))) / self.mhz
 
 
-# Instructions of the exported C in 8 bits, compiled by gcc -O2 and counted by qemu: for a Cortex-M4
-# in single precision, for a Cortex-M0+ (the RP2040) in whole numbers. Those of the ESP32 were not
-# counted; they are taken to be as many. An instruction takes 1.3 cycles, an assumption.
-M4, M0 = (8.0, 5.0, 50.0, 600.0), (50.0, 10.0, 300.0, 3000.0)
+# Fitted to cycles of the exported C (gcc -O2) on development streams of seven sets, by
+# `mlat-lab bench export-cycles`: within 8 % of each in 8 bits. They are counted in an emulator by
+# the tables of ARM's manuals, for a Cortex-M4 in single precision and an M0+ in whole numbers, from
+# memory that makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the
+# instructions for two products.
+M4 = (12.0, 3.3, 10.0, 25.0, 28.0, 440.0, 12500.0), (15.0, 13.0, 8.0, 25.0, 28.0, 440.0, 12500.0)
+M0 = (
+    (53.0, 7.8, 30.0, 34.0, 125.0, 6200.0, 18000.0),
+    (53.0, 77.0, 110.0, 60.0, 140.0, 6800.0, 18000.0),
+)
+ESP = (12.0, 8.0, *M4[0][2:]), M4[1]
+ANY = (1.0,) * 7, (1.0,) * 7
 TARGETS = {
-    "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 6_000, M4, 1.3),
-    "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 6_000, M4, 1.3),
-    "rp2040": Target("an RP2040", 1e6, 128e3, 125.0, True, 9_000, M0, 1.3),
-    "cortex-m0": Target("a Cortex-M0+", 64e3, 16e3, 48.0, True, 9_000, M0, 1.3),
-    "host": Target("this machine", np.inf, np.inf, np.inf, False, 0, M4, 1.0),
+    "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 7_000, M4),
+    "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 7_000, ESP),
+    "rp2040": Target("an RP2040", 1e6, 128e3, 125.0, True, 11_000, M0),
+    "cortex-m0": Target("a Cortex-M0+", 64e3, 16e3, 48.0, True, 11_000, M0),
+    "host": Target("this machine", np.inf, np.inf, np.inf, False, 0, ANY),
 }
 
 
@@ -91,13 +97,11 @@ class Size:
     """How much of a model there is."""
 
     bits: int
-    every: int
     trees: int
     references: int
 
     def __str__(self) -> str:
         said = [f"{self.references:,} references in {self.bits} bits"]
-        said += [f"slow features at one step of {self.every}"] * (self.every > 1)
         said += [f"{self.trees} trees of each forest"] * (self.trees > 0)
         return ", ".join(said)
 
@@ -131,7 +135,7 @@ def fit_into(
     whole: PlainModel,
     thinning: Callable[[], Thinning],
     agreement: Agreement,
-    write: Callable[[PlainModel, int, int], CSource],
+    write: Callable[[PlainModel, int], CSource],
     start: Size,
     free: frozenset[str],
     keep: float = KEEP,
@@ -141,7 +145,7 @@ def fit_into(
     Parameters
     ----------
     write : callable
-        From a model, bits and ``every`` to its C.
+        From a model and bits to its C.
     start : Size
         The largest to be tried.
     free : set of str
@@ -155,30 +159,41 @@ def fit_into(
             thinned[:] = thinned or [thinning()]
             rows = thinned[0].keep(size.references).rows
         model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
-        code = write(model, size.bits, size.every)
+        code = write(model, size.bits)
         return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
 
     def largest_share(made: Made) -> float:
         return max(limits.taken(made.code, target).values())
 
-    path = [make(start)]
-    following: Made | None = None
-    while True:
-        made = path[-1]
-        smaller = [make(size) for size in _smaller(made.size, free)]
-        smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
-        if not smaller:
-            following = None
-            break
-        share = largest_share(made)
-        following = max(smaller, key=lambda one: (one.same, -one.code.flash))
-        if share <= 1 and following.same < keep:
-            break
-        if share > 1:  # what brings it nearest to the limit for each decision that it costs
-            gains = [np.log(share / largest_share(one)) for one in smaller]
-            costs = [max(made.same - one.same, 0.0) + LEAST_COST for one in smaller]
-            following = smaller[int(np.argmax(np.divide(gains, costs)))]
-        path.append(following)
+    def way_down(start: Size, free: frozenset[str]) -> tuple[list[Made], Made | None]:
+        """From there to where the next one would not keep as many, and that one."""
+        path = [make(start)]
+        while True:
+            made = path[-1]
+            smaller = [make(size) for size in _smaller(made.size, free)]
+            smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
+            if not smaller:
+                return path, None
+            share = largest_share(made)
+            following = max(smaller, key=lambda one: (one.same, -one.code.flash))
+            if share <= 1 and following.same < keep:
+                return path, following
+            if share > 1:  # what brings it nearest to the limit for each decision that it costs
+                gains = [np.log(share / largest_share(one)) for one in smaller]
+                costs = [max(made.same - one.same, 0.0) + LEAST_COST for one in smaller]
+                following = smaller[int(np.argmax(np.divide(gains, costs)))]
+            path.append(following)
+
+    def worth(way: tuple[list[Made], Made | None]) -> tuple[bool, float, float]:
+        last = way[0][-1]
+        return largest_share(last) <= 1, min(last.same, keep), -last.code.flash
+
+    ways = [way_down(start, free)]
+    if limits != Limits() and "bits" in free:  # what many bits cost is seen only further down
+        fewest = [bits for bits in (16, 8) if bits < start.bits]
+        ways += [way_down(replace(start, bits=bits), free - {"bits"}) for bits in fewest]
+    path, following = max(ways, key=worth)
+    made = path[-1]
     taken = limits.taken(made.code, target)
     binds = max(taken, key=lambda name: taken[name])
     if taken[binds] > 1:
@@ -186,11 +201,11 @@ def fit_into(
             f"the smallest model takes {taken[binds]:.1f} times the {binds} that there is: "
             f"{made.size}; allow more, or fit a narrower or plainer model"
         )
-    return Fitted(made, path[0], following, path, binds, taken)
+    return Fitted(made, make(start), following, path, binds, taken)
 
 
 def _is_smaller(one: CSource, other: CSource) -> bool:
-    return (one.flash, one.ram, one.products) != (other.flash, other.ram, other.products)
+    return (one.flash, one.ram, one.work) != (other.flash, other.ram, other.work)
 
 
 def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
@@ -198,10 +213,8 @@ def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
     found = []
     if "bits" in free and size.bits > 8:
         found.append(replace(size, bits=size.bits // 2))
-    if "every" in free and size.every < EVERY[-1]:
-        found.append(replace(size, every=2 * size.every))
     if "trees" in free and size.trees > LEAST_TREES:
-        found.append(replace(size, trees=size.trees // 2))
+        found.append(replace(size, trees=int(FEWER * size.trees)))
     if "references" in free and size.references > 1:
         found.append(replace(size, references=int(FEWER * size.references)))
     return found

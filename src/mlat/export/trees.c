@@ -7,19 +7,21 @@ typedef struct {
     int n_trees, n_values;          /* of a point */
     int first_point;                /* in what is taught */
     int grain;                      /* of a stored point, in the unit of leaves */
+    int n_leaves, n_runs;
     const mlat_link *sizes;         /* splits of each tree */
     const mlat_split *splits;       /* the value of a window that each is by */
     const mlat_threshold *thresholds;
-    const mlat_link *links;         /* two of each: to a split of the tree, or -1 - a row of leaves */
+    const mlat_link *links;         /* two of each: a row of leaves, or n_leaves + a split of the tree */
     const mlat_leaf *leaves;
-    const mlat_stored *points;      /* of the references */
+    const mlat_stored *points;      /* of the references; equal ones of a state are one */
+    const int *runs;                /* pairs: how many points of a state follow each other, and it */
 } forest;
 
 static const forest forests[MLAT_FORESTS] = {
 /*FORESTS*/
 };
 
-static void point_of(mlat *m, const expert *e, mlat_real *point)
+static void point_of(mlat *m, const expert *e, mlat_point *point)
 {
     const forest *f = &forests[e->forest];
     const mlat_split *splits = f->splits;
@@ -32,25 +34,23 @@ static void point_of(mlat *m, const expert *e, mlat_real *point)
     }
     for (t = 0; t < f->n_trees; t++) {
         const mlat_leaf *leaf;
-        mlat_link at = 0;
+        int at = 0;
         do {
-            const int is_low = m->x[splits[at]] <= threshold_of(thresholds[at], &e->by);
-            const mlat_link *sides = links + at + at;
-            at = sides[is_low ? 0 : 1];
+            const int is_high = !(m->x[splits[at]] <= threshold_of(thresholds[at], &e->by));
+            at = links[2 * at + is_high] - f->n_leaves;
         } while (at >= 0);
-        leaf = f->leaves + (size_t)(-1 - at) * (size_t)f->n_values;
+        leaf = f->leaves + (size_t)(at + f->n_leaves) * (size_t)f->n_values;
         for (s = 0; s < f->n_values; s++) {
-            point[s] += (mlat_real)leaf[s];
+            point[s] += (mlat_point)leaf[s];
         }
         splits += f->sizes[t];
         thresholds += f->sizes[t];
-        links += f->sizes[t];
-        links += f->sizes[t];
+        links += 2 * f->sizes[t];
     }
 }
 
 #define SQUARE_APART(name, number)                                                                 \
-    static mlat_square name(const mlat_real *point, const number *other, int n, int grain)         \
+    static mlat_apart name(const mlat_point *point, const number *other, int n, int grain)          \
     {                                                                                              \
         mlat_apart sum = 0;                                                                        \
         int s;                                                                                     \
@@ -64,28 +64,70 @@ static void point_of(mlat *m, const expert *e, mlat_real *point)
 
 SQUARE_APART(apart_from_stored, mlat_stored)
 #if MLAT_SPARE > 0
-SQUARE_APART(apart_from_taught, mlat_real)
+SQUARE_APART(apart_from_taught, mlat_point)
+#endif
+
+#if MLAT_NEIGHBORS == 1
+/* The nearest of the points of a state, which come in the order of their part of that state: from
+ * there on as far as that part alone is not too far away. */
+static mlat_apart nearest_apart(const forest *f, const mlat_stored *points, int n,
+                                const mlat_point *point, int state)
+{
+    const int d = f->n_values, first = state < d ? state : 0;
+    mlat_apart least = MLAT_MOST_APART;
+    int low = 0, high = n, way;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if ((mlat_point)(points[middle * d + first] * (mlat_point)f->grain) < point[first]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (way = 1; way >= -1; way -= 2) {
+        int j = way > 0 ? low : low - 1;
+        for (; j >= 0 && j < n; j += way) {
+            const mlat_stored *other = points + j * d;
+            mlat_apart apart = (mlat_apart)point[first] - (mlat_apart)other[first] * (mlat_apart)f->grain;
+            if (apart * apart >= least) {
+                break;
+            }
+            apart = apart_from_stored(point, other, d, f->grain);
+            least = apart < least ? apart : least;
+        }
+    }
+    return least;
+}
 #endif
 
 static void search_points(mlat *m, const expert *e)
 {
     const forest *f = &forests[e->forest];
     const mlat_stored *stored = f->points;
-    int r, j;
-    point_of(m, e, m->u);
+    mlat_point point[MLAT_POINTS];
+    int r, n;
+#if MLAT_NEIGHBORS > 1
+    int j;
+#endif
+    point_of(m, e, point);
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
-        const mlat_real *taught = m->taught_points[r] + f->first_point;
-        const mlat_square square = apart_from_taught(m->u, taught, f->n_values, 1);
-        keep(m, m->taught_state[r], square_of(square, &e->by));
+        const mlat_point *taught = m->taught_points[r] + f->first_point;
+        keep(m, m->taught_state[r], (mlat_square)apart_from_taught(point, taught, f->n_values, 1));
     }
 #endif
-    for (r = 0; r < MLAT_RUNS; r++) {
-        for (j = 0; j < mlat_run_size[r]; j++, stored += f->n_values) {
-            const mlat_square square = apart_from_stored(m->u, stored, f->n_values, f->grain);
-            keep(m, mlat_run_state[r], square_of(square, &e->by));
+    for (r = 0; r < f->n_runs; r++, stored += n * f->n_values) {
+        const int state = f->runs[2 * r + 1];
+        n = f->runs[2 * r];
+#if MLAT_NEIGHBORS > 1
+        for (j = 0; j < n; j++) {
+            const mlat_stored *other = stored + j * f->n_values;
+            keep(m, state, (mlat_square)apart_from_stored(point, other, f->n_values, f->grain));
         }
+#else
+        keep(m, state, (mlat_square)nearest_apart(f, stored, n, point, state));
+#endif
     }
 }
 #endif

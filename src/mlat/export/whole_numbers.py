@@ -20,19 +20,18 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from .plain_forest import StoredForest
+from .plain_lift import DEVIATION, DIFFERENCE, DIFFERENCES
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .square_codes import CODE, code_unit, encode_squares
 from .tables import SHORT, STORED, X_BITS, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
 COARSEST = 2.0**10  # a unit of the input, in those of a scaled channel: 1/64 of a deviation
 LARGEST_BITS = 23  # of such a feature, all in all
-TYPES = """#include <stdint.h>
-
-/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it is
- * missing. Probabilities and distances are told in 65536ths; a distance of a model with one expert
- * in typical distances. */
+TYPES = """\
+/* Whole numbers only. A value is given as v * 2^mlat_input_bits[channel], MLAT_NO_VALUE where it
+ * is missing. Probabilities and distances are told in 65536ths; a distance of a model with one
+ * expert in typical distances. */
 typedef int32_t mlat_real;
 typedef int64_t mlat_square;
 
@@ -68,7 +67,7 @@ class WholeNumbers:
         largest: int,
         *,
         short_squares: bool,
-        runs: Ints | None = None,
+        narrow: int = 0,
     ) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")
@@ -78,9 +77,7 @@ class WholeNumbers:
                 "whole numbers need channels that were scaled: fit the model with scale=True"
             )
         self.square_type = SHORT if short_squares else "int32_t"
-        self._runs = runs
-        if runs is not None:
-            self.square_type = CODE
+        self._narrow = narrow
         self._stored, self._x_bits = STORED[bits][1], X_BITS[bits]
         # A deviation is about 2^SCALED_BITS, and the mean is below 2^30.
         wanted = SCALED_BITS + 1 - np.frexp(scale)[1]
@@ -129,8 +126,8 @@ class WholeNumbers:
         # By what a feature takes of its channel: a difference takes two values, a root is of a mean
         # that is rounded itself.
         own = self._channel_errors[lift.channels]
-        twice = np.isin(lift.sources, (3, 4))
-        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == 2)
+        twice = np.isin(lift.sources, (DIFFERENCES, DIFFERENCE))
+        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == DEVIATION)
         error += 2.0 ** (1 - VALUE_BITS)
         floor = np.where(is_log, lift.floors, 1.0)
         error = np.where(is_log, (error + 2.0**-VALUE_BITS) / floor + 2.0 ** (1 - LOG_BITS), error)
@@ -169,21 +166,18 @@ class WholeNumbers:
             raise InputError("the distances of an expert do not fit in whole numbers of 64 bits")
         tables.whole(f"metric_{number}", one.packed(stored), self.metric_type)
         last_digit = 2.0**-square_bits
-        if self._runs is not None:
-            square_unit = max(1, int(np.ceil(code_unit(squares, self._runs) / last_digit)))
-            codes, first, kept = encode_squares(squares, self._runs, square_unit * last_digit)
-            tables.whole(f"squares_{number}", codes, CODE)
-            tables.whole(f"first_squares_{number}", first, "int32_t")
-            square_error = 0.0
-        else:
-            kept_bits = 16 if self.square_type == SHORT else 31
-            largest = _exponent(float(squares.max(initial=0.0)))
-            square_unit = 2 ** max(0, largest + square_bits - kept_bits)
-            whole = np.rint(squares / (square_unit * last_digit)).astype(np.int64)
-            whole = np.clip(whole, 0, 2**kept_bits - 1)
-            tables.whole(f"squares_{number}", whole, self.square_type)
-            kept = whole * (square_unit * last_digit)
-            square_error = square_unit * last_digit
+        kept_bits = 16 if self.square_type == SHORT else 31
+        exponent = max(0, _exponent(float(squares.max(initial=0.0))) + square_bits - kept_bits)
+        square_unit = 2.0**exponent * last_digit
+        whole = np.clip(np.rint(squares / square_unit), 0, 2**kept_bits - 1).astype(np.int64)
+        tables.whole(f"squares_{number}", whole, self.square_type)
+        kept: Floats = np.asarray(whole * square_unit)
+        square_error = square_unit
+        if self._narrow:
+            # For windows within training's range: its u is rounded once more, and the square.
+            most = float(largest_row * 2.0 ** (metric_bits - shift + self._x_bits) * self._stored)
+            more = max(_exponent(most / self._narrow), exponent, 0)
+            square_error += (2 * self._stored * w * n * 0.5 + 2) * 2.0**more * last_digit
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)
         # Each number of Mx is rounded where it is shifted; the metric is stored as it is.
@@ -195,7 +189,7 @@ class WholeNumbers:
         return (
             str(round(one.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            f"(int64_t){square_unit}",
+            str(exponent),
             str(shift),
             str(int(factor_shift[0])),
         )
@@ -209,7 +203,7 @@ class WholeNumbers:
         return (
             str(round(one.forest.weight * 2**LOG_BITS)),
             str(int(factor[0])),
-            "(int64_t)1",
+            "0",
             str(one.threshold_power + self._x_bits),
             str(int(factor_shift[0])),
         )

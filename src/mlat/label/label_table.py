@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from ..base.checks import Ints, check_text, is_whole
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import DiskError, InputError
-from ..stream.sources import FileFormat, file_format
+from ..stream.arrow import pa
+from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
@@ -337,7 +336,7 @@ def write_spans(
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
     with disk_errors(Path(path)), atomic_write(path) as temporary:
         if form.delimiter is None:
-            pyarrow.parquet.write_table(pa.table(columns), temporary)
+            pa.parquet.write_table(pa.table(columns), temporary)
         else:
             _write_text(columns, temporary, form)
 
@@ -432,22 +431,14 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Where]:
-    try:
-        table = pyarrow.parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise DiskError(f"{path} cannot be read ({error.strerror}); check the path") from None
-        said = (str(error).splitlines() or ["it is damaged"])[0]
-        raise InputError(f"{path} cannot be read: {said}") from None
-    _refuse_twice(table.column_names, path)
-    wanted = [name for name in table.column_names if name in _COLUMNS]
     columns: dict[str, Sequence[Any]] = {}
-    for name in wanted:
-        column = table.column(name)
-        if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-            columns[name] = list(column.to_numpy())
-        else:
-            columns[name] = column.to_pylist()
+    with reading(path):
+        table = pa.parquet.ParquetFile(path).read()
+        _refuse_twice(table.column_names, path)
+        for name in (name for name in table.column_names if name in _COLUMNS):
+            column = table.column(name)
+            is_time = pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type)
+            columns[name] = list(column.to_numpy()) if is_time else column.to_pylist()
     return columns, lambda i: f"{path}, row {i}"
 
 

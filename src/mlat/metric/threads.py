@@ -35,7 +35,7 @@ def n_threads() -> int:
 
 def run_each(function: Callable[[T], Any], items: Iterable[T], n: int) -> None:
     """Call a function with each item, in n threads with one thread of linear algebra each."""
-    if n == 1:
+    if n <= 1:
         for item in items:
             function(item)
         return

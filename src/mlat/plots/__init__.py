@@ -4,6 +4,11 @@ Every function returns a ``matplotlib.figure.Figure`` that is made without pyplo
 changes, no window opens, and no display is needed.
 """
 
+# ruff: noqa: E402
+from ..base.errors import require_package
+
+require_package("matplotlib", "plots", "a picture")
+
 from .blocks import plot_blocks, plot_lags
 from .committee import plot_committee
 from .confusion import plot_confusion

@@ -164,3 +164,15 @@ def test_an_extreme_value_ends_the_segment_of_its_stream():
     for step, other in zip(values, missing, strict=True):
         for a, b in zip(here.push(step), there.push(other), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 50])
+def test_threads_change_nothing(threads):
+    clf, values = classifier("running"), streams(7, missing=0.05)
+    one, several = Many(clf, 7), Many(clf, 7, threads=threads)
+    present = np.random.default_rng(3).random((len(values), 7)) < 0.8
+    for step, there in zip(values, present, strict=True):
+        for got, want in zip(several.push(step, there), one.push(step, there), strict=True):
+            np.testing.assert_array_equal(got, want)
+    for got, want in zip(several.to_arrays().values(), one.to_arrays().values(), strict=True):
+        np.testing.assert_array_equal(got, want)

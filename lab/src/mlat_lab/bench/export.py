@@ -1,8 +1,7 @@
 """A model in C: what it takes, how fast it is, and how many states stay the same.
 
 The C is compiled by the system's compiler. A step of it, a live session's step in Python and a step
-of emlearn's nearest neighbours in C are timed in one run. Instructions are counted under an
-emulator of 32-bit ARM.
+of emlearn's nearest neighbours in C are timed in one run.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -40,9 +39,6 @@ MAIN = """
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-#ifdef UNTIMED /* to tell a time takes as many instructions as it has digits */
-#define clock() 0
-#endif
 {before}
 int main(void)
 {{
@@ -62,23 +58,12 @@ int main(void)
         n++;
         printf("%d\\n", state);
     }}
-#ifndef UNTIMED
     fprintf(stderr, "%.6f\\n", 1e6 * (double)spent / CLOCKS_PER_SEC / (double)n);
-#endif
     return 0;
 }}
 """
 WHOLE = "(mlat_real)floor(ldexp(row[c], mlat_input_bits[c]) + 0.5)"
-FEW = (
-    20,
-    45,
-)  # references of a run with which instructions are counted: their number grows with them
-COUNTED = 2  # steps
 N_STATES, RUN_LENGTH, N_RUNS = 5, 60, 10  # of the stream that is learned: 2,550 references
-KINDS: dict[str, dict[str, Any]] = {
-    "single precision": {},
-    "16-bit whole numbers": {"bits": 16, "fixed": True},
-}
 LEAST_SAME = 0.99
 
 
@@ -87,17 +72,15 @@ class Choice(NamedTuple):
 
     fraction: float
     bits: int
-    every: int = 1
     fixed: bool = False
     incremental: bool = False
 
 
 CHOICES = (
-    *(Choice(1.0, 32), Choice(1.0, 16), Choice(1.0, 16, 4)),
-    *(Choice(fraction, 8, every) for every in (1, 4) for fraction in (1.0, 0.5, 0.25, 0.1)),
-    *(Choice(1.0, bits, 1, fixed=True) for bits in (16, 8)),
-    *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, 1, fixed=True, incremental=True)),
-    Choice(1.0, 8, 4, fixed=True, incremental=True),
+    *(Choice(1.0, 32), Choice(1.0, 16)),
+    *(Choice(fraction, 8) for fraction in (1.0, 0.5, 0.25, 0.1)),
+    *(Choice(1.0, bits, fixed=True) for bits in (16, 8)),
+    *(Choice(1.0, 32, incremental=True), Choice(1.0, 16, fixed=True, incremental=True)),
 )
 
 
@@ -108,19 +91,15 @@ class Timed(NamedTuple):
     microseconds: float
 
 
-def compiled(
-    folder: Path, sources: dict[str, str], include: Sequence[Path] = (), *, arm: bool = False
-) -> Path:
-    """A program of some sources, for this machine or for ARM."""
-    names = ("arm-linux-gnueabihf-gcc",) if arm else ("cc", "gcc", "clang")
-    compiler = next(filter(None, map(shutil.which, names)), None)
+def compiled(folder: Path, sources: dict[str, str], include: Sequence[Path] = ()) -> Path:
+    """A program of some sources."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise InputError("there is no C compiler on PATH; install one, for example gcc")
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
     files = [str(folder / name) for name in sources if name.endswith(".c")]
     flags = ["-std=gnu99", "-O2", "-w", *(f"-I{place}" for place in include)]
-    flags += ["-static", "-DUNTIMED"] if arm else []
     program = folder / "run"
     subprocess.run([compiler, *flags, *files, "-o", str(program), "-lm"], check=True)
     return program
@@ -194,11 +173,10 @@ def measure(
                 "model": name,
                 "references": len(some.start),
                 "bits": choice.bits,
-                "every": choice.every,
                 "kind": "whole " * choice.fixed + "incremental" * choice.incremental,
                 "tables_kB": code.flash / 1e3,
                 "RAM_kB": code.ram / 1e3,
-                "products": code.products,
+                "products": code.work.products,
                 "µs": told.microseconds,
                 "same_states": float((told.states == wanted)[known].mean()),
             }
@@ -219,46 +197,6 @@ def python_step(clf: StreamClassifier, values: Floats) -> float:
     return 1e6 * float(np.median(taken))
 
 
-def instructions(clf: StreamClassifier, values: Floats, **options: Any) -> float | None:
-    """Instructions of a step on 32-bit ARM with all references; None without an emulator.
-
-    They are counted one by one, for a few references: each further one takes as many.
-    """
-    emulator = shutil.which("qemu-arm")
-    if emulator is None or shutil.which("arm-linux-gnueabihf-gcc") is None:
-        return None
-    said = subprocess.run([emulator, "-help"], capture_output=True, text=True, check=False).stdout
-    one_by_one = "-one-insn-per-tb" if "-one-insn-per-tb" in said else "-singlestep"
-    plain = PlainModel.of(clf)
-    counts = []
-    for n in FEW:
-        code = write_c(plain.take(np.arange(n)), **options)
-        with tempfile.TemporaryDirectory() as folder:
-            program = compiled(Path(folder), sources_of(code, values.shape[1]), arm=True)
-            totals = []
-            for n_steps in (clf.width_ + 1, clf.width_ + 1 + COUNTED):
-                command = [emulator, one_by_one, "-d", "nochain,exec", str(program)]
-                totals.append(_lines(command, values[:n_steps]))
-        counts.append((totals[1] - totals[0]) / COUNTED)
-    each = (counts[1] - counts[0]) / (FEW[1] - FEW[0])
-    return counts[0] + each * (len(plain.start) - FEW[0])
-
-
-def _lines(command: list[str], rows: Floats) -> int:
-    """How many lines a command writes to its standard error: an instruction each."""
-    with tempfile.TemporaryFile() as given:
-        given.write(np.ascontiguousarray(rows, np.float64).tobytes())
-        given.seek(0)
-        with subprocess.Popen(
-            command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        ) as process:
-            assert process.stderr is not None
-            total = 0
-            while chunk := process.stderr.read(1 << 20):
-                total += chunk.count(b"\n")
-    return total
-
-
 def beside_emlearn(
     name: str, clf: StreamClassifier, train: Stream, fresh: Stream, bench: Bench
 ) -> list[Row]:
@@ -272,12 +210,10 @@ def beside_emlearn(
     wanted, known = codes_of(clf, fresh)
     truth = np.searchsorted(clf.classes_, fresh.states)
     rivals = []
-    for every, bits, incremental in ((1, 16, False), (1, 16, True), (4, 8, False)):
-        code = write_c(
-            PlainModel.of(clf), bits=bits, every=every, fixed=True, incremental=incremental
-        )
+    for bits, incremental in ((16, False), (16, True), (8, False)):
+        code = write_c(PlainModel.of(clf), bits=bits, fixed=True, incremental=incremental)
         told = run_c(code, values)
-        how = f"mlat, {bits} bits" + f", every {every}" * (every > 1)
+        how = f"mlat, {bits} bits"
         same = float((told.states == wanted)[known].mean())
         right = float((told.states == truth)[known].mean())
         said = (name, how + ", incremental" * incremental, code.flash, code.ram, told.microseconds)
@@ -334,12 +270,12 @@ def draw(rows: Sequence[Row]) -> Figure:
     axes = figure.subplots(1, len(models), squeeze=False)[0]
     # Those that are incremental are as large, and say the same.
     rows = [row for row in rows if "incremental" not in row["kind"]]
-    kinds = list(dict.fromkeys((row["bits"], row["every"], row["kind"]) for row in rows))
+    kinds = list(dict.fromkeys((row["bits"], row["kind"]) for row in rows))
     for ax, model in zip(axes, models, strict=True):
-        for (bits, every, kind), colour in zip(kinds, state_colours(len(kinds)), strict=True):
-            which = (model, bits, every, kind)
-            mine = [r for r in rows if (r["model"], r["bits"], r["every"], r["kind"]) == which]
-            label = f"{bits} bits" + (f", every {every}" if every > 1 else "")
+        for (bits, kind), colour in zip(kinds, state_colours(len(kinds)), strict=True):
+            which = (model, bits, kind)
+            mine = [r for r in rows if (r["model"], r["bits"], r["kind"]) == which]
+            label = f"{bits} bits"
             label += ", whole numbers" if kind else ""
             flash, same = [r["tables_kB"] for r in mine], [100 * r["same_states"] for r in mine]
             ax.plot(flash, same, "s" if kind else "o-", color=colour, label=label, markersize=4)
@@ -361,16 +297,12 @@ def show(
     rows: list[Row],
     python: dict[str, float],
     bench: Bench,
-    counted: dict[str, float | None] | None = None,
     rivals: Sequence[Row] = (),
 ) -> None:
     """Print the tables."""
     bench.table("A model in C", rows, percent=("same_states",))
     for name, microseconds in python.items():
         bench.say(f"a live session's step in Python, {name}: {microseconds:.0f} µs")
-    for name, number in (counted or {}).items():
-        said = "not counted: no qemu-arm" if number is None else f"{number / 1e6:.2f} million"
-        bench.say(f"instructions of a step on 32-bit ARM, {name}: {said}")
     for name in dict.fromkeys(row["model"] for row in rows):
         enough = [r for r in rows if r["model"] == name and r["same_states"] >= LEAST_SAME]
         if enough:
@@ -378,7 +310,7 @@ def show(
             bench.say(
                 f"{LEAST_SAME:.0%} of the states, {name}: {least['tables_kB']:.1f} kB of tables "
                 f"and {least['RAM_kB']:.1f} kB RAM, with {least['references']:,} references, "
-                f"{least['bits']} bits, slow features at one step of {least['every']}"
+                f"{least['bits']} bits"
             )
     title = "Beside emlearn's nearest neighbours"
     bench.table(title, rivals, left=2, percent=("as_in_Python", "accuracy"))
@@ -391,11 +323,10 @@ def in_c(
     steps: Annotated[int, typer.Option(help="Of the stream that is classified.")] = 2000,
     plot: Annotated[Path | None, typer.Option(help="Draw bytes and same states there.")] = None,
 ) -> None:
-    """Export: bytes, time, instructions and same states, beside Python and emlearn."""
+    """Export: bytes, time and same states, beside Python and emlearn."""
     rows: list[Row] = []
     rivals: list[Row] = []
     python: dict[str, float] = {}
-    counted: dict[str, float | None] = {}
     with threadpool_limits(1):
         for channels in (3,) * (small or not large) + (27,) * (large or not small):
             name = f"{channels} channels"
@@ -405,20 +336,15 @@ def in_c(
             values = fresh.values.astype(np.float64)
             python[name] = python_step(clf, values)
             rows += measure(name, clf, values, bench)
-            for kind, options in KINDS.items():
-                for search in ({}, {"incremental": True}):
-                    of = f"{name}, {kind}" + ", incremental" * bool(search)
-                    counted[of] = instructions(clf, values, **options, **search)
             with np.errstate():  # emlearn makes every warning of numpy an error, for all
                 rivals += beside_emlearn(name, clf, train, fresh, bench)
-    show(rows, python, bench, counted, rivals)
+    show(rows, python, bench, rivals)
     if plot is not None:
         save_figure(draw(rows), plot)
     bench.keep(
         {
             "rows": rows,
             "python_microseconds": python,
-            "arm_instructions": counted,
             "beside_emlearn": rivals,
         }
     )

@@ -1,107 +1,264 @@
-"""How small a model in C can be on real streams, and how many decisions stay the same.
+"""Models on small processors, by set of streams and target, beside emlearn's.
 
-For two development files of
-each set (one of room_occupancy), the default learns from what the protocol ``stream`` gives. It is
-exported in whole numbers, with the bits and ``--every`` of ``CHOICES``, compiled, and run beside
-``predict`` on 80 stretches of the test stream, evenly spaced, of 10 judged steps each. Flash is
-that of the tables with the code, compiled for a Cortex-M4 where there is a compiler for ARM.
+Of each stream the default learns from what the protocol ``stream`` gives, and is made to fit
+(:mod:`mlat.export.targets`). Its C runs over the test stream beside ``predict``. Of emlearn's there
+are nearest neighbours over windows, a forest and a network over the features that our trees see,
+whose own cost is not counted. Flash is code and tables as they are linked, with the C library's
+part; cycles are those of :mod:`mlat_lab.bench.export_cycles`.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
 
+from mlat.base.checks import Floats, Ints
+from mlat.base.errors import MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
-from mlat.export.c_source import CSource, write_c
+from mlat.classifier.thin import Thinning
+from mlat.export.c_source import write_c
+from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
+from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
 from mlat.stream.stream import Stream
 
 from ..experiments.people import stream_people
 from ..experiments.stream_protocol import split_stream
+from .export import MAIN as ON_HOST
 from .export import codes_of, compiled, run, sources_of
+from .export_cycles import MAIN, counted, counted_of
 from .harness import Bench, Row
 
-# Found to leave 99 % of the decisions as they are in 64 kB with the code: bits, every.
-CHOICES = {
-    "ecg_rhythm r104": (16, 1),
-    "ecg_rhythm r201": (16, 2),
-    "wisdm_watch p1601": (8, 16),
-    "wisdm_watch p1610": (8, 16),
-    "emg_gestures p01": (8, 5),
-    "emg_gestures p06": (8, 5),
-    "phone_watch s01": (8, 2),
-    "phone_watch s05": (8, 4),
-    "room_occupancy room": (8, 12),
-    "gesture_phase persona_story1": (8, 2),
-    "gesture_phase persona_story3": (8, 2),
+# A stream, how many of its first channels, and for which targets with which limit of time in ms.
+STREAMS: dict[str, tuple[int | None, dict[str, float]]] = {
+    "phone_watch s01": (6, {"cortex-m4": 5.0}),
+    "phone_watch s05": (6, {"cortex-m4": 5.0}),
+    "phone_watch s01, acceleration": (3, {"cortex-m4": 5.0, "cortex-m0": 10.0}),
+    "phone_watch s05, acceleration": (3, {"cortex-m4": 5.0, "cortex-m0": 10.0}),
+    "wisdm_watch p1601": (6, {"cortex-m4": 5.0}),
+    "ecg_rhythm r104": (None, {"cortex-m4": 5.0, "cortex-m0": 8.3}),
+    "emg_gestures p01": (None, {"cortex-m4": 5.0}),
+    "gesture_phase persona_story1": (None, {"cortex-m4": 33.3}),
+    "room_occupancy room": (None, {"cortex-m4": 100.0, "cortex-m0": 100.0}),
 }
-N_STRETCHES, JUDGED = 80, 10
+JUDGED = 4000  # steps of the test stream, in stretches
+STRETCH = 200
+FILLED = 12  # steps to the one whose cycles are counted
 
 
-def measure(name: str, data: Path) -> Row:
-    data_set, person = name.split()
-    bits, every = CHOICES[name]
-    people = stream_people([data_set], [person], data)["stream"][data_set]
-    train, test, *_ = split_stream(people.load(person), scale=False).streams
-    clf = StreamClassifier(10).fit(train)
-    code = write_c(PlainModel.of(clf), bits=bits, every=every, fixed=True)
-    past = clf.width_ + clf.features_.lift.memory  # steps that a decision depends on
-    with tempfile.TemporaryDirectory() as folder:
-        program = compiled(Path(folder), sources_of(code, test.values.shape[1]))
-        same = []
-        for first, last in stretches(test, past):
-            values = test.values[first:last].astype(np.float64)
-            wanted, known = codes_of(clf, Stream(values, channels=test.channels))
-            known[:-JUDGED] = False
-            same += (run(program, values).states == wanted)[known].tolist()
-    whole = with_code(code)
-    return {
-        "stream": name,
-        "channels": len(clf.channels_),
-        "states": len(clf.classes_),
-        "references": len(clf.references_),
-        "bits": bits,
-        "every": every,
-        "tables_kB": code.flash / 1e3,
-        "flash_kB": None if whole is None else whole / 1e3,
-        "RAM_kB": code.ram / 1e3,
-        "same": float(np.mean(same)),
-        "of": len(same),
-    }
+def streams_of(name: str, data: Path) -> tuple[Stream, Stream]:
+    """What is given, and the test stream with its states."""
+    data_set, person = name.split(",")[0].split()
+    stream = stream_people([data_set], [person], data)["stream"][data_set].load(person)
+    n = STREAMS[name][0]
+    if n is not None:
+        stream = Stream(
+            stream.values[:, :n], stream.states, channels=stream.channels[:n],
+            recordings=stream.recordings, time=stream.time,
+        )  # fmt: skip
+    split = split_stream(stream, scale=False)
+    states = split.states.astype(object)[split.codes]
+    states[split.codes < 0] = None
+    return split.streams.train, split.streams.test.with_states(states)
 
 
-def with_code(code: CSource) -> int | None:
-    """The size of the tables and the code on a small ARM."""
-    compiler, size = map(shutil.which, ("arm-linux-gnueabihf-gcc", "arm-linux-gnueabihf-size"))
-    if compiler is None or size is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in code.files().items():
-            Path(folder, name).write_text(content, encoding="utf-8")
-        flags = ["-std=c99", "-Os", "-mthumb", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-c"]
-        subprocess.run([compiler, *flags, "mlat.c"], cwd=folder, check=True)
-        told = subprocess.run(
-            [size, "mlat.o"], cwd=folder, check=True, capture_output=True, text=True
+def judged(test: Stream, past: int) -> list[Stream]:
+    """Stretches of the test stream, evenly spaced, each with what its first decision looks at."""
+    length = past + STRETCH
+    begins = [b for a, end, _ in test.segments for b in range(a, end - length + 1, STRETCH)]
+    if not begins:
+        return [test]
+    chosen = np.linspace(0, len(begins) - 1, min(len(begins), JUDGED // STRETCH)).astype(int)
+    return [test[begins[i] : begins[i] + length] for i in chosen]
+
+
+def measure(name: str, data: Path, bench: Bench) -> list[Row]:
+    """Its targets, and emlearn's models on the first of them."""
+    train, test = streams_of(name, data)
+    clf = StreamClassifier().fit(train)
+    whole = PlainModel.of(clf)
+    agreement = Agreement(clf, whole)
+    ranked = whole.ranked(agreement.for_choice)
+    parts = judged(test, clf.width_ + clf.features_.lift.memory)
+    told = [
+        codes_of(clf, Stream(part.values.astype(float), channels=part.channels)) for part in parts
+    ]
+    truth = [
+        np.searchsorted(clf.classes_, part.states).clip(max=len(clf.classes_) - 1) for part in parts
+    ]
+    known = [
+        at & (clf.classes_[y] == part.states)
+        for (_, at), y, part in zip(told, truth, parts, strict=True)
+    ]
+    right = _mean([s == y for (s, _), y in zip(told, truth, strict=True)], known)
+    rows: list[Row] = []
+    for target, ms in STREAMS[name][1].items():
+        place = TARGETS[target]
+        fitted = fit_into(
+            place,
+            Limits(place.flash, place.ram, 1e3 * ms),
+            whole=ranked,
+            thinning=lambda: Thinning(clf, by_steps=True),
+            agreement=agreement,
+            write=lambda some, bits, place=place: write_c(some, bits=bits, fixed=place.fixed),
+            start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
+            free=frozenset({"bits", "trees", "references"}),
+            keep=KEEP,
         )
-    text, data = map(int, told.stdout.splitlines()[1].split()[:2])
-    return text + data
+        code = fitted.made.code
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(Path(folder), sources_of(code, len(clf.channels_)))
+            states = [run(program, part.values.astype(float)).states for part in parts]
+        cycles = counted(code, parts[0].values[-FILLED:].astype(float), target)
+        rows.append(
+            {
+                "stream": name,
+                "in_C": f"mlat, {fitted.made.size}",
+                "target": target,
+                "flash_kB": cycles.flash / 1e3,
+                "RAM_kB": code.ram / 1e3,
+                "ms": cycles.cycles / place.mhz / 1e3,
+                "estimated_ms": place.microseconds(code) / 1e3,
+                "said": agreement.of(code.stored, fitted.made.rows).same,
+                "same": _mean(
+                    [s == t for s, (t, _) in zip(states, told, strict=True)], [at for _, at in told]
+                ),
+                "accuracy": _mean([s == y for s, y in zip(states, truth, strict=True)], known),
+                "model_accuracy": right,
+            }
+        )
+        bench.say(f"  {rows[-1]}")
+    with np.errstate():  # emlearn makes every warning of numpy an error, for all
+        rows += _rivals(name, clf, train, parts, truth, known, bench)
+    return rows
 
 
-def stretches(test: Stream, past: int) -> list[tuple[int, int]]:
-    """The first step and the end of each stretch: what is judged, with its past if it has one."""
-    length = past + JUDGED
-    segments = [(int(start), int(stop)) for start, stop, _ in test.segments]
-    segments = [(a, b) for a, b in segments if b - a >= length] or segments
-    ends = [(a, end) for a, b in segments for end in range(min(a + length, b), b + 1)]
-    chosen = np.linspace(0, len(ends) - 1, N_STRETCHES).astype(int)
-    return [(max(ends[i][0], ends[i][1] - length), ends[i][1]) for i in chosen]
+def _trees(whole: PlainModel) -> int:
+    return max((len(one.sizes) for one in whole.forests), default=0)
+
+
+def _mean(values: list[Any], where: list[Any]) -> float:
+    found = np.concatenate([value[at] for value, at in zip(values, where, strict=True)])
+    return float(found.mean()) if len(found) else float("nan")
+
+
+def _rivals(
+    name: str, clf: StreamClassifier, train: Stream, parts: list[Stream], truth: list[Ints],
+    known: list[Any], bench: Bench,
+) -> list[Row]:  # fmt: skip
+    """emlearn's models of the same task; nothing without emlearn."""
+    try:
+        emlearn = require_package("emlearn", "", "the comparison", title="emlearn")
+        require_package("emlearn.neighbors", "", "the comparison", title="emlearn")
+    except MissingPackageError:
+        bench.say("emlearn is not installed, and left out: pip install emlearn")
+        return []
+
+    def features(stream: Stream) -> Floats:
+        return clf.features_(Stream(stream.values.astype(float), channels=stream.channels))
+
+    w = clf.width_
+    windows = clf.windows_
+    X = clf.features_(train)
+    ends = windows.start + w - 1 if len(windows.start) else windows.start
+    keep = ~np.isnan(X[ends]).any(axis=1)
+    ends, y = ends[keep], np.searchsorted(clf.classes_, windows.y)[keep]
+    n_channels = len(clf.channels_)
+    scaler = StandardScaler().fit(X[ends])
+    flat = np.stack([X[ends - i][:, :n_channels] for i in range(w)], axis=1).reshape(len(ends), -1)
+    unit = np.abs(flat).max() / np.sqrt(2.0**29 / flat.shape[1])
+    forest = ExtraTreesClassifier(20, min_samples_leaf=3, class_weight="balanced", random_state=0)
+    network = MLPClassifier((32,), max_iter=500, random_state=0)
+
+    def as_features(z: Floats) -> Floats:
+        return scaler.transform(z)
+
+    def as_window(z: Floats) -> Floats:
+        lagged = [np.roll(z[:, :n_channels], i, axis=0) for i in range(w)]
+        return np.stack(lagged, axis=1).reshape(len(z), -1)
+
+    given = [np.nan_to_num(features(part)) for part in parts]
+    rows: list[Row] = []
+    for title in ("neighbours, 16 bits", "forest of 20 trees", "network of 32, single precision"):
+        step = "return rival_predict(steps[i], {n});"
+        if title.startswith("neighbours"):
+            Z = [np.rint(as_window(z) / unit) for z in given]
+            fit = np.rint(flat / unit).astype(np.int64)
+            text, kind = emlearn.neighbors.c_generate_neighbors(fit, y, 1, "rival"), "int16_t"
+            before = f"static EmlNeighborsDistanceItem distances[{len(fit)}];"
+            step = (
+                f"int16_t found = -1; eml_neighbors_predict(&rival, steps[i], {{n}}, distances, "
+                f"{len(fit)}, &found); return found;"
+            )
+            ram = 8 * len(fit) + 2 * fit.shape[1]
+        elif title.startswith("forest"):
+            Z, kind, before, ram = (
+                [np.rint(1000 * as_features(z)).clip(-32767, 32767) for z in given],
+                "int16_t",
+                "",
+                0,
+            )
+            model = forest.fit(np.rint(1000 * as_features(X[ends])).clip(-32767, 32767), y)
+            text = emlearn.convert(model, method="inline", dtype="int16_t").save(
+                name="rival", format="c"
+            )
+        else:
+            Z, kind, before, ram = [as_features(z) for z in given], "float", "", 2 * 4 * 64
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "rival.h")
+                emlearn.convert(network.fit(as_features(X[ends]), y)).save(
+                    file=str(file), name="rival"
+                )
+                text = file.read_text(encoding="utf-8")
+        n = Z[0].shape[1]
+        include = [Path(emlearn.__file__).parent]
+        main = MAIN.format(
+            before=f'#include "rival.h"\n{before}\n{kind} steps[][{n}] = {{'
+            + ", ".join("{" + ", ".join(map(repr, row.tolist())) + "}" for row in Z[0][-2:])
+            + "};",
+            n=2,
+            begin="",
+            step=step.format(n=n),
+        )
+        text_main = ON_HOST.format(
+            before=f'#include "rival.h"\nstatic {kind} values[{n}];\n{before}',
+            n_values=n,
+            begin="",
+            value=f"({kind})row[c]",
+            step=step.format(n=n)
+            .replace("steps[i]", "values")
+            .replace("return found;", "state = found;")
+            .replace("return ", "state = "),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(Path(folder), {"rival.h": text, "main.c": text_main}, include)
+            told = [run(program, z).states for z in Z]
+        for target in STREAMS[name][1]:
+            row: Row = {
+                "stream": name,
+                "in_C": f"emlearn, {title}",
+                "target": target,
+                "RAM_kB": ram / 1e3,
+            }
+            row["accuracy"] = _mean([s == y for s, y in zip(told, truth, strict=True)], known)
+            try:
+                cycles = counted_of({"rival.h": text, "main.c": main}, target, include)
+                row |= {
+                    "flash_kB": cycles.flash / 1e3,
+                    "ms": cycles.cycles / TARGETS[target].mhz / 1e3,
+                }
+            except Exception as error:  # what does not link without an operating system
+                bench.say(f"not counted: {title}, {error}")
+            rows.append(row)
+            bench.say(f"  {row}")
+    return rows
 
 
 def on_streams(
@@ -109,11 +266,16 @@ def on_streams(
     data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
     only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
 ) -> None:
-    """How small a model in C can be on real streams, and how many decisions stay the same."""
-    rows = []
-    for name in CHOICES:
+    """Models on small processors by set and target, beside emlearn's: bytes, cycles, decisions."""
+    rows: list[Row] = []
+    for name in STREAMS:
         if only in (None, name):
             bench.say(f"[dim]{name}")
-            rows.append(measure(name, data))
+            rows += measure(name, data, bench)
             bench.keep(rows)
-    bench.table("Models in C on whole streams", rows, percent=("same",))
+    bench.table(
+        "Models on small processors",
+        rows,
+        left=3,
+        percent=("said", "same", "accuracy", "model_accuracy"),
+    )

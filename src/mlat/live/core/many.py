@@ -16,9 +16,10 @@ from ...base.checks import Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision
-from ..search.experts import ExpertSearches, States, incremental_searches
-from ..search.incremental import ANCHOR, FOLLOW, Arrays
-from .intake import KNOWN, LENGTH, SUMS, Intake, Memory
+from ...classifier.intake import KNOWN, LENGTH, SUMS, Intake, Memory
+from ...classifier.searches import ExpertSearches, States, incremental_searches
+from ...metric.threads import run_each
+from ...neighbours.incremental import ANCHOR, FOLLOW, Arrays, found_nothing
 
 
 class Many:
@@ -31,6 +32,8 @@ class Many:
     n_streams : int
     anchor : int, default=64
         As for :meth:`IncrementalSearch.of`.
+    threads : int, default=1
+        Threads that share the streams; the results are the same.
 
     Attributes
     ----------
@@ -51,8 +54,16 @@ class Many:
     True
     """
 
-    def __init__(self, clf: StreamClassifier, n_streams: int, *, anchor: int = ANCHOR) -> None:
+    def __init__(
+        self,
+        clf: StreamClassifier,
+        n_streams: int,
+        *,
+        anchor: int = ANCHOR,
+        threads: int = 1,
+    ) -> None:
         check_whole(n_streams, "n_streams")
+        self.threads = check_whole(threads, "threads")
         searches = incremental_searches(clf, anchor)
         if searches is None:
             raise InputError(
@@ -116,16 +127,26 @@ class Many:
                 raise InputError(f"present must be {self.n_streams} truth values, not {there!r}")
             rows = np.flatnonzero(there)
         finite = np.where(np.isinf(steps[rows]), np.nan, steps[rows])
-        taken = self._intake.take(self.memory, finite, owner=rows)
-        found = self.experts.push(self.states, taken.features, taken.marks, rows)
+        found = found_nothing(len(self.states), len(rows), len(self.clf.classes_))
+        ready = np.empty(len(rows), np.bool_)
 
-        def seen(expert: int, some: Ints) -> Floats:
-            state, streams = self.states[expert], rows[some]
+        def some(part: slice) -> None:
+            taken = self._intake.take(self.memory, finite[part], owner=rows[part])
+            own = found.at((slice(None), part))
+            self.experts.push(self.states, taken.features, taken.marks, rows[part], own)
+            ready[part] = taken.why == KNOWN
+
+        size = max(1, -(-len(rows) // self.threads))
+        parts = [slice(begin, begin + size) for begin in range(0, len(rows), size)]
+        run_each(some, parts, self.threads)
+
+        def seen(expert: int, which: Ints) -> Floats:
+            state, streams = self.states[expert], rows[which]
             width = state["ring"].shape[1]
             places = (state["count"][streams, None] + np.arange(width)) % width
             return np.asarray(state["ring"][streams[:, None], places])
 
-        return rows, self.experts.decide(seen, taken.why == KNOWN, found)
+        return rows, self.experts.decide(seen, ready, found)
 
     def _arrays(self) -> Arrays:
         """All arrays of the state; those of the first expert are named as with one expert."""

@@ -20,10 +20,10 @@ from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision, nothing_decided
+from ...classifier.intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
+from ...classifier.searches import ExpertSearches, Search, cheaper, incremental_searches
 from ...classifier.state_filter import Belief, extended_filter, filter_proba
 from ...neighbours.references import References
-from ..search.experts import ExpertSearches, Search, cheaper, incremental_searches
-from .intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
 from .options import LiveOptions
 from .order import Order, arrange, check_order, find_gaps, longest_step, release
 from .state import Fingerprint, LiveState, fingerprint_of, search_of, state_from_bytes
@@ -167,14 +167,18 @@ class LiveModel:
     def check(self, steps: Any, seq: Any = None, time: Any = None) -> Steps:
         """Refuse what is no chunk of steps of this model."""
         checked = as_steps(steps, seq, time, n_channels=self.n_channels)
-        check_order(checked, self.options)
+        if self.options.order_by != "none":
+            check_order(checked, self.options)
         return checked
 
     def advance(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """As :meth:`push` with checked steps, in place."""
         parts = []
-        for piece in [steps] if len(steps) <= PIECE else steps.pieces(PIECE):
-            released = arrange(state.order, piece, self.options, state.counters)
+        in_order = self.options.order_by == "none"
+        for piece in [steps] if len(steps.values) <= PIECE else steps.pieces(PIECE):
+            released = piece
+            if not in_order:
+                released = arrange(state.order, piece, self.options, state.counters)
             parts.append(self._accept(state, released))
         predictions = parts[0] if len(parts) == 1 else [one for part in parts for one in part]
         if state.order.most_behind >= BEHIND:
@@ -192,7 +196,7 @@ class LiveModel:
 
     def _accept(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """Apply the policies to steps in their order, and classify those that are accepted."""
-        if not len(steps):
+        if not len(steps.values):
             return []
         gap = None
         if steps.seq is not None or steps.time is not None:
@@ -243,7 +247,7 @@ class LiveModel:
             *(self.experts.weights, self.limit, why, codes, proba, agreement),
         )
         state.counters["unknown"] += int(np.count_nonzero(why))
-        whole = n == len(steps)
+        whole = n == len(steps.values)
         return Predictions(
             *(state.counters["accepted"] - n, names, codes, proba, agreement, decision.distance),
             *(decision.rows, self._reasons, why, decision.proba),

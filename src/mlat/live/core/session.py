@@ -143,9 +143,10 @@ class LiveSession:
         return self._told(self.model.advance(self.state, self.model.check(chunk, seq, time)))
 
     def _told(self, predictions: Sequence[Prediction]) -> Sequence[Prediction]:
-        if predictions:
+        n = len(predictions)
+        if n:
             self._recent.append(predictions)
-            self._n_recent += len(predictions)
+            self._n_recent += n
             while self._n_recent - len(self._recent[0]) >= RECENT:
                 self._n_recent -= len(self._recent.popleft())
         return predictions

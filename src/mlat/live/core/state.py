@@ -40,11 +40,7 @@ from ...base.checksummed import (
 )
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.state_filter import Belief
-from ...neighbours.references import References, compact
-from ..search.experts import States, TaughtReferences
-from ..search.incremental import FOLLOW
-from .intake import (
+from ...classifier.intake import (
     HELD,
     LENGTH,
     MISSING_FOR,
@@ -57,6 +53,10 @@ from .intake import (
     WHY,
     Memory,
 )
+from ...classifier.searches import States, TaughtReferences
+from ...classifier.state_filter import Belief
+from ...neighbours.incremental import FOLLOW
+from ...neighbours.references import References, compact
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
@@ -607,6 +607,7 @@ def _inconsistent_examples(arrays: Arrays, header: dict[str, Any], model: LiveMo
         or (forgotten > last).any(),
         "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
         "a state is of no example": 0 in named or (namers[code] > example).any(),
+        "all taught windows are forgotten": len(forgotten) > 0 and (forgotten > 0).all(),
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
         or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()

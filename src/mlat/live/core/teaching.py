@@ -19,8 +19,8 @@ from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.more_references import with_more_references
+from ...classifier.searches import TaughtReferences, windows_over
 from ...classifier.state_filter import Belief
-from ..search.experts import TaughtReferences, windows_over
 
 if TYPE_CHECKING:
     from .model import LiveModel

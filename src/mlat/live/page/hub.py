@@ -219,6 +219,7 @@ class Hub:
             "unknown": dict(self.counts.unknown),
             "counters": self.session_counters(),
             "refused": self.counts.source_refused,
+            "doubtful": self.counts.doubtful,
             "clients": self.clients,
             "notice": self._notice,
         }

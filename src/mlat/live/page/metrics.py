@@ -50,8 +50,8 @@ class Counts:
         Steps with a prediction, frames made, frames dropped for slow pages, windows taught.
     unknown : Counter
         Steps without a state, by reason; the name of a dead channel is not part of the reason.
-    source_refused : int
-        What came from the source and was no step.
+    source_refused, doubtful : int
+        What came from the source and was no step; steps that may have come before.
     refused : Counter
         Requests that were refused, by reason.
     lag : Histogram
@@ -59,7 +59,8 @@ class Counts:
     """
 
     def __init__(self) -> None:
-        self.steps = self.frames = self.dropped = self.taught = self.source_refused = 0
+        self.steps = self.frames = self.dropped = self.taught = 0
+        self.source_refused = self.doubtful = 0
         self.unknown: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.lag = Histogram()
@@ -119,6 +120,7 @@ class _Collector:
             ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
             ("mlat_taught", "Windows taught from the page.", counts.taught),
             ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
+            ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
             *((name, about, self._session.get(key, 0)) for key, (name, about) in _SESSION.items()),
         ):
             yield CounterMetricFamily(name, about, value)

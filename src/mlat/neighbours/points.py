@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Floats, Ints
-from ...base.compiled import jit
-from ...metric.forest import Forest, Leaves, points_of_leaves
-from ...neighbours.references import References
+from ..base.checks import Floats, Ints
+from ..base.compiled import jit
+from ..metric.forest import Forest, Leaves, points_of_leaves
 from .incremental import Arrays, Found, clear
+from .references import References
 
 
 class PointSearch:
@@ -81,10 +81,20 @@ def _take(  # type: ignore[no-untyped-def]
                 difference = value - column[j]
                 squared[j] += difference * difference
         for s in range(len(edges) - 1):
-            best, at = np.inf, -1
+            best, at = _least(squared[edges[s] : edges[s + 1]]), -1
             for j in range(edges[s], edges[s + 1]):
-                if squared[j] < best:
-                    best, at = squared[j], j
+                if squared[j] == best:
+                    at = j
+                    break
             found.nearest[i, s] = scale * np.sqrt(best)
             found.rows[i, s] = rows[at] if at >= 0 else -1
         found.bound[i] = 0.0
+
+
+@jit(fastmath={"nnan", "nsz"})
+def _least(squared):  # type: ignore[no-untyped-def]
+    """The least of some squares, several at a time."""
+    best = np.inf
+    for square in squared:
+        best = min(best, square)
+    return best

@@ -10,10 +10,10 @@ from live_models import ENERGY, fitted, sizes
 from live_oracles import comparable, probabilities, push_all, recordings, states
 from mlat import Stream, StreamClassifier
 from mlat.classifier.decision import decide
+from mlat.classifier.searches import ExpertSearches, incremental_searches
 from mlat.live.core.many import Many
-from mlat.live.search.experts import ExpertSearches, incremental_searches
-from mlat.live.search.incremental import IncrementalSearch
-from mlat.live.search.points import PointSearch
+from mlat.neighbours.incremental import IncrementalSearch
+from mlat.neighbours.points import PointSearch
 from mlat.synthetic import rotating_states
 from state_streams import clusters
 

@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
+from mlat.classifier.searches import ExpertSearches, cheaper, incremental_searches
 from mlat.live.core.many import Many
-from mlat.live.search.experts import ExpertSearches, cheaper, incremental_searches
-from mlat.live.search.incremental import TILE, dot_products, increments, move_on
 from mlat.metric import toeplitz
+from mlat.neighbours.incremental import TILE, dot_products, increments, move_on
 
 
 def labelled(seed, d=3, lengths=(40, 25, 60, 33), scale=1.0, offset=0.0):

@@ -13,19 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ...base.checks import Bools, Floats, Ints
-from ...base.compiled import jit
-from ...base.fixed_order import padded
-from ...classifier.classifier import StreamClassifier
-from ...classifier.decision import Decision, Rule, decide, decide_by_votes
-from .incremental import ANCHOR, Arrays, Found, IncrementalSearch, found_nothing
-from .points import PointSearch
+from ..base.checks import Bools, Floats, Ints
+from ..base.compiled import jit
+from ..base.fixed_order import padded
+from ..neighbours.incremental import ANCHOR, Arrays, Found, IncrementalSearch, found_nothing
+from ..neighbours.points import PointSearch
+from .decision import Decision, Rule, decide, decide_by_votes
+
+if TYPE_CHECKING:
+    from .classifier import StreamClassifier
 
 Search = IncrementalSearch | PointSearch
 States = tuple[Arrays, ...]
@@ -66,7 +68,9 @@ class ExpertSearches:
     limit : float
         The distance beyond which a window is far from every reference.
     exactly : bool
-        Whether distances are those of ``predict`` for every window, and not up to the bound only.
+        Whether distances are those of the exact search for every window, and not up to the bound.
+    device : str, optional
+        Of PyTorch, which makes the products of the exact search.
     """
 
     def __init__(
@@ -75,7 +79,9 @@ class ExpertSearches:
         searches: Sequence[Search] = (),
         limit: float = np.inf,
         exactly: bool = False,
+        device: str | None = None,
     ) -> None:
+        self.device = device
         self.experts, self.searches = clf.experts_, tuple(searches)
         self.limit, self.exactly, self.n_neighbors = limit, exactly, clf.n_neighbors_
         self.rule = Rule.of(clf.committee_, clf.confidence_.calibration)
@@ -93,33 +99,41 @@ class ExpertSearches:
         return tuple(s.restored(own) for s, own in zip(self.searches, arrays, strict=True))
 
     def push(
-        self, states: States, features: Floats, marks: Ints | None = None, owner: Ints | None = None
+        self,
+        states: States,
+        features: Floats,
+        marks: Ints | None = None,
+        owner: Ints | None = None,
+        found: Found | None = None,
     ) -> Found | None:
         """Take steps (t, d'), of the streams ``owner`` (t,) or of one; the states change in place.
 
         By its mark a step ends the segment of its stream (0), goes on with it (1), as all do by
-        default, or begins one (2). Returns what each expert finds; None for the exact search.
+        default, or begins one (2). Returns what each expert finds, in the room that is given where
+        some is; None for the exact search.
         """
         if not self.searches:
             return None
         t = len(features)
         owner = np.zeros(t, np.int64) if owner is None else owner
         marks = np.ones(t, np.int64) if marks is None else marks
-        found = found_nothing(len(states), t, self._n_classes)
-        for m, search in enumerate(self.searches):
-            own = Found(*(array[m] for array in found))
-            search.push(states[m], self.experts[m].view(features), owner, marks, own)
+        found = found_nothing(len(states), t, self._n_classes) if found is None else found
+        each = zip(self.searches, self.experts, states, zip(*found, strict=True), strict=True)
+        for search, expert, state, own in each:
+            search.push(state, expert.view(features), owner, marks, Found._make(own))
         return found
 
     def seen(self, features: Floats, n: int, m: int, some: Ints) -> Floats:
         """What expert m sees of some of the last n windows over steps (t, d') of features."""
         expert = self.experts[m]
         width = expert.windows.width
+        first, last = int(some[0]), int(some[-1])
         begin = len(features) - n - width + 1
         if begin < 0:  # steps that none of these windows needs
             before = np.full((-begin, features.shape[1]), np.nan)
             features, begin = np.concatenate([before, features]), 0
-        return windows_over(expert.view(features[begin:]), width, some)
+        there = features[begin + first : begin + last + width]
+        return windows_over(expert.view(there), width, some - first)
 
     def decide(
         self,
@@ -168,46 +182,60 @@ class ExpertSearches:
 
         They are as they were found, but where they are not exact and have to be.
         """
-        each = []
+        n_states = self._n_classes + (len(taught.names) if taught else 0)
+        nearest = np.empty((len(self.experts), len(some), n_states))
+        rows = np.empty(nearest.shape, np.int64)
         for m, expert in enumerate(self.experts):
             own = found.at(m) if found else None
-            search = self.searches[m] if exactly else None
-            known = own is not None and not isinstance(search, IncrementalSearch)
-            Z = np.empty(0)
-            if taught or not known:
-                Z = np.asarray(expert.embed(seen(m, some)))
-            if own is not None and isinstance(search, IncrementalSearch):
-                nearest, rows = search.compare(own, some, Z)
-            elif own is not None:
-                nearest, rows = own.nearest[some], own.rows[some]
-            elif self._n_references:
-                nearest, rows = expert.by_class.query_rows(Z)
-            else:
-                nearest, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
-            if taught:
-                centred = Z - self._means[m]
-                nearest, rows = taught.nearer(m, centred, nearest, rows, self._n_references)
-            each.append((nearest, rows))
-        nearest, rows = (np.stack(both) for both in zip(*each, strict=True))
+            compares = exactly and isinstance(self.searches[m], IncrementalSearch)
+            if own is not None and not compares and not taught:
+                nearest[m], rows[m] = own.nearest[some], own.rows[some]
+                continue
+
+            def windows(block: slice, m: int = m) -> Floats:
+                return seen(m, some[block])
+
+            def find(block: slice, Z: Floats, m: int = m, own: Found | None = own) -> None:
+                both = self._of_references(m, own, some[block], Z, exactly)
+                if taught:
+                    both = taught.nearer(m, Z - self._means[m], *both, self._n_references)
+                nearest[m, block], rows[m, block] = both
+
+            expert.in_blocks(find, len(some), windows, self.device)
         return nearest, rows
+
+    def _of_references(
+        self, m: int, own: Found | None, some: Ints, Z: Floats, exactly: bool
+    ) -> tuple[Floats, Ints]:
+        """Those among the references of expert m; ``Z`` are the windows in its learned space."""
+        if not self._n_references:
+            return np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
+        if own is None:
+            return self.experts[m].by_class.query_rows(Z, device=self.device)
+        search = self.searches[m]
+        if exactly and isinstance(search, IncrementalSearch):
+            return search.compare(own, some, Z)
+        return own.nearest[some], own.rows[some]
 
     def _vote(self, seen: Seen, ready: Bools, taught: TaughtReferences | None) -> Decision:
         """The vote of the k nearest, which running sums do not tell: they are found exactly."""
-        expert, k, there = self.experts[0], self.n_neighbors, np.flatnonzero(ready)
-        codes, n_states = expert.codes, self._n_classes
-        Z = np.asarray(expert.embed(seen(0, there)))
-        if self._n_references:
-            distances, rows = expert.nearest.query(Z, k)
-        else:
-            distances, rows = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
+        expert, there, n_states = self.experts[0], np.flatnonzero(ready), self._n_classes
+        codes, n_known = expert.codes, self._n_references
         if taught:
-            centred = Z - self._means[0]
-            distances, rows = taught.among(centred, distances, rows, self._n_references, k)
             codes, n_states = np.append(codes, taught.codes), n_states + len(taught.names)
-        shape = (len(ready), rows.shape[1])  # fewer than k where only a few windows were taught
-        every, at = np.full(shape, np.nan), np.full(shape, -1, np.int64)
-        every[there], at[there] = distances, rows
-        return decide_by_votes(every, at, codes, n_states)
+        k = min(self.n_neighbors, len(codes))  # fewer where only a few windows were taught
+        distances, rows = np.full((len(ready), k), np.nan), np.full((len(ready), k), -1, np.int64)
+
+        def find(block: slice, Z: Floats) -> None:
+            both = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
+            if n_known:
+                both = expert.nearest.query(Z, min(k, n_known), self.device)
+            if taught:
+                both = taught.among(Z - self._means[0], *both, n_known, k)
+            distances[there[block]], rows[there[block]] = both
+
+        expert.in_blocks(find, len(there), lambda block: seen(0, there[block]), self.device)
+        return decide_by_votes(distances, rows, codes, n_states)
 
     def teach(
         self,

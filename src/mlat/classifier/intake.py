@@ -11,12 +11,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...base.checks import Bools, Floats, Ints
-from ...base.compiled import jit
-from ...features.features import Features
-from ...features.lifts import Scalings, lift_step
-from ...neighbours.references import steps_inside
-from ...stream.windows import Windows
+from ..base.checks import Bools, Floats, Ints
+from ..base.compiled import jit
+from ..features.features import Features
+from ..features.lifts import Scalings, lift_step
+from ..neighbours.references import steps_inside
+from ..stream.windows import Windows
 
 ABSTAIN, HOLD, REJECT = 0, 1, 2
 POLICIES = {"abstain": ABSTAIN, "hold": HOLD, "reject": REJECT}

@@ -35,7 +35,7 @@ the bound holds for any order of summation.
 ones, with z the rounding of a window in the learned space.
 
 **The decision.** Where the nearest references of two states differ by more than both bounds, the
-running sums decide (:mod:`mlat.live.search.experts`). Elsewhere the references in question are
+running sums decide (:mod:`mlat.classifier.searches`). Elsewhere the references in question are
 compared as ``predict`` compares them. So the state is always that of ``predict``, and squared
 distances agree to the bound.
 
@@ -51,13 +51,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Floats, Ints, check_whole
-from ...base.compiled import jit
-from ...base.fixed_order import power_above
-from ...metric import toeplitz
-from ...metric.nearest import squared_distance
-from ...neighbours.references import References
-from ...stream.windows import Windows
+from ..base.checks import Floats, Ints, check_whole
+from ..base.compiled import jit
+from ..base.fixed_order import power_above
+from ..metric import toeplitz
+from ..metric.nearest import squared_distance
+from ..stream.windows import Windows
+from .references import References
 
 ANCHOR = 64
 # A direct value costs w*d for each piece, an increment 4d for each reference.
