@@ -101,3 +101,4 @@ names = [*clf.classes_, "not yet known"]
 for code, name in enumerate(names):
     ax.plot([], [], "s", color=colours[code], label=name)
 ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+# sphinx_gallery_thumbnail_path = 'images/gallery/13_many_streams_on_spark-1.png'

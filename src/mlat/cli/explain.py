@@ -237,4 +237,8 @@ def _table(found: Opinion, what: str, names: list[str], most: int) -> Table:
     if len(rest):
         add(f"{len(rest)} others", sides[0][rest].sum(), sides[1][rest].sum())
     add("all", sides[0].sum(), sides[1].sum(), "bold")
+    table.caption = f"A negative difference speaks for {found.other.state}."
+    if min(side[shown].min() for side in sides) < 0:
+        table.caption += " A negative part makes a distance smaller: it takes back what others add."
+    table.caption_justify = "left"
     return table

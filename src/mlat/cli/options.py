@@ -26,7 +26,7 @@ PANELS = {
     "Data": "source label labels recording time max_gap channels unlabelled sep decimal fill rate "
     "between missing hold order_by reorder media offset changed seed seeds step",
     "Learning": "width metric reach stride max_references unknown_rate model",
-    "Output": "out as_json form pictures picture confidence filtered journal serve token "
+    "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
     "search fsync again snapshot_every segment_size keep stream every fixed spare "

@@ -28,6 +28,7 @@ from ..base.errors import DiskError, InputError
 from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
+from .span_list import IGNORE
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
 _STEP = re.compile(r"[-+]?\d{1,18}", re.ASCII)
@@ -163,7 +164,7 @@ def with_spans(
     name: str = "",
     keep: bool = False,
 ) -> Stream:
-    """The stream with the states of the spans; other steps are unlabelled.
+    """The stream with the states of the spans; other steps, and ignored ones, are unlabelled.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def with_spans(
     steps = steps_of_recordings(stream, name)
     lengths = {one: len(stream) if part is None else len(part) for one, part in steps.items()}
     checked = check_spans(spans, lengths)
-    names = sorted({span.state for span in checked})
+    names = sorted({span.state for span in checked} - {IGNORE})
     numbered = bool(names) and all(_NUMBER.fullmatch(state) for state in names)
     if keep and stream.labelled.any():
         numbered = _kept_kind(stream, names, numbered)
@@ -193,7 +194,7 @@ def with_spans(
         )
     # By codes: an array of texts of ten thousand states would be copied for each span.
     codes = np.zeros(len(stream), dtype=np.int64)
-    code_of = {state: code for code, state in enumerate(names, 1)}
+    code_of = {state: code for code, state in enumerate([*names, IGNORE], 1)}
     for span in checked:
         part = steps[span.recording]
         at: Any = slice(span.start, span.end)
@@ -205,7 +206,7 @@ def with_spans(
                 "of another state that names no recording; shorten or delete one"
             )
         codes[at if part is None else part[at]] = code
-    entries: list[Any] = [-1, *map(int, names)] if numbered else ["", *names]
+    entries: list[Any] = [-1, *map(int, names), -1] if numbered else ["", *names, ""]
     states = np.array(entries)[codes]
     if keep and stream.labelled.any():
         states = np.where(codes > 0, states, stream.states.astype(states.dtype.kind))

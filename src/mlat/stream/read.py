@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Ints, Limits
-from ..base.errors import InputError
+from ..base.errors import InputError, NamesError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .arrow import pa
 from .column_roles import (
@@ -768,9 +768,11 @@ class ArrowTable:
         for name in channels:
             kind = self._types[name]
             if not (_is_number(kind) or pa.types.is_null(kind)):
-                raise InputError(
+                error = NamesError(
                     f"{self._name}, column {name!r} holds {kind}, not numbers; {NAME_COLUMNS}"
                 )
+                error.column = name
+                raise error
         return [*channels, *roles]
 
     def where(self, steps: Sequence[int]) -> str:

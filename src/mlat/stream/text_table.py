@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from ..base.errors import DiskError, InputError
+from ..base.errors import DiskError, InputError, NamesError
 from .arrow import pa
 from .sources import FileFormat
 
@@ -189,7 +189,7 @@ class TextTable:
         try:
             yield
         except (pa.ArrowException, OSError) as error:
-            label_it = "" if "label" in roles.values() else "give it as the label, or "
+            label_it = "" if "label" in roles.values() else "give it as the label (label), or "
             self._explain(channels, [*channels, *roles], label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
 
@@ -276,10 +276,12 @@ class TextTable:
                 if self._is_number(text) or text in _MISSING:
                     continue
                 comma = _DECIMAL_COMMA.fullmatch(text)
-                raise InputError(
+                error = (InputError if comma else NamesError)(
                     f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
                     f"{_WITH_COMMA if comma else 'correct it'}, or {remedy}"
                 )
+                error.column = name  # type: ignore[attr-defined]
+                raise error
 
     @property
     def _separator(self) -> str:

@@ -23,7 +23,6 @@ from mlat.base.checks import Floats, Ints
 from mlat.base.errors import MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
-from mlat.export.c_source import write_c
 from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
 from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
@@ -101,13 +100,17 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
     rows: list[Row] = []
     for target, ms in STREAMS[name][1].items():
         place = TARGETS[target]
+
+        def written(some: PlainModel, bits: int, fixed: bool = place.fixed) -> CSource:
+            return write_c(some, bits=bits, fixed=fixed)
+
         fitted = fit_into(
             place,
             Limits(place.flash, place.ram, 1e3 * ms),
             whole=ranked,
             thinning=lambda: Thinning(clf, by_steps=True),
             agreement=agreement,
-            write=lambda some, bits, place=place: write_c(some, bits=bits, fixed=place.fixed),
+            write=written,
             start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
             free=frozenset({"bits", "trees", "references"}),
             keep=KEEP,

@@ -118,7 +118,7 @@ class Hub:
                     self._emitted = predictions[0].step
                 self.history.extend(predictions, values, now - max(lag, 0.0))
                 if not past:
-                    self.counts.add(predictions, lag)
+                    self.counts.add(predictions, lag, now)
                 self._latest, self._last_step = predictions[-1], now
                 self._lag, self._last_lag = max(self._lag, lag), lag
         self._call_listeners()
