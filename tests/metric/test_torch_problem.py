@@ -32,13 +32,13 @@ def problem(windows):
 
 
 WAYS = {
-    "one tile": (4096, 16384, 10**6, 0.0, False),
-    "many tiles": (16, 50, 99, 0.0, False),
-    "many tiles, some pairs one by one": (16, 50, 99, 0.3, False),
-    "many tiles, pairs one by one": (16, 50, 99, 1.0, False),
-    "pairs at once": (99, 99, 10**6, 1.0, False),
-    "split": (16, 50, 99, 0.0, True),
-    "split, pairs one by one": (16, 50, 99, 1.0, True),
+    "one tile": (4096, 16384, 10**6, 0.0, 0.0, False),
+    "many tiles": (16, 50, 99, 0.0, 0.0, False),
+    "many tiles, pairs in products": (16, 50, 99, 0.0, 1.0, False),
+    "many tiles, pairs one by one": (16, 50, 99, 1.0, 1.0, False),
+    "pairs at once": (99, 99, 10**6, 1.0, 1.0, False),
+    "split": (16, 50, 99, 0.0, 0.3, True),
+    "split, pairs one by one": (16, 50, 99, 1.0, 1.0, True),
 }
 
 
@@ -52,7 +52,7 @@ def device(request):
 
 @pytest.fixture(params=WAYS.values(), ids=WAYS)
 def on_torch(request, problem, device, monkeypatch):
-    names = ("ROWS", "COLUMNS", "PAIRS", "FEW")
+    names = ("ROWS", "COLUMNS", "PAIRS", "FEW", "MOST")
     *values, split = request.param
     for name, value in zip(names, values, strict=True):
         monkeypatch.setattr(torch_problem, name, value)

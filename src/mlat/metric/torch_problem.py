@@ -26,9 +26,9 @@ from .problem import Loss, Problem
 from .torch_device import open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
-# Up to this fraction of the pairs of a tile that are near enough to matter they are summed one by
-# one; of more W has all pairs of the tile, though nearly all of it is zero.
-FEW = 0.002
+# By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
+# are entered into W for products, though nearly all of it is zero, and most fill all of W.
+FEW, MOST = 0.002, 0.03
 PAIRS = 2**22  # at a time
 VALUES = 2**26  # of differences of windows and their targets at a time: 0.3 GB in single precision
 LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
@@ -181,22 +181,28 @@ class TorchProblem:
             rows, columns = slice(i, i_end), slice(j, j_end)
             D = left[rows] @ right[:, columns]
             near = (farthest[rows, None] > D) | (farthest[columns] > D)
-            if int(near.count_nonzero()) > FEW * near.numel():
+            fraction = int(near.count_nonzero()) / near.numel()
+            if fraction > MOST:
                 W = _violated(margin[rows], D, violations[rows])
                 W += _violated(margin[columns], D.T, violations[columns]).T
+            else:
+                W = torch.zeros_like(D) if fraction > FEW else None
+                a, b = near.nonzero(as_tuple=True)
+                for begin in range(0, len(a), PAIRS):
+                    p, o = a[begin : begin + PAIRS], b[begin : begin + PAIRS]
+                    distance = D[p, o, None]
+                    of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
+                    violations[rows] += _counts(p, of_p, i_end - i)
+                    violations[columns].index_add_(0, o, of_o.int())
+                    weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(D.dtype)
+                    if W is not None:
+                        W[p, o] = weight
+                        continue
+                    sums.index_add_(0, p + i, weight[:, None] * beside[o + j])
+                    sums.index_add_(0, o + j, weight[:, None] * beside[p + i])
+            if W is not None:
                 sums[rows] += self._times(W, beside[columns])
                 sums[columns] += self._times(W.T, beside[rows])
-                continue
-            a, b = near.nonzero(as_tuple=True)
-            for begin in range(0, len(a), PAIRS):
-                p, o = a[begin : begin + PAIRS], b[begin : begin + PAIRS]
-                distance = D[p, o, None]
-                of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
-                violations[rows] += _counts(p, of_p, i_end - i)
-                violations[columns].index_add_(0, o, of_o.int())
-                weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(D.dtype)[:, None]
-                sums.index_add_(0, p + i, weight * beside[o + j])
-                sums.index_add_(0, o + j, weight * beside[p + i])
         return violations, sums
 
     def _times(self, W: Any, b: Any) -> Any:
