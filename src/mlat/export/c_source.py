@@ -20,7 +20,7 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
-from .plain_forest import SHORT_MOST, PlainForest, StoredForest, add_forest, forest_types
+from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel
 from .real_numbers import RealNumbers
 from .tables import STORED, Tables, quantised
