@@ -108,7 +108,7 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
             whole=ranked,
             thinning=lambda: Thinning(clf, by_steps=True),
             agreement=agreement,
-   write=partial(_in_c, fixed=place.fixed),e.fixed),
+            write=partial(_in_c, fixed=place.fixed),
             start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
             free=frozenset({"bits", "trees", "references"}),
             keep=KEEP,
