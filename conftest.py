@@ -15,24 +15,27 @@ settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "mlat"))
 
 
+# The full data sets, which are optional: the variable that names a copy, and a folder beside the
+# checkout. Without a copy the tests of what is in it are left out; all others have small files.
+DATA = {"uci": "MLAT_DATA", "streams_data": "MLAT_STREAMS"}
+BESIDE = {"uci": "uci", "streams_data": "streams"}
+
+
+def _copy(fixture):
+    place = os.environ.get(DATA[fixture])
+    return Path(place) if place else Path(__file__).parents[1] / "shared" / BESIDE[fixture]
+
+
 @pytest.fixture(scope="session")
 def uci():
-    """The real data: MLAT_DATA, or a `shared/uci` folder beside the checkout."""
-    variable = os.environ.get("MLAT_DATA")
-    place = Path(variable) if variable else Path(__file__).parents[1] / "shared" / "uci"
-    if not place.exists():
-        pytest.skip("no copy of the UCI data; set MLAT_DATA to one")
-    return place
+    """UCI's own files."""
+    return _copy("uci")
 
 
 @pytest.fixture(scope="session")
 def streams_data():
-    """The sets of whole streams: MLAT_STREAMS, or a `shared/streams` folder beside the checkout."""
-    variable = os.environ.get("MLAT_STREAMS")
-    place = Path(variable) if variable else Path(__file__).parents[1] / "shared" / "streams"
-    if not place.exists():
-        pytest.skip("no copy of the sets of streams; set MLAT_STREAMS to one")
-    return place
+    """The sets of whole streams."""
+    return _copy("streams_data")
 
 
 def _slow_too(config):
@@ -42,13 +45,15 @@ def _slow_too(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out slow tests, and those that MLAT_PASSED names, a file that an earlier run wrote."""
+    """Leave out slow tests, those of data that is not there, and those in the file MLAT_PASSED."""
     passed = os.environ.get("MLAT_PASSED")
     known = set(Path(passed).read_text(encoding="utf-8").splitlines()) if passed else set()
     slow_too = _slow_too(config)
+    no_copy = {fixture for fixture in DATA if not _copy(fixture).exists()}
     kept, left_out = [], []
     for item in items:
         is_left_out = not slow_too and item.get_closest_marker("slow") is not None
+        is_left_out = is_left_out or not no_copy.isdisjoint(item.fixturenames)
         (left_out if is_left_out or item.nodeid in known else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
@@ -57,6 +62,12 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter, config):
     if not _slow_too(config):
         terminalreporter.write_line("Slow tests were left out; MLAT_SLOW=1 runs them, too.")
+    for fixture, variable in DATA.items():
+        if not _copy(fixture).exists():
+            terminalreporter.write_line(
+                f"Tests of the full data were left out: {variable} names no copy of it "
+                "(docs/evidence/datasets.md)."
+            )
 
 
 def pytest_sessionfinish(session):

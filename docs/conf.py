@@ -19,11 +19,14 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS))
 
 import generate  # noqa: E402
+from docutils import nodes  # noqa: E402
+from keep_pictures import kept  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from sphinx.addnodes import pending_xref  # noqa: E402
 from sphinx_gallery.scrapers import figure_rst  # noqa: E402
 
 project = "mlat"
-author = copyright = "the authors of mlat"
+author = copyright = "The mlat developers"
 release = version = version_of("mlat")
 
 extensions = [
@@ -47,6 +50,8 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"
 autosummary_generate = True
+# Adapters are shown where their packages are missing, too.
+autodoc_mock_imports = [name for name in ("aeon", "sktime", "river") if find_spec(name) is None]
 autosummary_ignore_module_all = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -67,17 +72,19 @@ def new_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
     return figure_rst(names, gallery_conf["src_dir"])
 
 
-EXAMPLES = ROOT / "examples" / "gallery"
+EXAMPLES = generate.EXAMPLES
 
 
 def runnable() -> list[Path]:
-    """The examples whose packages are installed; the others are shown without their pictures."""
+    """The examples that have what they need; the others are shown without their pictures."""
     imported = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
     found = []
     for example in sorted(EXAMPLES.glob("*.py")):
-        names = imported.findall(example.read_text(encoding="utf-8"))
+        text = example.read_text(encoding="utf-8")
+        names = imported.findall(text)
         java = "pyspark" not in names or "JAVA_HOME" in os.environ or shutil.which("java")
-        if java and all(map(find_spec, names)):
+        compiler = '"cc"' not in text or shutil.which("cc")
+        if java and compiler and all(map(find_spec, names)):
             found.append(example)
     return found
 
@@ -89,6 +96,8 @@ sphinx_gallery_conf = {
     "filename_pattern": "|".join(re.escape(example.stem) for example in runnable()),
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
+    "backreferences_dir": "gallery/backreferences",  # the examples of each class
+    "doc_module": ("mlat",),
     "show_signature": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
@@ -100,14 +109,20 @@ sphinx_gallery_conf = {
 # Theme
 html_theme = "pydata_sphinx_theme"
 html_title = "mlat"
-html_static_path = ["_static"]
+html_static_path = ["_static", "../src/mlat/live/web/static/icon.svg"]
+html_favicon = "../src/mlat/live/web/static/icon.svg"
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 # Pages with nothing below them need no navigation at their side.
 html_sidebars = {"index": [], "start/index": [], "paper-to-code": []}
 html_theme_options: dict[str, Any] = {
-    "logo": {"text": "mlat"},
+    "logo": {
+        "text": "mlat",
+        "image_light": "icon.svg",
+        "image_dark": "icon.svg",
+        "alt_text": "mlat",
+    },
     "navbar_align": "left",
     "header_links_before_dropdown": 8,  # up to the evidence
     "show_prev_next": True,
@@ -125,6 +140,27 @@ def skip_routing(app: Any, kind: str, name: str, thing: Any, skip: bool, options
     return True if name.endswith(("_request", "metadata_routing")) else None
 
 
+def with_kept_pictures(app: Any, name: str, source: list[str]) -> None:
+    """Give an example that cannot run here the pictures that were kept of it."""
+    stem = name.removeprefix("gallery/")
+    if stem == name or stem in {example.stem for example in runnable()}:
+        return
+    for picture in kept(stem):
+        source[0] += f"\n.. image:: /images/gallery/{picture.name}\n   :alt: {stem}\n"
+
+
+def unlink_plain_words(app: Any, doctree: Any) -> None:
+    """The word "shape" in the type of a parameter is no name of anything."""
+    for link in list(doctree.findall(pending_xref)):
+        if link.get("reftype") in ("class", "obj") and link.get("reftarget") in PLAIN_WORDS:
+            link.replace_self(nodes.inline("", "", *link.children))
+
+
+PLAIN_WORDS = {"shape", "start", "width", "run", "rate", "step", "time", "states", "values"}
+
+
 def setup(app: Any) -> None:
     generate.write_pages()
+    app.connect("source-read", with_kept_pictures)
+    app.connect("doctree-read", unlink_plain_words)
     app.connect("autodoc-skip-member", skip_routing)

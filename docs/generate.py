@@ -26,6 +26,7 @@ from mlat_lab.cli.commands import app as laboratory
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
+EXAMPLES = ROOT / "examples" / "gallery"
 
 WRITTEN = "<!-- Written by docs/generate.py -->"
 
@@ -37,6 +38,7 @@ class Module(NamedTuple):
     purpose: str
     names: tuple[str, ...] = ()  # else those of ``__all__``
     elsewhere: tuple[str, ...] = ()  # of these, what another page has
+    needs: str = ""  # a package that may be missing: then its classes are those of ``names``
 
 
 REFERENCE = {
@@ -55,8 +57,16 @@ REFERENCE = {
         Module("mlat.plots", "Pictures."),
         Module("mlat.live", "A stream as it arrives."),
         Module("mlat.label", "Spans of a recording with their states; which one to label next."),
-        Module("mlat.cluster", "More than one machine: Dask and Spark."),
+        Module("mlat.cluster", "More than one machine: Spark."),
         Module("mlat.export", "A model that leaves Python."),
+    ],
+    "In other packages": [
+        Module(f"mlat.adapters.{package}", purpose, names, needs=package)
+        for package, purpose, names in (
+            ("aeon", "Over collections of aeon.", ("MLATClassifier", "MLATTransformer")),
+            ("sktime", "Over panels of sktime.", ("MLATClassifier", "MLATTransformer")),
+            ("river", "Step by step, as river learns.", ("MLATClassifier",)),
+        )
     ],
     "The lab": [
         Module("mlat_lab.datasets", "The data sets of the reports."),
@@ -68,6 +78,8 @@ REFERENCE = {
 OF_ROOT = {
     "ARCHITECTURE.md": "develop/architecture.md",
     "CONTRIBUTING.md": "develop/contributing.md",
+    "CODE_OF_CONDUCT.md": "develop/conduct.md",
+    "SECURITY.md": "develop/security.md",
     "CHANGELOG.md": "develop/changelog.md",
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[\w-]+)?\))")
@@ -94,6 +106,8 @@ def write_pages() -> None:
 
 def public_names(module: Module) -> list[str]:
     """The names of a module's page."""
+    if module.needs:
+        return list(module.names)
     found = importlib.import_module(module.name)
     names = module.names or getattr(found, "__all__", None)
     if names is None:
@@ -127,20 +141,67 @@ def _reference() -> Iterator[tuple[str, str]]:
         lines += [f"| [`{m.name}`]({m.name}.md) | {m.purpose} |" for m in modules]
         lines += ["", "```{toctree}", ":hidden:", "", *(m.name for m in modules), "```", ""]
         for module in modules:
-            yield f"api/{module.name}.md", _module_page(module)
+            classes = list(_classes(module))
+            yield f"api/{module.name}.md", _module_page(module, classes)
+            for name in classes:
+                yield f"api/{module.name}.{name}.md", _class_page(module.name, name)
     yield "api/index.md", "\n".join(lines)
 
 
-def _module_page(module: Module) -> str:
+def _classes(module: Module) -> Iterator[str]:
+    """The names that have a page of their own."""
+    if module.needs:
+        yield from module.names
+        return
     found = importlib.import_module(module.name)
-    lines = [f"# {module.name}", "", module.purpose, "", "```{eval-rst}", ".. currentmodule:: "]
-    lines[-1] += module.name
     for name in public_names(module):
         thing = getattr(found, name)
+        if inspect.isclass(thing) and not issubclass(thing, BaseException):
+            yield name
+
+
+def _module_page(module: Module, classes: list[str]) -> str:
+    lines = [f"# {module.name}", "", module.purpose, ""]
+    if classes:
+        lines += ["| class | |", "|---|---|"]
+        lines += [f"| [`{n}`]({module.name}.{n}.md) | {_about(module, n)} |" for n in classes]
+        pages = (f"{module.name}.{name}" for name in classes)
+        lines += ["", "```{toctree}", ":hidden:", "", *pages, "```", ""]
+    rest = [name for name in public_names(module) if name not in classes]
+    if not rest:
+        return "\n".join(lines)
+    found = importlib.import_module(module.name)
+    lines += ["```{eval-rst}", f".. currentmodule:: {module.name}"]
+    for name in rest:
+        thing = getattr(found, name)
         lines += ["", f".. {_directive(thing)}:: {name}"]
-        if inspect.isclass(thing):
-            lines += ["   :members:"]
+        lines += ["   :members:"] if inspect.isclass(thing) else []
     return "\n".join([*lines, "```", ""])
+
+
+def _about(module: Module, name: str) -> str:
+    """The first sentence of a class's docstring."""
+    if module.needs:
+        return ""
+    words = inspect.getdoc(getattr(importlib.import_module(module.name), name)) or ""
+    first = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"`\1`", " ".join(words.split("\n\n")[0].split()))
+    return first.replace("``", "`").replace("|", "\\|")
+
+
+def _class_page(module: str, name: str) -> str:
+    lines = [f"# {name}", "", "```{eval-rst}", f".. currentmodule:: {module}", ""]
+    lines += [f".. autoclass:: {name}", "   :members:", "```", ""]
+    used = re.compile(rf"\b{name}\b")
+    if any(used.search(one.read_text(encoding="utf-8")) for one in EXAMPLES.glob("*.py")):
+        lines += [
+            "## Examples",
+            "",
+            "```{eval-rst}",
+            f".. minigallery:: {module}.{name}",
+            "```",
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def _directive(thing: Any) -> str:

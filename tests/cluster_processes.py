@@ -15,7 +15,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from distributed import Client, get_worker
+from distributed import Client
 
 SECONDS = 60
 
@@ -118,18 +118,3 @@ def shared_cluster() -> Cluster:
     cluster = Cluster(2).__enter__()
     atexit.register(cluster.close)
     return cluster
-
-
-def die(_: object) -> None:
-    """What a worker does that is killed over its work."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def too_much(_: object) -> bytearray:
-    """More memory than there is."""
-    return bytearray(1 << 58)
-
-
-def worker_of(_: object) -> str:
-    """The address of the worker that is asked."""
-    return get_worker().address

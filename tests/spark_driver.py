@@ -4,23 +4,35 @@
 when all rows that were there at its beginning are told.
 """
 
+import os
 import sys
 from pathlib import Path
 
-from mlat.cluster import spark_classify, spark_wait
-from mlat.cluster.spark.sessions import local_spark
+from pyspark.sql import SparkSession
 
-# A JVM that lives for seconds is quicker without its best compiler.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from mlat.cluster import spark_classify, spark_wait
+
+# Nothing listens beyond this machine; a JVM that lives for seconds is quicker without its best
+# compiler.
+SETTINGS = {
+    "driver.memory": "1g",
+    "driver.bindAddress": "127.0.0.1",
+    "driver.host": "127.0.0.1",
+    "ui.enabled": "false",
+    "ui.showConsoleProgress": "false",
+    "sql.shuffle.partitions": "2",
+    "driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "log.level": "ERROR",
+}
 
 
 def session(cores: int):
-    return local_spark(
-        cores,
-        spark_driver_extraJavaOptions=QUICK,
-        spark_sql_shuffle_partitions=2,
-        spark_log_level="ERROR",
-    )
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("mlat")
+    for name, value in SETTINGS.items():
+        builder = builder.config(f"spark.{name}", value)
+    return builder.getOrCreate()
 
 
 def start(spark, folder: Path):

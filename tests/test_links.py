@@ -1,6 +1,7 @@
 """Every link and picture in README and docs exists."""
 
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -49,3 +50,16 @@ def test_nothing_that_a_page_shows_is_ignored_by_git():
         ["git", "check-ignore", "--stdin"], input=names, cwd=ROOT, capture_output=True, text=True
     )
     assert ignored.stdout == ""
+
+
+@pytest.mark.parametrize(("version", "tree"), [("1.2.0", "v1.2.0"), ("1.2.1.dev3+gabc", "HEAD")])
+def test_a_description_elsewhere_links_to_the_repository(version, tree):
+    pytest.importorskip("hatchling")
+    build = runpy.run_path(str(ROOT / "hatch_build.py"))
+    metadata = {"version": version}
+    build["Metadata"](str(ROOT), {"repository": "https://host/mlat"}).update(metadata)
+    links = LINK.findall(FENCE.sub("", metadata["readme"]["text"]))
+    assert f"https://host/mlat/raw/{tree}/docs/images/overview.png" in links
+    assert f"https://host/mlat/blob/{tree}/ARCHITECTURE.md" in links
+    assert all("://" in link for link in links)
+    assert metadata["urls"]["Source"] == "https://host/mlat"

@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.main import get_command
 
 import mlat
@@ -115,7 +116,25 @@ def test_every_example_runs(example, tmp_path):
             pytest.importorskip(package)
         if package == "pyspark" and not shutil.which("java"):
             pytest.skip("Spark needs Java")
+    if '"cc"' in example.read_text(encoding="utf-8") and not shutil.which("cc"):
+        pytest.skip("no C compiler")
     _run([python, example], tmp_path)
+
+
+def test_kept_pictures_are_of_the_examples_as_they_are(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    keep = importlib.import_module("keep_pictures")
+    for example in EXAMPLES:
+        pictures = keep.kept(example.stem)
+        for picture in pictures:
+            with Image.open(picture) as drawn:
+                assert drawn.info[keep.DIGEST] == keep.digest_of(example), (
+                    f"{example.name} has changed: python docs/keep_pictures.py {example}"
+                )
+        text = example.read_text(encoding="utf-8")
+        if NEEDS.search(text):  # it does not run where the site is built
+            assert pictures, example.name
+            assert f"# sphinx_gallery_thumbnail_path = 'images/gallery/{pictures[0].name}'" in text
 
 
 # Pages that show commands which take long, or need data: that there are such commands and options

@@ -35,3 +35,4 @@ test = mlat.read_stream(raw.copy().crop(60, None), label="annotation")
 clf = mlat.StreamClassifier(width=32).fit(train)
 print(f"{clf.score(test):.0%} of the steps right")
 figure = plots.plot_timeline(test, clf.predict(test))
+# sphinx_gallery_thumbnail_path = 'images/gallery/09_eeg_from_mne-1.png'

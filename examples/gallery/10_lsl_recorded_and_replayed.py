@@ -114,3 +114,4 @@ async def replay(path):
 replayed = asyncio.run(replay(folder / "session.xdf"))
 assert replayed == live
 figure = plots.plot_stream(glove, predicted={"live": live, "replayed": replayed})
+# sphinx_gallery_thumbnail_path = 'images/gallery/10_lsl_recorded_and_replayed-1.png'

@@ -52,3 +52,4 @@ begins = np.searchsorted(truth[order], classes[0])
 ax.set_xticks(begins, classes[0], ha="left")
 ax.spines[["top", "right", "left", "bottom"]].set_visible(False)
 ax.tick_params(length=0)
+# sphinx_gallery_thumbnail_path = 'images/gallery/11_in_an_aeon_comparison-1.png'

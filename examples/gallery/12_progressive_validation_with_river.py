@@ -55,3 +55,4 @@ for ax, delay in zip(panels, (1, 60), strict=True):
     ax.spines[["top", "right"]].set_visible(False)
 panels[0].set_ylabel("accuracy so far")
 panels[1].legend(frameon=False)
+# sphinx_gallery_thumbnail_path = 'images/gallery/12_progressive_validation_with_river-1.png'

@@ -10,17 +10,17 @@ Needs ``pip install 'mlat[spark]'`` and Java 17 or later.
 """
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyspark  # noqa: F401  (what this needs)
 from matplotlib.figure import Figure
+from pyspark.sql import SparkSession
 
 import mlat
 from mlat.cluster import spark_classify, spark_wait
-from mlat.cluster.spark.sessions import local_spark
 from mlat.plots.figure import state_colours
 from mlat.synthetic import rotating_states
 
@@ -50,9 +50,18 @@ for second in (False, True):
     rows[(rows["seq"] >= N_STEPS // 2) == second].to_parquet(file, index=False)
     os.utime(file, (1e9 + second, 1e9 + second))  # Spark takes the older file first
 
-spark = local_spark(
-    1, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1", spark_log_level="ERROR"
-)
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # whose packages the workers have
+settings = {
+    "driver.bindAddress": "127.0.0.1",  # nothing listens beyond this machine
+    "driver.host": "127.0.0.1",
+    "ui.enabled": "false",
+    "sql.shuffle.partitions": "2",
+    "log.level": "ERROR",
+}
+builder = SparkSession.builder.master("local[1]").appName("mlat")
+for name, value in settings.items():
+    builder = builder.config(f"spark.{name}", value)
+spark = builder.getOrCreate()
 schema = spark.read.parquet(str(folder / "rows")).schema
 arriving = (
     spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "rows"))
@@ -92,3 +101,4 @@ names = [*clf.classes_, "not yet known"]
 for code, name in enumerate(names):
     ax.plot([], [], "s", color=colours[code], label=name)
 ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+# sphinx_gallery_thumbnail_path = 'images/gallery/13_many_streams_on_spark-1.png'

@@ -1,9 +1,10 @@
 """What an earlier commit took, beside what this tree takes, for what is small: ratios in one run.
 
-    python lab/benchmarks/compare.py 51c6b8b [--rounds 5] [--only fit]
+    python lab/benchmarks/compare.py 51c6b8b [--rounds 5] [--only fit] [--alarm 20]
 
 Each probe runs in a process of its own, by turns in either tree, and counts CPU seconds of one
-thread after everything is compiled. A ratio is that of the least times; above 1 is slower.
+thread after everything is compiled. A ratio is that of the least times; above 1 is slower. With
+--alarm the run fails where this tree takes so many per cent more.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def main() -> None:
     options.add_argument("commit")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--only", choices=PROBES, action="append")
+    options.add_argument("--alarm", type=float, metavar="PER_CENT", default=float("inf"))
     given = options.parse_args()
+    slower = []
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder, "before")
         subprocess.run(["git", "worktree", "add", "--detach", before, given.commit], cwd=ROOT,
@@ -98,8 +101,12 @@ def main() -> None:
                 each = " ".join(f"{b / a:.2f}" for a, b in taken)
                 print(f"{probe}: {new / old:.2f} ({old:.3f} s before, {new:.3f} s now; {each})",
                       flush=True)  # fmt: skip
+                if new / old > 1 + given.alarm / 100:
+                    slower.append(probe)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", before], cwd=ROOT, check=True)
+    if slower:
+        raise SystemExit(f"more than {given.alarm:g} % slower: {', '.join(slower)}")
 
 
 if __name__ == "__main__":

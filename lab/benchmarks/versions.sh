@@ -25,7 +25,7 @@ name=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 place=.venv-newest-$name
 "$1" -m venv --clear "$place"
 "$uv" pip install --quiet --python "$place/bin/python" --upgrade \
-  -r pyproject.toml --extra live --extra mne --extra xdf --extra mat73 --group test hdf5storage edfio
+  -r pyproject.toml --extra files --extra plots --extra live --extra mne --extra xdf --extra mat73 --group test hdf5storage edfio
 "$uv" pip list --quiet --python "$place/bin/python" | tail -n +3 | paste -sd ' ' | tr -s ' '
 PYTHONPATH=src NUMBA_CACHE_DIR="$PWD/$place/numba" "$place/bin/python" -m pytest -q -n 2 \
   -k "not auto and not check_estimator and not shipped" @tests/any_versions.txt

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .stream.read import read_stream
     from .stream.write import write_states, write_stream
 
-__version__ = "0.1.0"
+    __version__: str
 
 __all__ = [
     "LMNN",
@@ -68,6 +68,13 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _ROOMS:
         return import_module(f".{name}", __name__)
+    if name == "__version__":  # of the tag that it was built from
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("mlat")
+        except PackageNotFoundError:
+            return "0+not-installed"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 
 from mlat.adapters.river import MLATClassifier
+from mlat.base.errors import InputError
 from mlat.synthetic import rotating_states
 
 stream = rotating_states(random_state=5)
@@ -94,10 +95,41 @@ def a_text_is_refused_and_changes_nothing():
     assert model.predict_proba_one(STEPS[30]) == untouched.predict_proba_one(STEPS[30])
 
 
+def what_names_no_state_is_refused_and_changes_nothing():
+    room = len(set(LABELS[:30]))
+    model, untouched = (learned(30, max_references=room) for _ in range(2))
+    for step, label in (
+        *((STEPS[30], label) for label in ([1], {}, ("a", [1]), np.ones(2), float("nan"))),
+        (STEPS[30], "one more"),
+    ):
+        try:
+            model.learn_one(step, label)
+        except InputError:
+            continue
+        raise AssertionError(f"{label!r} was taken")
+    assert (model._n_steps, model._n_learned) == (30, 30)
+    for t in range(30, 40):
+        assert model.predict_proba_one(STEPS[t]) == untouched.predict_proba_one(STEPS[t])
+        model.learn_one(STEPS[t], LABELS[29])
+        untouched.learn_one(STEPS[t], LABELS[29])
+
+
+def a_first_step_of_nothing_is_refused():
+    model = learned(0)
+    try:
+        model.learn_one({}, "a")
+    except InputError:
+        model.learn_one(STEPS[0], "a")
+        assert model.predict_one(STEPS[0]) == "a"
+    else:
+        raise AssertionError("a step without features was taken")
+
+
 if __name__ == "__main__":
     tests = [looking_changes_nothing, it_is_the_nearest_known_window, copies_go_on_alike]
     tests += [a_late_label_is_for_its_own_step, a_label_may_be_anything, odd_values_do_no_harm]
-    tests += [a_text_is_refused_and_changes_nothing]
+    tests += [a_text_is_refused_and_changes_nothing, a_first_step_of_nothing_is_refused]
+    tests += [what_names_no_state_is_refused_and_changes_nothing]
     for test in tests:
         test()
     print(f"{len(tests)} promises kept")

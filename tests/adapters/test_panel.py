@@ -95,3 +95,14 @@ def test_wrong_panels(panel):
 def test_scikit_learn_takes_it_for_a_classifier():
     results = check_estimator(PanelClassifier(), on_skip=None, on_fail=None)
     assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -1e100])
+def test_values_beyond_any_distance_are_refused_and_named(value):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(8, 2, 5)), np.repeat(["a", "b"], 4)
+    fitted = PanelClassifier("euclidean").fit(X, y)
+    X[3, 1, 2] = value
+    for refuse in (lambda: fitted.predict(X), lambda: PanelClassifier().fit(X, y)):
+        with pytest.raises(InputError, match="in series 3, step 2, channel 1"):
+            refuse()

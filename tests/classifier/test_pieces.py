@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import mlat
 from mlat.classifier.pieces import PiecePredictor
@@ -118,3 +119,16 @@ def test_of_extreme_values_it_warns_once(clf):
             predictor.push(part.with_values(np.where(part.values > 0, 1e150, part.values)))
     assert len(caught) == 1
     assert "count as missing" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 3])
+def test_threads_and_blocks_change_nothing(n_neighbors, monkeypatch):
+    metric = mlat.MLAT(max_iter=2, n_targets=1)
+    clf = mlat.StreamClassifier(8, metric=metric, n_neighbors=n_neighbors).fit(rotating_states())
+    stream = rotating_states(random_state=1)
+    with threadpool_limits(1):
+        states, proba = clf.predict(stream), clf.predict_proba(stream)
+    monkeypatch.setattr("mlat.neighbours.references.LEAST_BLOCK", 50)
+    with threadpool_limits(2):
+        np.testing.assert_array_equal(clf.predict(stream), states)
+        np.testing.assert_array_equal(clf.predict_proba(stream), proba)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from cli_runs import run
+from cli_runs import refused, run
 from mlat.synthetic import rotating_states
 
 ROWS = "time;ax;temp;dead;state\n"
@@ -43,9 +43,22 @@ def test_it_says_what_was_understood_and_draws_it(tmp_path):
     assert (tmp_path / "walk.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_column_of_names_is_taken_for_the_states_and_a_picture_drawn(in_folder):
+    file, _ = recording(in_folder)
+    out, error = run("check", file)
+    assert "column 'state' holds names, and is taken for the states (--label)" in error
+    assert out == run("check", file, "--label", "state")[0]
+    assert (in_folder / "walk-check.png").read_bytes().startswith(b"\x89PNG")
+    text = file.read_text()
+    file.write_text(text.replace("\n0,20;", "\n0,20;oops", 1))  # a wrong entry is no state
+    assert "column 'ax': 'oops" in refused("check", file, "--no-picture")
+    file.write_text(text.replace("\n0,20;", "\n0,20;oops", 1).replace(";state", ";4"))
+    assert "column 'ax': 'oops" in refused("check", file, "--no-picture")
+
+
 def test_in_json(tmp_path):
     file, stream = recording(tmp_path)
-    told = json.loads(run("check", file, "--label", "state", "--json")[0])
+    told = json.loads(run("check", file, "--label", "state", "--json", "--no-picture")[0])
     assert told["time"]["gaps"] == 1
     assert round(told["time"]["rate"], 6) == 50
     assert [one["channel"] for one in told["values"]] == ["ax", "temp", "dead"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -95,3 +96,36 @@ def test_steps_that_the_model_was_learned_from_are_told(folder, in_folder):
     _, error = run("evaluate", model, in_folder / "half.csv", *label)
     told = f"half.csv: 200 of {len(half)} steps are among those that the model was learned from"
     assert told in error
+
+
+def test_a_report_is_one_file_with_the_longest_mistakes(folder, in_folder):
+    model, file = folder / "walk.mlat", folder / "again.csv"
+    out, _ = run("evaluate", model, file, "--label", "state", "--no-pictures", "--html", "r.html")
+    assert [file.name for file in in_folder.iterdir()] == ["r.html"]
+    assert "Report: r.html" in out
+    text = Path("r.html").read_text(encoding="utf-8")
+    first = re.search(r"Balanced accuracy ([\d.]+%).*; (.* nine times in ten .*%)", out)
+    assert f"<b>{first[1]}</b>" in text
+    assert first[2] in text
+    assert "When it was learned" in text
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
+    assert all(base64.b64decode(one).startswith(PNG) for one in pictures)
+    assert "http" not in text  # nothing is fetched
+    clf = mlat.load(model)
+    predicted = clf.predict(again)
+    lengths, here = [], 0
+    for step in range(len(again)):  # how long one state has been taken for the same other one
+        wrong = predicted[step] not in ("", again.states[step])
+        same = step and (predicted[step], again.states[step]) == (
+            predicted[step - 1],
+            again.states[step - 1],
+        )
+        here = (here + 1 if same else 1) if wrong else 0
+        lengths.append(here)
+    told = [int(n) for n in re.findall(r"<h3>(\d+) steps of", text)]
+    assert told[0] == max(lengths)
+    assert told == sorted(told, reverse=True)
+    assert len(pictures) == 2 + 2 * len(told)
+    assert "choose another file" in refused(
+        *["evaluate", model, file, "--label", "state", "--html", file]
+    )

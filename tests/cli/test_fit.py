@@ -449,6 +449,15 @@ def test_a_channel_that_gives_the_state_away_is_told(in_folder):
     assert "alone tells" not in run("fit", "easy.csv", *options)[1]
 
 
+@pytest.mark.parametrize(("rate", "width"), [(None, 10), (20, 20), (50, 40), (5, 10)])
+def test_the_default_width_follows_the_rate_and_the_runs(tmp_path, rate, width):
+    stream = rotating_states(run_length=240, runs_per_state=2, n_channels=2)
+    file, model = write_csv(tmp_path / "walk.csv", stream), tmp_path / "m.mlat"
+    given = [] if rate is None else ["--rate", rate]
+    run("fit", file, "--label", "state", "-o", model, "--metric", "euclidean", *given)
+    assert mlat.load(model).width_ == width
+
+
 def test_a_width_in_seconds(tmp_path):
     stream = rotating_states(**SENSORS)
     timed = write_csv(tmp_path / "timed.csv", stream, time=np.arange(len(stream)) / 40)

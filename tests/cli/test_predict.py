@@ -12,6 +12,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.cli import predictions
 from mlat.explain.explanation import explain
 from mlat.synthetic import rotating_states
 from state_streams import lasting
@@ -182,21 +183,48 @@ def with_holes(again):
     return mlat.Stream(values, again.states, channels=again.channels)
 
 
-def test_steps_without_a_prediction_are_told_by_their_reason(folder, tmp_path):
+@pytest.mark.parametrize("off", [[], ["--fill", "off"]])
+def test_steps_without_a_prediction_are_told_by_their_reason(folder, tmp_path, monkeypatch, off):
+    if not off:  # where hiding cells changes states, none is filled unasked
+        monkeypatch.setattr(predictions, "HARMLESS", 1.01)
     file = write_csv(tmp_path / "holes.csv", with_holes(again))
     model, out = folder / "walk.mlat", tmp_path / "states.csv"
     lost = f"34 of {len(again)} steps have no prediction: "
     lost += "34 with a missing value in their window (sensor 3 18, sensor 2 8, sensor 4 8)"
     remedy = "; --fill 3 fills gaps of at most so many steps"
-    error = run("predict", model, file, "-o", out)[1].splitlines()[-1]
+    error = run("predict", model, file, "-o", out, *off)[1].splitlines()[-1]
     assert error == f"mlat: holes.csv: {lost}{remedy}"
-    labelled = (model, file, "--label", "state")
+    labelled = (model, file, "--label", "state", *off)
     assert f"{lost}{remedy}.\n" in run("evaluate", *labelled, "--no-pictures")[0]
     for options in (["evaluate", *labelled, "--no-pictures"], ["predict", *labelled, "-o", out]):
         told = json.loads(run(*options, "--json")[0])["prediction"]
         assert told["n_without_prediction"] == 34
         assert told["missing_value_by_channel"]["sensor 3"] == 18
     assert "--json goes with -o" in refused("predict", model, file, "--json")
+
+
+def test_a_cell_or_two_are_filled_unasked_where_that_is_harmless(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(predictions, "HARMLESS", 0.9)
+    model, out = folder / "walk.mlat", tmp_path / "states.csv"
+    file = write_csv(tmp_path / "holes.csv", with_holes(again))
+    error = run("predict", model, file, "-o", out)[1].splitlines()[-1]
+    assert re.search(r": 4 steps filled \(at most 2 in a row; .* 9\d\.\d% of the states", error)
+    assert "--fill off fills none); 16 of" in error  # the first cell, and the third of three
+    assert "--fill 3 fills gaps" in error
+    run("predict", model, file, "-o", tmp_path / "asked.csv", "--fill", "2")
+    assert out.read_bytes() == (tmp_path / "asked.csv").read_bytes()
+    few = write_csv(tmp_path / "few.csv", with_holes(again)[90:130])  # too few to try it on
+    assert "filled (" not in run("predict", model, few, "-o", out)[1]
+
+
+def test_many_short_gaps_in_time_lead_to_a_rate(folder, tmp_path):
+    clock = np.arange(len(again)) * 0.02 + 0.03 * (np.arange(len(again)) // 12)
+    file = write_csv(tmp_path / "jitter.csv", again, time=clock)
+    out, model = tmp_path / "states.csv", folder / "walk.mlat"
+    given = ["predict", model, file, "-o", out, "--time", "time"]
+    said = run(*given)[1]
+    assert "after a gap in time; --rate HZ resamples an irregular time" in said
+    assert f"{WIDTH - 1} of" in run(*given, "--rate", "50", "--max-gap", "0.1")[1]
 
 
 @pytest.mark.parametrize("fill", ["3", "0.07s"])

@@ -16,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlat
-from mlat.base.errors import InputError, MissingPackageError
+from mlat.base.errors import InputError
 from mlat.cluster import spark_classify, spark_wait
 from mlat.cluster.spark.push import Task, steps_of
-from mlat.cluster.spark.sessions import local_spark
 from mlat.live import LiveModel, Steps
 from mlat.synthetic import rotating_states
 
@@ -234,16 +233,6 @@ mlat.cluster.spark_classify(None, None, key="who")
     assert ended.stdout == "set()\n"
     line = ended.stderr.strip().splitlines()[-1]
     assert line.endswith("spark_classify needs pyspark; install it: pip install 'mlat[spark]'")
-
-
-@pytest.mark.parametrize(("home", "where"), [("", "the PATH"), ("/nowhere", "JAVA_HOME=/nowhere")])
-def test_without_java_it_says_so(monkeypatch, home, where):
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setenv("JAVA_HOME", home)
-    with pytest.raises(
-        MissingPackageError, match=f"needs Java 17 or later, and there is none in {where}"
-    ):
-        local_spark()
 
 
 def example(name):

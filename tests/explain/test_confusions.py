@@ -168,3 +168,17 @@ def test_what_is_learned_is_no_false_alarm():
         assert found.verdict() == BETTER
         found = held_out_confusions(clf)
         assert found.verdict(HELD_OUT_LEVEL) == BETTER
+
+
+def test_an_interval_is_of_runs():
+    true, told = np.repeat(list("abab"), 50), np.repeat(list("abbb"), 50)
+    found = count_confusions(true, told)
+    assert found.balanced_accuracy == 0.75
+    assert found.interval == (0.5, 1.0)  # one of two runs of a is wrong: drawn never, once or twice
+    assert count_confusions(true, true).interval == (1.0, 1.0)
+    assert count_confusions(true[:150], true[:150]).interval is None  # b has one run
+    many = np.tile(np.repeat(list("ab"), 5), 50)
+    half = many.copy()
+    half[:250] = "a"
+    low, high = count_confusions(many, half).interval
+    assert 0.65 < low < 0.75 < high < 0.85

@@ -20,13 +20,14 @@ const rows = JSON.parse(readFileSync("rows.json", "utf-8"));
 const model = await load(readFileSync("mlat.wasm"));
 const [one, two] = [model.stream(), model.stream()];
 const told = rows.map((row) => {
-  const step = row.map((v) => (v === null ? NaN : v));
   two.push([0, 0, 0]); // a second stream does not mix with the first
-  return one.push(step);
+  return one.push(row);
 });
-let refused = "";
-try { one.push([1]); } catch (error) { refused = error.message; }
-const taught = [one.teach(1), one.teach(99)];
+const refused = [[1], ["1", 0, 0], [0, 0, false], [[], 0, 0]].map((step) => {
+  try { return one.push(step); } catch (error) { return error.message; }
+});
+const odd = [99, -1, 0.5, 2 ** 32, NaN, null, undefined, "x", {}, true];
+const taught = [1, ...odd].map((state) => one.teach(state));
 one.reset();
 const after = one.push([0, 0, 0]).why;
 const { states, channels } = model;
@@ -73,8 +74,12 @@ def test_node_tells_what_predict_tells(clf, folder):
     told = np.array([step["probabilities"] for step in found["told"]])
     np.testing.assert_allclose(told[known], proba[known], atol=1e-6)
     assert [step["why"] for step in found["told"]][70] == "missing"
-    assert found["refused"] == "a step has 3 values, not 1"
-    assert found["taught"] == [True, False]
+    assert found["refused"] == [
+        "a step has 3 values, not 1",
+        *(f"value {i} of a step is a {what}, not a number"
+          for i, what in ((0, "string"), (2, "boolean"), (0, "object"))),
+    ]  # fmt: skip
+    assert found["taught"] == [True] + 10 * [False]
     assert found["after"] == "gap"
 
 

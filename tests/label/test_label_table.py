@@ -254,3 +254,14 @@ def test_a_failed_write_leaves_the_old_table(tmp_path):
     assert read_spans(path) == [Span(0, 2, "a")]
     assert [p.name for p in tmp_path.iterdir()] == ["l.csv"]
     assert set(path.read_text()) <= set(string.printable)
+
+
+@pytest.mark.parametrize("names", [("walk", "run"), ("3", "0")])
+def test_ignored_spans_have_no_state(names):
+    stream = mlat.Stream(np.zeros((6, 1)))
+    spans = [Span(0, 2, names[0]), Span(2, 4, "(ignore)"), Span(4, 6, names[1])]
+    labelled = with_spans(stream, spans)
+    assert labelled.labelled.tolist() == [True, True, False, False, True, True]
+    assert labelled.states[[0, 4]].astype(str).tolist() == [*names]
+    kept = with_spans(labelled, [Span(0, 1, "(ignore)")], keep=True)  # over those of a column
+    assert kept.labelled.tolist() == [False, True, False, False, True, True]

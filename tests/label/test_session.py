@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import json
 import shutil
 import threading
 from contextlib import contextmanager
@@ -10,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mlat import InputError, Stream
-from mlat.base.append_log import decode_lines, encode_line
 from mlat.base.errors import DiskError
 from mlat.label.label_table import Span, read_spans, write_spans
 from mlat.label.recording import Recording
@@ -345,55 +343,6 @@ def test_a_recording_that_only_grew_goes_on(tmp_path):
         session.label(0, n - 5, n, label)
         session.close()
     assert [span.state for span in read_spans(tmp_path / "r.labels.csv")] == ["a", "b"]
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=4,
-)
-
-
-@st.composite
-def forged(draw):
-    """The lines of a log, with something else somewhere in one of them."""
-    lines = [json.loads(text) for text, _ in decode_lines(FORGED_FROM, "")]
-    at = lines[draw(st.integers(0, len(lines) - 1))]
-    while True:
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        key = draw(st.sampled_from(keys))
-        if isinstance(at[key], list | dict) and at[key] and draw(st.booleans()):
-            at = at[key]
-            continue
-        near = st.sampled_from([-1, 0, 1, 2, 5, 9, 30, 31, "", "a", [], {}])
-        at[key] = draw(near | anything)
-        return lines
-
-
-FORGED_FROM = (Path(__file__).parent.parent / "label_logs_v1/behind.labels.csv.log").read_bytes()
-
-
-@settings(max_examples=300)
-@given(forged())
-def test_a_forged_log_with_right_checksums_is_refused_or_gives_possible_spans(
-    tmp_path_factory, lines
-):
-    table = tmp_path_factory.mktemp("forged") / "walk.labels.csv"
-    crc = 0
-    with table.with_name(table.name + ".log").open("wb") as file:
-        for one in lines:
-            line, crc = encode_line(json.dumps(one).encode(), crc)
-            file.write(line)
-    try:
-        session = LabelSession(recordings(), table)
-    except InputError:
-        return
-    for pieces, n in zip(session.pieces(), LENGTHS, strict=True):
-        edges = [edge for piece in pieces for edge in piece[:2]]
-        assert edges == sorted(edges)
-        assert all(0 <= p.start < p.end <= n and p.state for p in pieces)
-    assert not session.table_error
-    session.close()
 
 
 @pytest.mark.parametrize(

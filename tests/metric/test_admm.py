@@ -12,5 +12,5 @@ def test_admm_converges_by_boyds_rule_and_its_two_answers_agree():
     assert last["primal"] <= last["primal_tolerance"]
     assert last["dual"] <= last["dual_tolerance"]
     assert {"iteration", "objective", "primal", "dual"} <= set(last)
-    assert toeplitz.residual(admm.L.T @ admm.L, 4) < 5e-3
+    assert toeplitz.residual(admm.found.T @ admm.found, 4) < 5e-3
     assert loss_of(problem, toeplitz.to_matrix(admm.blocks)) == pytest.approx(admm.loss, rel=0.02)

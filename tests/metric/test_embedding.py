@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat.metric import toeplitz
-from mlat.metric.embedding import Convolution, Linear, metric_array, unmix_blocks, unmixed
+from mlat.metric.embedding import (
+    Convolution,
+    Linear,
+    convolution,
+    metric_array,
+    unmix_blocks,
+    unmixed,
+)
 from mlat.metric.toeplitz import to_matrix
 from mlat.stream import sliding_windows
 from mlat.synthetic import rotating_states
@@ -57,31 +64,32 @@ def test_mixing_before_the_metric_is_a_metric_of_its_own(kind):
 def test_a_convolution_is_that_of_the_taps(seed, width, n_taps, r, d):
     rng = np.random.default_rng(seed)
     taps, X = rng.normal(size=(n_taps, r, d)), rng.normal(size=(3, width, d))
-    found = Convolution(taps, width)(X)
-    np.testing.assert_allclose(found, toeplitz.convolve(taps, X).reshape(3, -1), atol=1e-12)
+    expected = X.reshape(3, -1) @ toeplitz.convolution_matrix(taps, width).T
+    for embed in (convolution(taps, width), Convolution(taps, width)):
+        np.testing.assert_allclose(embed(X), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("width", "n_taps"), [(10, 20), (40, 50), (100, 100)])
 def test_a_window_is_the_same_among_others_and_alone(width, n_taps):
-    # The first by plain sums, the others by the Fourier transform.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(33, width, 5))
-    convolution = Convolution(rng.normal(size=(n_taps, 5, 5)), width)
+    filtered = Convolution(rng.normal(size=(n_taps, 5, 5)), width)
     linear = Linear(rng.normal(size=(70, width * 5)))
-    for embed in (convolution, linear):
+    for embed in (filtered, linear):
         together = embed(X)
         for some in (slice(0, 1), slice(32, 33), slice(3, 10)):
             np.testing.assert_array_equal(embed(X[some]), together[some])
         assert embed(X[:0]).shape == (0, together.shape[1])
 
 
-def test_long_taps_go_by_the_fourier_transform():
+def test_long_windows_go_by_the_fourier_transform():
     rng = np.random.default_rng(0)
-    taps, X = rng.normal(size=(60, 2, 3)), rng.normal(size=(4, 50, 3))
-    convolution = Convolution(taps, 50)
-    assert not convolution.by_sums
-    expected = toeplitz.convolve(taps, X).reshape(4, -1)
-    np.testing.assert_allclose(convolution(X), expected, atol=1e-12 * np.abs(expected).max())
+    taps, X = rng.normal(size=(60, 8, 8)), rng.normal(size=(4, 50, 8))
+    assert isinstance(convolution(taps[:10], 10), Linear)
+    filtered = convolution(taps, 50)
+    assert isinstance(filtered, Convolution)
+    expected = X.reshape(4, -1) @ toeplitz.convolution_matrix(taps, 50).T
+    np.testing.assert_allclose(filtered(X), expected, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_distances_are_those_of_the_matrix():
 def test_what_is_no_map_of_the_windows(L, message):
     with pytest.raises(InputError, match=message):
         Mahalanobis(L).fit(np.zeros((2, 4, 2)))
-    with pytest.raises(InputError, match="expecting 8"):
+    with pytest.raises(InputError, match="windows of 3 steps and 2 channels"):
         Mahalanobis(np.ones((2, 8))).fit(np.zeros((2, 4, 2))).transform(np.zeros((2, 3, 2)))
 
 

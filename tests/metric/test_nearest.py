@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat.metric import nearest as module
-from mlat.metric.nearest import Nearest, Places, nearest
+from mlat.metric.nearest import Places, nearest
 from mlat.stream.windows import Windows
 
 
@@ -57,19 +57,6 @@ def test_windows_too_near_in_time_are_excluded(seed, k):
 
     found = nearest(X, X, k, places=(places, places))
     np.testing.assert_array_equal(found.rows, naive_nearest(X, X, k, range(n), permitted))
-
-
-def test_parts_merge_to_the_whole_in_any_order():
-    rng = np.random.default_rng(0)
-    X, others = rng.integers(-2, 3, (9, 2)), rng.integers(-2, 3, (30, 2))
-    whole = nearest(X, others, 4)
-    for order in ([0, 10, 20], [20, 0, 10]):
-        merged = Nearest.none(9, 4)
-        for begin in order:
-            part = np.arange(begin, begin + 10)
-            merged.add(np.arange(9), nearest(X, others[part], 4, rows=part))
-        np.testing.assert_array_equal(merged.rows, whole.rows)
-        np.testing.assert_array_equal(merged.squared, whole.squared)
 
 
 def test_nothing_to_compare_finds_nothing():

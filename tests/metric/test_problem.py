@@ -37,7 +37,7 @@ def test_all_ways_of_the_filter_end_at_the_same_metric():
         object.__setattr__(one, "way", way)
         solutions.append(solve_filter(one, max_iter=15, tol=0.0))
     for other in solutions[1:]:
-        np.testing.assert_allclose(solutions[0].taps, other.taps, atol=1e-6)
+        np.testing.assert_allclose(solutions[0].found, other.found, atol=1e-6)
         assert solutions[0].loss == pytest.approx(other.loss, rel=1e-9)
 
 
@@ -69,14 +69,14 @@ def test_every_solver_lowers_the_loss_and_keeps_its_constraint():
     lmnn = solve_lmnn(problem, max_iter=60, tol=1e-6)
     filtered = solve_filter(problem, max_iter=60, tol=1e-6)
     admm = solve_admm(problem, max_iter=100)
-    M_filter = toeplitz.to_matrix(toeplitz.autocorrelation(filtered.taps, 4))
+    M_filter = toeplitz.to_matrix(toeplitz.autocorrelation(filtered.found, 4))
     M_both = toeplitz.to_matrix(admm.blocks)
     assert lmnn.loss < min(filtered.loss, admm.loss, start) + 1e-9
     assert filtered.loss < start
     for M in (M_filter, M_both):
         assert toeplitz.is_toeplitz(M, 4)
         assert toeplitz.is_psd(M)
-    assert toeplitz.is_psd(admm.L.T @ admm.L)
+    assert toeplitz.is_psd(admm.found.T @ admm.found)
     assert loss_of(problem, M_filter) == pytest.approx(filtered.loss, rel=1e-5)
 
 
@@ -88,9 +88,9 @@ def test_shrinkage_leads_to_the_scaled_identity(solve):
     M0 = problem.scale * np.eye(12)
 
     def metric(solution):
-        if hasattr(solution, "taps"):
-            return toeplitz.to_matrix(toeplitz.autocorrelation(solution.taps, 4))
-        return solution.L.T @ solution.L
+        if solve is solve_filter:
+            return toeplitz.to_matrix(toeplitz.autocorrelation(solution.found, 4))
+        return solution.found.T @ solution.found
 
     assert np.linalg.norm(metric(near) - M0) < 0.01 * np.linalg.norm(M0)
     assert np.linalg.norm(metric(far) - M0) > 0.1 * np.linalg.norm(M0)

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 import mlat
 from mlat import StreamClassifier
@@ -23,7 +24,10 @@ def test_embedded_references_are_the_windows_in_the_learned_space(metric, monkey
     X = np.stack([clf.reference_features_[s : s + 8] for s in windows.start])
     np.testing.assert_array_equal(references[:], X)
     seen = clf.references_.view(X)
-    expected = seen.reshape(len(seen), -1) if clf.metric_ is None else clf.metric_.transform(seen)
+    learned = seen.reshape(len(seen), -1) if clf.metric_ is None else clf.metric_.transform(seen)
+    expected = references.embed(seen)
+    assert expected.shape[1] == min(learned.shape[1], seen[0].size)  # the smallest such space
+    np.testing.assert_allclose(pdist(expected), pdist(learned), rtol=1e-12)
     np.testing.assert_array_equal(references.embedded(), expected)
     np.testing.assert_array_equal(references.nearest.mean, expected.mean(axis=0))
     assert references.n_dimensions == expected.shape[1]

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from doc_examples import DOCS, run_examples
-from mlat.plots import plot_lags, plot_stream, plot_theorem1
+from mlat.plots import plot_lags, plot_stream
 from mlat.synthetic import rotating_states
 
 
@@ -19,7 +19,6 @@ def test_plots_can_be_drawn_into_given_axes():
     stream = rotating_states(n_channels=2)
     assert plot_stream(stream, ax=left) is figure
     assert plot_lags(np.ones((3, 2, 2)), ax=right) is figure
-    assert plot_theorem1(stream, 4, ax=right) is figure
 
 
 def test_no_backend_is_chosen_for_the_user():

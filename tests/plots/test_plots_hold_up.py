@@ -15,7 +15,6 @@ from mlat.plots import (
     plot_confusion,
     plot_overview,
     plot_stream,
-    plot_theorem1,
     plot_timeline,
     plot_usage,
 )
@@ -73,7 +72,6 @@ def pictures(case):
     blocks = mahalanobis.metric_
     yield "blocks", plot_blocks(blocks, channels=mahalanobis.feature_names_)
     yield "explanation", explain_prediction(mahalanobis, stream, 20)
-    yield "theorem 1", plot_theorem1(stream, WIDTH)
     accuracies = {"Euclidean": 0.4, "MLAT": 0.9}
     yield "overview", plot_overview(stream, {"MLAT": predicted}, accuracies, blocks)
 

@@ -507,6 +507,21 @@ def test_xdf_files(tmp_path, stream):
     assert not read_stream(file).labelled.any()
 
 
+def test_what_is_skipped_of_a_damaged_xdf_file_is_said(tmp_path, stream, capfd):
+    """pyxdf skips it, and would log lines and tracebacks."""
+    pytest.importorskip("pyxdf")
+    file = write_xdf(tmp_path / "walk.xdf", stream)
+    assert not any("pyxdf" in note for note in read_stream(file).notes)
+    content = file.read_bytes()
+    at = content.rindex(b"<?xml")
+    for place, said in ((at - 11, "Error reading chunk length"), (at + 3, "found likely XDF file")):
+        changed = bytearray(content)
+        changed[place] = 0x13
+        file.write_bytes(bytes(changed))
+        assert any(f"pyxdf: {said}" in note for note in read_stream(file).notes)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_several_streams_in_an_xdf_file(tmp_path, stream):
     pytest.importorskip("pyxdf")
     other = stream_chunks(3, "Heart", ["pulse"], 1, np.arange(1000, 1009), np.ones((9, 1)))

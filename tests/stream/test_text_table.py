@@ -81,7 +81,7 @@ TEXT_ERRORS = [
     ('a,b,c\n1,2,"x\ny"\n1,2\n', {"channels": ["a"]}, "walk.csv, line 4 has 2 fields"),
     ('"a\nz",b\n1,2\n3\n', {}, "walk.csv, line 4 has 1 field"),
     ("a,b\n1,2\n\n3,x\n", {}, "walk.csv, line 4, column 'b': 'x' is not a number; correct it"),
-    ("a,s\n1,x\n", {}, "give it as the label, or name the columns to use (channels)"),
+    ("a,s\n1,x\n", {}, "give it as the label (label), or name the columns to use (channels)"),
     ("a,s\n-,x\n", {"label": "s"}, "'-' is not a number; correct it, or name the columns to use"),
     ('a,b\n1.5,"2,5"\n', {}, "'2,5' is not a number; write decimals with a point"),
     ("a,b\n1,1_0\n", {}, "'1_0' is not a number"),

@@ -2,7 +2,7 @@ import numpy as np
 
 import mlat
 from mlat import Stream
-from mlat.live.search.many import Many
+from mlat.live.core.many import Many
 from mlat_lab.bench import live
 from mlat_lab.bench.harness import Bench, in_turn
 

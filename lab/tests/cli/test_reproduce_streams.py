@@ -110,22 +110,22 @@ def test_where_nothing_is_it_says_so(tmp_path, monkeypatch):
     assert "unknown set of streams 'ecg'; there are emg_gestures" in unknown.stderr
 
 
-def test_real_people_by_protocol(streams_data):
-    everyone = stream_people(STREAM_SETS, None, streams_data)
-    assert sum(len(people.names) for people in everyone["stream"].values()) == 51
-    assert list(everyone["second"]) == ["emg_gestures", "phone_watch", "gesture_phase"]
+def test_people_by_protocol(gestures):
+    everyone = stream_people(["gesture_phase"], None, gestures)
+    assert everyone["stream"]["gesture_phase"].names == STREAM_SETS["gesture_phase"].people
     assert everyone["second"]["gesture_phase"].names == ("persona", "personb", "personc")
-    some = stream_people(["gesture_phase"], ["persona_story1"], streams_data)
+    some = stream_people(["gesture_phase"], ["persona_story1"], gestures)
     assert some["stream"]["gesture_phase"].names == ("persona_story1",)
     assert some["second"] == {}
     both = everyone["second"]["gesture_phase"].load("persona")
-    assert len(both) == 1966 + 1568
+    assert len(both) == 2 * 840
     assert len(set(both.recordings.tolist())) == 2
 
 
-def test_a_real_person(streams_data, tmp_path):
+@pytest.mark.slow
+def test_a_person_in_a_file(gestures, tmp_path):
     result = call(
-        "--data", streams_data, "--sets", "gesture_phase", "--people", "persona_story1",
+        "--data", gestures, "--sets", "gesture_phase", "--people", "persona_story1",
         "--systems", "ED,ED-filtered,MLAT-auto", "--out", tmp_path,
     )  # fmt: skip
     assert result.exit_code == 0, result.output

@@ -56,9 +56,13 @@ def test_real_copy_checks(uci):
 def test_real_streams_check(streams_data):
     for name in STREAM_SETS:
         assert check(name, streams_data).problem == ""
-    result = run("check", "room_occupancy", "--data", str(streams_data))
+
+
+def test_streams_check(gestures):
+    assert check("gesture_phase", gestures).all_right
+    result = run("check", "gesture_phase", "--data", str(gestures))
     assert result.exit_code == 0
-    assert "room" in result.stdout
+    assert "personb_story3" in result.stdout
 
 
 def test_streams_are_checked_and_not_downloaded(tmp_path):

@@ -40,6 +40,7 @@ def test_where_a_copy_is_found(tmp_path, monkeypatch):
     for place in (path, tmp_path / "all" / "streams", tmp_path / "all"):
         assert_is_room(room(place))
     assert len(load_scma(tmp_path / "all", ["1"], complete=False)) == 1
+    monkeypatch.delenv("MLAT_STREAMS", raising=False)
     monkeypatch.setenv("MLAT_DATA", str(tmp_path / "all"))
     assert_is_room(room(None))
     monkeypatch.setenv("MLAT_STREAMS", str(tmp_path / "plain"))

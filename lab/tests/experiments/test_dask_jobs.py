@@ -11,9 +11,9 @@ from cluster_processes import shared_cluster
 from imitations import broken, compute, experiment, timeless
 from mlat import InputError
 from mlat.base.errors import ServiceError
-from mlat.cluster.dask.client import connect
 from mlat_lab.cli.commands import app
 from mlat_lab.cli.jobs import Workers, do_jobs, start_workers
+from mlat_lab.experiments.dask_jobs import connect
 from mlat_lab.experiments.experiment import plan
 from mlat_lab.experiments.journal import Journal
 
@@ -50,8 +50,9 @@ def test_a_fault_of_the_data_is_said_in_a_line(address, tmp_path):
         do_jobs(exp, plan(exp, ["holdout"], 1), journal, by)
 
 
-def test_a_wrong_address_is_an_error_of_one_line(tmp_path, uci):
-    command = ("reproduce", "--quick", "--data", uci, "--out", tmp_path)
+def test_a_wrong_address_is_an_error_of_one_line(tmp_path, gestures):
+    table = ("--table", "streams", "--sets", "gesture_phase", "--data", gestures)
+    command = ("reproduce", *table, "--out", tmp_path)
     refused = partial(cli_runs.refused, command=app)
     line = refused(*command, "--scheduler", "tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in line

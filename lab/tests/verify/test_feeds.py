@@ -30,6 +30,17 @@ def test_one_that_was_not_answered_may_be_there_or_not(teacher):
     assert teacher.check(kept(*whole[:1], *whole[2:])).startswith("3 examples")
 
 
+def test_each_of_two_teachers_has_its_own_examples():
+    first, second = (
+        Teacher([state], free_port(), random.Random(0), undoes=state == "a") for state in "ab"
+    )
+    first.sent, second.sent = [("a", 1, True), ("(undo)", 0, True)], [("b", 2, True)]
+    inputs = [(0, "teach", {"state": "b", "n": 2}), (1, "teach", {"state": "a", "n": 1})]
+    both = JournalContents(inputs=[*inputs, (2, "undo", {})])
+    assert first.check(both).startswith("2 examples")
+    assert second.check(both).startswith("1 examples")
+
+
 @pytest.mark.parametrize(
     ("found", "why"),
     [

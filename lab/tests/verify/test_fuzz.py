@@ -9,7 +9,10 @@ from mlat.base.errors import InputError
 from mlat.live.core.session import LiveSession
 from mlat_lab.verify import fuzz as fuzzing
 from mlat_lab.verify.__main__ import main
+from mlat_lab.verify.label_files import make_label_files
 from mlat_lab.verify.recordings import make_recordings
+
+LOG = ("label log", "forged")
 
 
 def test_nothing_but_refusals_and_what_can_be_used():
@@ -84,3 +87,21 @@ def test_damaged_recordings_are_refused_or_read(tmp_path):
         subject.use(subject.content)
     report = fuzzing.fuzz(300, seed=5, subjects=subjects)
     assert report.failures == []
+
+
+def test_forged_logs_and_damaged_tables_of_labels_are_refused_or_possible(tmp_path):
+    subjects = make_label_files(tmp_path)
+    for subject in subjects:
+        subject.use(subject.content)
+    report = fuzzing.fuzz(400, seed=5, subjects=subjects)
+    assert report.failures == []
+    forged = [n for (name, how, _), n in report.outcomes.items() if (name, how) == LOG]
+    assert len(forged) == 2, "nothing was refused, or nothing used"
+
+
+def test_a_text_in_a_table_that_is_not_utf_8_is_refused(tmp_path):
+    """Arrow reads it, and fails only when Python asks for it."""
+    table = next(one for one in make_label_files(tmp_path) if one.name.endswith(".parquet"))
+    at = table.content.index("ü".encode())
+    with pytest.raises(InputError, match=r"cannot be read as \.parquet"):
+        table.use(table.content[:at] + b"\xc1" + table.content[at + 1 :])

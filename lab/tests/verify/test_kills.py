@@ -83,17 +83,18 @@ def test_killed_from_the_interpreter_up(folder):
 
 
 @pytest.mark.slow
-def test_killed_while_it_is_taught_and_its_broker_restarts(folder, tmp_path):
+@pytest.mark.timeout(600)
+def test_a_minute_of_chaos():
+    """Kills, a slow and a full disk, jumping clocks, two pages of each, a broker that restarts."""
     brokers.need("mosquitto")
     pytest.importorskip("paho.mqtt.client")
-    found = verify(
-        "run", folder / "walk.mlat", folder / "walk.csv", "--kills", 10, "--fork",
-        "--mqtt", "--teach", "--journal", tmp_path, "--seed", 2,
-    )  # fmt: skip
+    found = verify("chaos", "--seconds", 60, "--seed", 2)
     assert found.returncode == 0, found.stderr
-    assert re.search(r"verify: 10 kills .* \d+ restarts of the broker, \d+ examples", found.stdout)
-    assert f"{N_STEPS} of {N_STEPS} steps of the recording" in found.stdout
+    assert re.search(r"verify: \d+ kills .* \d+ restarts of the broker, \d+ examples", found.stdout)
+    assert "at full disk" in found.stdout
+    assert re.search(r"(\d+) of \1 steps of the recording", found.stdout)
     assert "that were answered, each once" in found.stdout
+    assert re.search(r"labels of two tabs: \d+ edits, .*nothing acknowledged is lost", found.stdout)
 
 
 @pytest.mark.slow
@@ -107,6 +108,7 @@ def test_killed_while_a_broker_sends(folder, tmp_path):
     paho = pytest.importorskip("paho.mqtt.client")
     values = np.random.default_rng(1).normal(size=(1200, 4))
     chance = random.Random(5)
+    Forked.prepare(folder / "walk.mlat")
     with brokers.Broker("mosquitto", tmp_path) as broker:
         source = f"mqtt://127.0.0.1:{broker.port}/walk?client=desk"
         journal = tmp_path / "journal"

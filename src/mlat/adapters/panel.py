@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..base.checks import Floats, check_whole
 from ..base.errors import InputError
 from ..classifier.classifier import NAMED
+from ..features.features import EXTREME
 from ..metric.embedding import fit_windows, transform_windows
 from ..stream.windows import (
     FEWEST_LOOKED_AT,
@@ -84,6 +85,7 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
         """
         check_classification_targets(y)
         windows = series_windows(X, column_or_1d(y, warn=True), time_axis=self.time_axis)
+        _refuse_extreme(windows.X)
         n, w, d = windows.X.shape
         check_whole(self.n_neighbors, "n_neighbors")
         if n < self.n_neighbors:
@@ -115,6 +117,7 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
                 f"features, but PanelClassifier is expecting {self.n_features_in_} features as "
                 "input"
             )
+        _refuse_extreme(panel)
         return self._embed((panel - self.mean_) / self.scale_)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -206,6 +209,18 @@ def as_panel(X: Any, time_axis: int) -> Floats:
     panel = panel.transpose(0, 2, 1) if time_axis == 2 else panel
     _warn_if_transposed(panel, np.shape(X), time_axis)
     return np.ascontiguousarray(panel)
+
+
+def _refuse_extreme(panel: Floats) -> None:
+    """Raise `InputError` for a value of (n, w, d) with which no distance can be computed."""
+    fits = np.abs(panel) < EXTREME  # NaN does not
+    if not fits.all():
+        series, step, channel = np.argwhere(~fits)[0].tolist()
+        raise InputError(
+            f"X holds {panel[series, step, channel]} in series {series}, step {step}, channel "
+            f"{channel}; NaN or inf, and values of {EXTREME:g} and more, are not taken: leave such "
+            "series out, or fill them in"
+        )
 
 
 def _warn_if_transposed(panel: Floats, shape: tuple[int, ...], time_axis: int) -> None:

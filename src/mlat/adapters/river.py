@@ -112,7 +112,14 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         """Take the next step; with a label, the window that ends there is known from now on.
 
         With a ``delay``, give the label of a step that was predicted.
+
+        Raises
+        ------
+        InputError
+            If the step or its label cannot be taken; the model is as it was before.
         """
+        if y is not None:
+            self._check_label(y)
         end = self._predicted(x) if self.delay else None
         if end is None:
             self._observe(x)
@@ -146,6 +153,8 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
     def _observe(self, x: dict[Any, Any]) -> Prediction:
         """Take the next step; what is predicted for it."""
         _refuse_texts(x)
+        if not x and not self._names:
+            raise InputError("the first step has no features; give the step with its values")
         for name in x:
             if name not in self._names:
                 self._add_channel(name)
@@ -193,6 +202,23 @@ class MLATClassifier(base.Classifier):  # type: ignore[misc]
         self._n_learned += 1
         if self._is_time_to_learn():
             self._learn_metric()
+
+    def _check_label(self, y: Any) -> None:
+        try:
+            hash(y)
+            is_one = bool(y == y)  # NaN is not even itself
+        except (TypeError, ValueError):
+            is_one = False
+        if not is_one:
+            raise InputError(
+                f"the label {y!r} names no state; give a text or a number, or None for a step "
+                "without a label"
+            )
+        if y not in self._codes and len(self._codes) >= self.max_references:
+            raise InputError(
+                f"the label {y!r} is one state more than max_references={self.max_references} "
+                "windows can tell apart; give more"
+            )
 
     def _as_step(self, x: dict[Any, Any]) -> Floats:
         """The values by channel; one that is absent, or beyond all sense, has its mean."""

@@ -17,6 +17,17 @@ class InputError(MlatError, ValueError):
     """The input is wrong. A ``ValueError``, as scikit-learn's conventions want it."""
 
 
+class NamesError(InputError):
+    """A column holds names where numbers belong, as one of states that is not given as such.
+
+    Attributes
+    ----------
+    column : str
+    """
+
+    column = ""
+
+
 class DiskError(MlatError):
     """A file or folder cannot be read or written: a full disk, missing rights, in use."""
 

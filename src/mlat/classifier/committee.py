@@ -51,11 +51,11 @@ MOST_SIDES = 3  # that judge each other, where states have as many runs
 
 # How strongly the factors of the experts are drawn together, in units of the log loss of a held-out
 # run. From 0.1 to 10 it made no difference on the development people.
-RIDGE = 3.0
+RIDGE = 1.0
 # A metric that learned from one run of each state does not know how runs differ: what held-out runs
 # say of it is not true of one that learns from several. Where a side leaves one, they change the
 # coefficients of development people by this factor at the most.
-MOST_CHANGE = 1.4
+MOST_CHANGE = 2.0
 LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 LEAST_WEIGHT = 0.05  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.

@@ -129,6 +129,13 @@ def decide_by_votes(distances: Floats, rows: Ints, codes: Ints, n_states: int) -
     return Decision(voted, proba, distances[:, 0], rows, voted[:, None].copy(), doubt)
 
 
+def nothing_decided(n: int, n_states: int, n_rows: int, n_experts: int) -> Decision:
+    """On n steps at which no window ends, or of which no state is known."""
+    proba, nothing = np.full((n, n_states), np.nan), np.full(n, np.nan)
+    rows, said = np.full((n, n_rows), -1), np.full((n, n_experts), -1)
+    return Decision(np.full(n, -1), proba, nothing, rows, said, np.zeros(n, np.bool_))
+
+
 @jit()
 def _decide(rule, nearest, rows, bound, limit, decision):  # type: ignore[no-untyped-def]
     n_experts, n, n_states = nearest.shape

@@ -110,19 +110,21 @@ class Plan:
 def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> Plan:
     """The experts of ``metric="auto"``.
 
-    MLAT over the channels sees the order of steps. A forest over the features of the last step,
-    which look back by themselves, sees levels and how much a channel moves. A second one sees no
-    levels: an offset that marks a run, as of a sensor put on anew, does not decide alone. Found on
-    the development people and sets (docs/guide/committee.md).
+    MLAT over the channels sees the order of steps. The others see features of the last step, which
+    look back by themselves: a forest and whitened distances, which are wrong at different steps,
+    see levels and how much a channel moves. A second forest sees no levels: an offset that marks a
+    run, as of a sensor put on anew, does not decide alone. Found on the development people and
+    sets (docs/guide/committee.md).
     """
     # A wide window has more values than MLAT over the channels could learn from.
     channels = width if width * stream.n_channels <= MOST_VALUES else min(NARROW, width)
     # More taps than steps took half as long again, and made nothing better.
     order = MLAT(n_taps=channels, n_targets=N_TARGETS)
     designs = (
-        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 6.0),
-        Design("forest", 1, EVERYTHING, False, Forest(), power=1.7),
-        Design("forest without levels", 1, ENERGIES, False, Forest(), power=1.2),
+        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 4.0),
+        Design("forest", 1, EVERYTHING, False, Forest(), power=0.8),
+        Design("forest without levels", 1, ENERGIES, False, Forest(), power=1.5),
+        Design("whitened features", 1, EVERYTHING, True, power=10.0),
     )
     reach = default_reach(stream, width) if reach is None else reach
     return Plan(designs, Lift(_maps_of(designs), reach), scale)

@@ -8,18 +8,19 @@ grow with the stream. :meth:`mlat.StreamClassifier.predict` goes this way, too.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base import progress
 from ..base.checks import Bools, Floats, Ints
-from ..features.features import FeatureSteps
 from ..neighbours.references import check_channels
 from ..stream.stream import Stream
-from .confidence import segment_starts
-from .decision import Decision, Rule, decide, decide_by_votes
+from .decision import nothing_decided
+from .intake import BEGINS, KNOWN, Intake
+from .searches import ExpertSearches
 from .state_filter import Belief
 
 if TYPE_CHECKING:
@@ -83,12 +84,13 @@ class PiecePredictor:
     ) -> None:
         self._classifier, self._filtered = classifier, filtered
         self._n_steps, self._done = n_steps, 0
-        self._maps = FeatureSteps(classifier.features_, classifier.n_channels_)
-        self._lift = classifier.features_.lift.start(classifier.n_channels_)
+        self._intake = Intake(classifier.features_, classifier.width_)
+        self._memory = self._intake.start()
+        self._searches = ExpertSearches(classifier, exactly=True, device=classifier.device)
         # The last steps and their features: one at least, to know whether the next follows it.
         self._n_kept = max(classifier.width_ - 1, 1)
         self._kept: Stream | None = None
-        self._kept_features = np.empty((0, classifier.features_.n_features))
+        self._recent = np.empty((0, classifier.features_.n_features))
         self._belief: Belief | None = None
         self._warned = False
 
@@ -117,27 +119,31 @@ class PiecePredictor:
         piece = self._without_extremes(piece)
         stream = piece if self._kept is None else self._kept.followed_by(piece)
         before = len(stream) - len(piece)
-        features = np.concatenate([self._kept_features, self._features(stream, before)])
-        decision = self._decide(stream, features, before)
+        values = np.asarray(piece.values, dtype=np.float64)
+        taken = self._intake.take(self._memory, values, stream.gap_before[before:])
+        features, complete = np.concatenate([self._recent, taken.features]), taken.why == KNOWN
+        self._recent = features[len(features) - min(self._n_kept, len(features)) :]
+        if complete.any():
+            seen = partial(self._searches.seen, features, len(piece))
+            decision = self._searches.decide(seen, complete)
+        else:
+            decision = nothing_decided(len(piece), len(classifier.classes_), 1, 1)
         codes, proba = decision.codes, decision.proba
-        known = ~np.isnan(proba[:, 0])
+        known = complete
         if self._filtered:
-            starts = segment_starts(stream)[before:]
             proba, self._belief = classifier.confidence_.filter(
-                starts, proba, classifier.n_neighbors_, self._belief
+                taken.marks == BEGINS, proba, classifier.n_neighbors_, self._belief
             )
             codes = np.where(known, np.nan_to_num(proba).argmax(axis=1), -1)
         states = np.full(len(piece), classifier.unknown_, dtype=classifier.classes_.dtype)
-        known &= ~(decision.distance > classifier.confidence_.threshold)
+        known = known & ~(decision.distance > classifier.confidence_.threshold)
         states[known] = classifier.classes_[codes[known]]
         broken_by, since = _breaks(stream, classifier.width_)
         self._kept = stream[max(0, len(stream) - self._n_kept) :]
-        self._kept_features = features[max(0, len(stream) - self._n_kept) :]
         self._done += len(piece)
         progress.report("steps", self._done, self._n_steps, {})
-        broken_by = broken_by[before:]
-        complete = broken_by == NOTHING
-        return Predicted(states, proba, complete, broken_by, since[before:], decision.distance)
+        broken = broken_by[before:], since[before:]
+        return Predicted(states, proba, complete, *broken, decision.distance)
 
     def _without_extremes(self, piece: Stream) -> Stream:
         features = self._classifier.features_
@@ -149,35 +155,6 @@ class PiecePredictor:
             warnings.warn(message, UserWarning, stacklevel=4)
             self._warned = True
         return piece.without(extreme)
-
-    def _features(self, stream: Stream, before: int) -> Floats:
-        """The features of the steps after the first ``before``, which were lifted already."""
-        features = np.full((len(stream) - before, self._kept_features.shape[1]), np.nan)
-        for start, stop, _ in stream.segments:
-            if stop <= before:
-                continue
-            begin = max(start, before)
-            if start >= before:
-                self._lift = self._maps.features.lift.start(stream.n_channels)
-            self._lift, lifted = self._maps.push(
-                self._lift, cast(Floats, stream.values[begin:stop])
-            )
-            features[begin - before : stop - before] = lifted
-        return features
-
-    def _decide(self, stream: Stream, features: Floats, before: int) -> Decision:
-        classifier = self._classifier
-        if classifier.n_neighbors_ > 1:
-            k, references = classifier.n_neighbors_, classifier.references_
-            distances, rows = references.neighbours(stream, k, features, classifier.device)
-            n_states = len(classifier.classes_)
-            return decide_by_votes(distances[before:], rows[before:], references.codes, n_states)
-        nearest = [
-            expert.class_distances(stream, features, classifier.device)[before:]
-            for expert in classifier.experts_
-        ]
-        rule = Rule.of(classifier.committee_, classifier.confidence_.calibration)
-        return decide(rule, np.stack(nearest))
 
 
 def _breaks(stream: Stream, width: int) -> tuple[Ints, Ints]:

@@ -26,7 +26,7 @@ from ..base.errors import InputError
 LONG = 200
 # The evidence of `overlap` successive windows counts as that of this many. One would be right if
 # windows only shared steps; but after a switch the filter then waits for two windows and more.
-EVIDENCE = 4.0
+EVIDENCE = 2.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

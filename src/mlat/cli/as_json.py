@@ -38,6 +38,7 @@ def score_of(found: Confusions, level: float = LEVEL) -> dict[str, Any]:
         "accuracy": found.accuracy,
         "most_frequent": {"state": frequent, "accuracy": share},
         "balanced_accuracy": found.balanced_accuracy,
+        "interval": found.interval,
         "guessing": found.guessing,
         "verdict": found.verdict(level),
         "p_value": found.p_value,

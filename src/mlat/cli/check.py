@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.table import Table
 
 from ..base.checks import Floats
+from ..base.errors import NamesError
 from ..stream.conversion import in_seconds
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, stream_of
-from .columns import (
-    Columns,
-    Label,
-    LabelTable,
-    StreamFiles,
-    labelled_by,
-    title_of,
-    with_columns,
-)
+from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
+from .options import Label
 from .output import check_can_write
 from .screen import console, percent, working
 
@@ -36,23 +32,30 @@ def check(
     labels: LabelTable = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="PICTURE", help="Where to draw it: .png, .svg, .pdf."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PICTURE",
+            help="Where to draw it (.png, .svg or .pdf); default STREAM-check.png.",
+        ),
     ] = None,
+    picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Say what is understood of a recording: columns, rate, gaps, states and missing values."""
-    if out is not None:
-        check_can_write(out, *stream, labels)
+    file = out or Path(f"{stream[0].stem if str(stream[0]) != '-' else 'stream'}-check.png")
+    if picture:
+        check_can_write(file, *stream, labels)
     with working(f"reading {title_of(stream)}"):
-        read = labelled_by(columns.read(stream, label), stream, labels)
+        read = labelled_by(_read(columns, stream, label), stream, labels)
     told = {**stream_of(read), "time": _time(read), "values": _values(read)}
     told["hints"] = _hints(read, told["values"])
-    if out is not None:
+    if picture:
         from ..plots.figure import save_figure
         from ..plots.stream import plot_stream
 
         with working("drawing"):
-            save_figure(plot_stream(read), out)
+            save_figure(plot_stream(read), file)
     if as_json:
         print_json(told)
         return
@@ -62,8 +65,30 @@ def check(
     _print_table(screen, "state", told["states"])
     for hint in told["hints"]:
         screen.print(hint, soft_wrap=True)
-    if out is not None:
-        screen.print(f"Picture: {out}", soft_wrap=True)
+    if picture:
+        screen.print(f"Picture: {file}", soft_wrap=True)
+
+
+def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
+    """The stream; a column of names is taken for the states where nobody says what it is."""
+    try:
+        return columns.read(files, label)
+    except NamesError as error:
+        if label is not None or not error.column:
+            raise
+        try:
+            read = columns.read(files, error.column)
+        except NamesError:
+            raise error from None
+        if _any_number(read.classes):  # one wrong entry among numbers
+            raise
+        note = f"column {error.column!r} holds names, and is taken for the states (--label)"
+        print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
+        return read
+
+
+def _any_number(states: NDArray[Any]) -> bool:
+    return any(str(state).replace(",", ".").lstrip("+-")[:1] in "0123456789." for state in states)
 
 
 def _time(stream: Stream) -> dict[str, Any]:

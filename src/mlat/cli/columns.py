@@ -38,12 +38,6 @@ StreamFiles = Annotated[
         allow_dash=True,
     ),
 ]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
-]
-Label = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column of states.", show_default=False)
-]
 LabelTable = Annotated[
     Path | None,
     typer.Option(
@@ -51,12 +45,6 @@ LabelTable = Annotated[
         help="Table of labelled spans (start, end, state; and recording where there are several), "
         "instead of a column of states, or over it.",
         show_default=False,
-    ),
-]
-Filtered = Annotated[
-    bool,
-    typer.Option(
-        "--filtered", help="Filter the states over time: steadier, and later at a switch."
     ),
 ]
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from .. import __version__
 from ..base.errors import InputError
 from .one_line import OneLineCommand, OneLineGroup
 
@@ -112,6 +111,8 @@ for _name in ("reproduce", "bench", "data"):
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from .. import __version__  # which takes a moment to find out
+
         typer.echo(f"mlat {__version__}")
         raise typer.Exit
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from ..base.errors import MissingPackageError
 from ..classifier.classifier import StreamClassifier
 from ..explain import learned
 from ..explain.confusions import Confusions, count_confusions
@@ -106,10 +107,13 @@ def demo(
     with working("demo"):
         outcomes = dict(_learn(train, test))
     screen.print(_table(outcomes))
-    with working("drawing"):
-        files = _draw(folder, test, outcomes)
     screen.print(_in_words(outcomes, len(train.classes)))
-    screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
+    try:
+        with working("drawing"):
+            files = _draw(folder, test, outcomes)
+        screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
+    except MissingPackageError as error:  # which nothing else needs
+        screen.print(f"No pictures: {error}.", soft_wrap=True, markup=False)
 
 
 def _recordings(seed: int) -> tuple[Stream, Stream]:

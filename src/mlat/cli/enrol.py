@@ -12,16 +12,8 @@ from rich.table import Table
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from .as_json import AsJson, model_of, print_json, stream_of
-from .columns import (
-    Columns,
-    Label,
-    LabelTable,
-    ModelFile,
-    StreamFiles,
-    check_labelled,
-    title_of,
-    with_columns,
-)
+from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
+from .options import Label, ModelFile
 from .output import MODEL, check_can_write
 from .screen import console, print_expected, size_of, working
 

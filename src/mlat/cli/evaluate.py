@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
 from ..stream.signs import count_seen
+from ..stream.stream import Stream
 from .as_json import AsJson, print_json, score_of
-from .columns import (
-    COLUMNS,
-    DEVICE,
-    Columns,
-    Filtered,
-    Label,
-    LabelTable,
-    ModelFile,
-    StreamFile,
-    check_labelled,
-    title_of,
-)
-from .options import with_options
-from .output import check_can_be_folder, make_folder
+from .columns import COLUMNS, DEVICE, Columns, LabelTable, StreamFile, check_labelled, title_of
+from .options import Filtered, Label, ModelFile, with_options
+from .output import check_can_be_folder, check_can_write, make_folder
 from .predictions import Fill, Predictions
 from .screen import console, print_score, warn_if_guessing, working
 
@@ -50,6 +43,14 @@ def evaluate(
         ),
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a report, one file to send on: all of this, and the longest mistakes with "
+            "their signal and what it resembled. The stream is then held in memory.",
+        ),
+    ] = None,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Draw the confidence, too.")
     ] = False,
@@ -64,6 +65,8 @@ def evaluate(
     folder = out or Path(f"{stream.stem}-evaluation")
     if pictures:
         check_can_be_folder(folder)
+    if html is not None:
+        check_can_write(html, model, stream, labels, mark=b"<!doctype html>")
     check_labelled(label, labels)
     classifier = load(model).set_params(**device)
     counter, n_seen = ConfusionCounter(classifier.classes_), 0
@@ -76,16 +79,20 @@ def evaluate(
             where = f"{stream}: column {label!r}" if labels is None else labels
             raise InputError(f"{where} names no state, so there is nothing to judge")
         timeline = None
-        if pictures:
+        if pictures or html is not None:
             from ..plots.timeline import Timeline
 
             timeline = Timeline(pieces.n_steps)
         predictions = Predictions(classifier, pieces, filtered=filtered, fill=fill)
+        kept: list[tuple[Stream, NDArray[Any]]] = []
         with working("predicting"):
             for piece, (states, proba, complete, *_) in predictions:
                 counter.add(piece.states, states, complete, piece.recordings)
+                if html is not None:
+                    kept.append((piece.with_channels(classifier.channels_), states))
                 n_seen += count_seen(classifier.windows_.values, piece, classifier.width_)
                 if timeline is not None:
+                    timeline.usual_step = piece.usual_step
                     confident = proba.max(axis=1) if confidence else None
                     recordings = piece.recordings
                     timeline.add(piece.states, states, confidence=confident, recordings=recordings)
@@ -102,27 +109,41 @@ def evaluate(
             UserWarning,
             stacklevel=2,
         )
-    screen = console()
+    screen, words = console(), predictions.words()
     if as_json:
         warn_if_guessing(found)
         told = {"model": str(model), "stream": str(stream), **score_of(found)}
         print_json({**told, "prediction": predictions.as_dict()})
     else:
         print_score(screen, found, classifier.classes_)
-        if words := predictions.words():
+        if words:
             screen.print(f"{words[0].upper()}{words[1:]}.", soft_wrap=True)
     if timeline is None:
         return
     from ..plots.confusion import plot_confusion
     from ..plots.figure import save_figure
 
-    make_folder(folder)
     with working("drawing"):
-        files = {
-            folder / "confusion.png": plot_confusion(found),
-            folder / "timeline.png": timeline.draw(),
-        }
-        for file, figure in files.items():
-            save_figure(figure, file)
-    if not as_json:
+        drawn = {"Confusions": plot_confusion(found), "Timeline": timeline.draw()}
+        if pictures:
+            make_folder(folder)
+            files = [folder / "confusion.png", folder / "timeline.png"]
+            for file, figure in zip(files, drawn.values(), strict=True):
+                save_figure(figure, file)
+        if html is not None:
+            from .report import write_report
+
+            write_report(
+                html,
+                classifier,
+                reduce(Stream.followed_by, [piece for piece, _ in kept]),
+                np.concatenate([states for _, states in kept]),
+                found,
+                title=(model.name, title_of(stream)),
+                notes=[f"{words[0].upper()}{words[1:]}."] if words else [],
+                pictures=drawn,
+            )
+    if pictures and not as_json:
         screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+    if html is not None and not as_json:
+        screen.print(f"Report: {html}", soft_wrap=True)

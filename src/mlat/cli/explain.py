@@ -17,7 +17,8 @@ from ..classifier.model_file import load
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream
-from .columns import Columns, Filtered, ModelFile, StreamFile, title_of, with_columns
+from .columns import Columns, StreamFile, title_of, with_columns
+from .options import Filtered, ModelFile
 from .output import check_can_write
 from .screen import console, working
 
@@ -236,4 +237,8 @@ def _table(found: Opinion, what: str, names: list[str], most: int) -> Table:
     if len(rest):
         add(f"{len(rest)} others", sides[0][rest].sum(), sides[1][rest].sum())
     add("all", sides[0].sum(), sides[1].sum(), "bold")
+    table.caption = f"A negative difference speaks for {found.other.state}."
+    if min(side[shown].min() for side in sides) < 0:
+        table.caption += " A negative part makes a distance smaller: it takes back what others add."
+    table.caption_justify = "left"
     return table

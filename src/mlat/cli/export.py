@@ -25,8 +25,7 @@ from ..export.folder import c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
 from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
-from ..stream.read import read_stream
-from .columns import Filtered, Label, ModelFile
+from .options import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
@@ -160,7 +159,11 @@ def export(
             check_can_be_folder(folder)
     classifier = load(model)
     whole = PlainModel.of(classifier)
-    stream_on = None if on is None else read_stream(on, label=label, channels=whole.channels)
+    stream_on = None
+    if on is not None:
+        from ..stream.read import read_stream
+
+        stream_on = read_stream(on, label=label, channels=whole.channels)
     place = TARGETS[target or "host"]
     fixed = fixed or place.fixed
     told = f"{model.name}, sha256 {sha256(model.read_bytes()).hexdigest()[:16]}, mlat {__version__}"

@@ -22,18 +22,18 @@ from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..metric.forest import Forest
 from ..stream.stream import Stream
+from ..stream.windows import MOST_WIDTH, fitting_width, width_of_a_second
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .columns import (
     COLUMNS,
     Columns,
-    Label,
     LabelTable,
     StreamFiles,
     check_labelled,
     labelled_by,
     title_of,
 )
-from .options import Options, Seconds, flag_of, with_options
+from .options import Label, Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
     console,
@@ -72,6 +72,8 @@ CLASSIFIER = Options(
     several=("lift",),
     timed=("width", "reach"),
     words={
+        "width": "Steps per window; default those of a second where a time or --rate says it, at "
+        "most a sixth of the usual run, from 10 to 100, else 10.",
         "lift": f"Features to compute from the channels first, of {', '.join(MAPS)}; default none.",
         "reach": "How many steps back features look; default 50 with --lift, and with --metric "
         "auto 100 or two widths, but at most a fifth of a run.",
@@ -105,12 +107,14 @@ def fit(
     check_labelled(label, labels)
     check_can_write(out, *stream, labels, mark=MODEL)
     # Of steps without a state only the last before a run are needed; spans name any of them.
-    past = PAST + 10 * classifier.width + 4 * (given.get("reach") or 0)
+    past = PAST + 10 * (given.get("width") or MOST_WIDTH) + 4 * (given.get("reach") or 0)
     whole = labels is not None or bool(timed)
     with working(f"reading {title_of(stream)}"):
         read = columns.read(stream, label, past=None if whole else int(past))
         labelled = labelled_by(read, stream, labels)
     in_steps = {n: value.steps(labelled.usual_step, flag_of(n)) for n, value in timed.items()}
+    if "width" not in given:
+        in_steps["width"] = fitting_width(width_of_a_second(labelled.usual_step), labelled)
     classifier = classifier_of(given | in_steps, of_metric)
     if not labelled.labelled.any():
         raise InputError(

@@ -23,7 +23,7 @@ from ..metric.estimators import MLAT
 from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from .as_json import AsJson, model_of, print_json
-from .columns import ModelFile
+from .options import ModelFile
 from .output import make_folder
 from .screen import (
     console,

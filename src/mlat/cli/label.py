@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ..label.session import LabelSession
     from ..label.span_list import Stretch
 
-LEAST_WIDTH, MOST_WIDTH = 10, 100
-
 
 @with_columns
 def label(
@@ -75,8 +73,8 @@ def label(
         str | None,
         typer.Option(
             metavar="N|TIME",
-            help="Steps per window of what is learned, or seconds, such as 1s; default those of a "
-            "second, from 10 to 100.",
+            help="Steps per window of what is learned, or seconds, such as 1s; default as "
+            "for mlat fit.",
         ),
     ] = None,
     serve: Annotated[
@@ -189,14 +187,12 @@ def _check_channels(model: Path, one: Recording) -> None:
         )
 
 
-def _width(read: Sequence[Recording], given: str | None) -> int:
-    """The steps of a second, within limits; the least where nobody knows how long a step takes."""
-    rate = read[0].rate
-    if given is not None:
-        width = steps_or_seconds(given, "--width")
-        step = 1 / rate if rate else None
-        return width.steps(step, "--width") if isinstance(width, Seconds) else width
-    return LEAST_WIDTH if rate is None else max(LEAST_WIDTH, min(MOST_WIDTH, round(rate)))
+def _width(read: Sequence[Recording], given: str | None) -> int | None:
+    if given is None:
+        return None
+    width, rate = steps_or_seconds(given, "--width"), read[0].rate
+    step = 1 / rate if rate else None
+    return width.steps(step, "--width") if isinstance(width, Seconds) else width
 
 
 @dataclass
@@ -207,7 +203,7 @@ class _Program:
     first_labels: Mapping[int, Sequence[Stretch]]
     address: tuple[str, int]
     token: str | None
-    width: int
+    width: int | None
     model_out: Path
     model: Path | None
     media: Path | None

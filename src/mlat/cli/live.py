@@ -11,8 +11,7 @@ import typer
 
 from ..base.errors import InputError
 from ..live.core.options import LiveOptions
-from .columns import ModelFile
-from .options import Options, with_options
+from .options import ModelFile, Options, with_options
 
 
 class Format(StrEnum):

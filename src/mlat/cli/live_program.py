@@ -186,6 +186,8 @@ class Program:
         counters = self._session.counters
         parts = [f"{counters['accepted']} steps", f"{counters['unknown']} of them unknown"]
         parts += [f"{counters[name]} {name}" for name in SHOWN if counters[name]]
+        if self._notices.n_doubtful:
+            parts.append(f"{self._notices.n_doubtful} perhaps doubled")
         parts.append(f"{self._notices.n_refused} refused")
         if runner.lags:
             goal = "prediction" if runner.writer is None else "disk"

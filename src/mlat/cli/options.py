@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -25,13 +26,27 @@ PANELS = {
     "Data": "source label labels recording time max_gap channels unlabelled sep decimal fill rate "
     "between missing hold order_by reorder media offset changed seed seeds step",
     "Learning": "width metric reach stride max_references unknown_rate model",
-    "Output": "out as_json form pictures picture confidence filtered journal serve token "
+    "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
     "search fsync again snapshot_every segment_size keep stream every fixed spare "
     "new_states incremental",
 }
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
+
+# Of many commands; those of columns, which need what reads files, are in `columns`.
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that mlat fit wrote.", show_default=False)
+]
+Label = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of states.", show_default=False)
+]
+Filtered = Annotated[
+    bool,
+    typer.Option(
+        "--filtered", help="Filter the states over time: steadier, and later at a switch."
+    ),
+]
 
 LETTERS = {int: "N", float: "X", str: "TEXT"}
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)

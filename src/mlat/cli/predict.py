@@ -23,8 +23,8 @@ from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
-from .columns import COLUMNS, DEVICE, Columns, Filtered, ModelFile, StreamFile, title_of
-from .options import with_options
+from .columns import COLUMNS, DEVICE, Columns, StreamFile, title_of
+from .options import Filtered, ModelFile, with_options
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
 from .screen import console, print_score, working

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ..base.checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
+from ..classifier.intake import held_values
 from ..classifier.pieces import GAP, UNLIKE, PiecePredictor, Predicted, unlike_beyond
 from ..stream.pieces import Pieces
 from ..stream.stream import Stream
@@ -17,11 +19,16 @@ from .options import Seconds, steps_or_seconds
 Fill = Annotated[
     str | None,
     typer.Option(
-        metavar="STEPS|TIME",
+        metavar="STEPS|TIME|off",
         help="Fill missing values with the last one of the channel, for at most so many steps in a "
-        "row, such as 5, or so long, such as 0.1s; default none is filled.",
+        "row, such as 5, or so long, such as 0.1s; default 2, where trying it on complete windows "
+        "of the stream hardly changes a state, else off.",
     ),
 ]
+CELLS = 2  # missing in a row, that are filled unasked where that is harmless
+HARMLESS = 0.99  # of the states stay the same, where cells are hidden and filled
+MANY = 0.1  # of the steps: lost to gaps in time
+LEAST_TRIED, MOST_TRIED = 50, 5000  # windows with a hidden cell; steps that are tried
 
 
 class Predictions:
@@ -41,41 +48,68 @@ class Predictions:
         self, classifier: StreamClassifier, pieces: Pieces, *, filtered: bool, fill: str | None
     ) -> None:
         self._classifier, self._pieces, self._filtered = classifier, pieces, filtered
-        self._fill = None if fill is None else steps_or_seconds(fill, "--fill")
+        # 0 fills nothing; None is settled at the first value that is missing
+        self._fill: int | Seconds | None = 0
+        if fill != "off":
+            self._fill = None if fill is None else steps_or_seconds(fill, "--fill")
+        self._unchanged: float | None = None  # of the states, where cells were hidden and filled
         self._n_steps = self._n_first = self._n_far = self._n_filled = self._n_unlike = 0
-        self._longest_part = self._longest_gap = self._open_gap = 0
+        self._longest_part = self._longest_gap = self._open_gap = self._n_gaps = 0
         self._after_missing = np.zeros(classifier.n_channels_, np.int64)
 
     def __iter__(self) -> Iterator[tuple[Stream, Predicted]]:
         classifier, n_steps = self._classifier, self._pieces.n_steps
         predictor = PiecePredictor(classifier, filtered=self._filtered, n_steps=n_steps)
-        for piece in self._pieces if self._fill is None else self._filled(self._fill):
+        for piece in self._pieces if self._fill == 0 else self._filled():
             predicted = predictor.push(piece.with_channels(classifier.channels_))
             self._count(piece, predicted)
             yield piece, predicted
 
-    def _filled(self, most: int | Seconds) -> Iterator[Stream]:
+    def _filled(self) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
-        from ..live.core.missing import Held, fill_missing
-        from ..live.core.options import LiveOptions
-        from ..live.core.steps import Counters
-
-        held, counters, hold = Held.start(self._classifier.n_channels_), Counters(), 0
+        hold, memory = 0, _nothing_held(self._classifier.n_channels_)
         for piece in self._pieces:
-            step = piece.usual_step or self._classifier.usual_step_
-            hold = hold or (most.steps(step, "--fill") if isinstance(most, Seconds) else most)
-            options = LiveOptions(missing="hold", hold=hold)
-            values = np.asarray(piece.values, dtype=np.float64)
-            filled = piece[:]
-            filled.values = fill_missing(held, values, piece.gap_before, options, counters).values
-            self._n_filled = counters["held"]
+            if self._fill is None and piece.missing.any():
+                self._fill = self._fill_unasked(piece)
+            most = self._fill or 0
+            if isinstance(most, Seconds):
+                step = piece.usual_step or self._classifier.usual_step_
+                most = hold = hold or most.steps(step, "--fill")
+            filled, n = _hold(memory, piece, most)
+            self._n_filled += n
             yield filled
+
+    def _fill_unasked(self, piece: Stream) -> int:
+        """How many cells in a row are filled: some, if hiding others hardly changes a state."""
+        classifier, width = self._classifier, self._classifier.width_
+        piece = piece[:MOST_TRIED].with_channels(classifier.channels_)
+        before = PiecePredictor(classifier).push(piece)
+        hidden = piece[:]
+        hidden.values = np.array(piece.values, dtype=np.float64)
+        places = np.flatnonzero(before.complete)[:: 2 * width]
+        channels = np.random.default_rng(0).integers(0, piece.n_channels, len(places))
+        spoiled = np.zeros(len(piece), dtype=bool)
+        for place, channel in zip(places.tolist(), channels.tolist(), strict=True):
+            hidden.values[place : place + CELLS, channel] = np.nan
+            spoiled[place : place + width] = True
+        filled = _hold(_nothing_held(piece.n_channels), hidden, CELLS)[0]
+        after = PiecePredictor(classifier).push(filled)
+        tried = before.complete & after.complete & spoiled
+        if tried.sum() < LEAST_TRIED:
+            return 0
+        self._unchanged = float((before.states == after.states)[tried].mean())
+        return CELLS if self._unchanged >= HARMLESS else 0
 
     def _count(self, piece: Stream, predicted: Predicted) -> None:
         by, width = predicted.broken_by, self._classifier.width_
         is_unknown = predicted.states == self._classifier.unknown_
         self._n_steps += len(piece)
         self._n_first += int((by == GAP).sum())
+        if piece.time is not None:
+            within = piece.gap_before[1:]
+            if piece.recordings is not None:
+                within = within & (piece.recordings[1:] == piece.recordings[:-1])
+            self._n_gaps += int(within.sum())
         self._after_missing += np.bincount(by[by >= 0], minlength=len(self._after_missing))
         self._n_far += int((predicted.complete & is_unknown).sum())
         farther = predicted.distance > unlike_beyond(self._classifier)
@@ -116,11 +150,19 @@ class Predictions:
             named = [f"{self._classifier.channels_[c]} {self._after_missing[c]}" for c in worst[:5]]
             named += [f"{len(worst) - 5} more"] if len(worst) > 5 else []
             why.append(f"{n_missing} with a missing value in their window ({', '.join(named)})")
-            if self._longest_gap and self._fill is None:
-                remedy = f"; --fill {self._longest_gap} fills gaps of at most so many steps"
+            if self._longest_gap and not (self._fill and self._unchanged is None):
+                longest = self._longest_gap + int(self._fill or 0)
+                remedy = f"; --fill {longest} fills gaps of at most so many steps"
+        if self._n_gaps and self._n_first > MANY * self._n_steps and not remedy:
+            remedy = "; --rate HZ resamples an irregular time, across gaps of at most --max-gap"
         if self._n_far:
             why.append(f"{self._n_far} unlike anything the model knows")
         said = [f"{_steps(self._n_filled)} filled"] if self._n_filled else []
+        if self._n_filled and self._unchanged is not None:
+            said[0] += (
+                f" (at most {CELLS} in a row; where it was tried on complete windows "
+                f"{self._unchanged:.1%} of the states stayed the same; --fill off fills none)"
+            )
         if why:
             lost = f"{self.n_lost} of {_steps(self._n_steps)} have no prediction"
             said.append(f"{lost}: {', '.join(why)}{remedy}")
@@ -149,3 +191,17 @@ class Predictions:
 
 def _steps(n: int) -> str:
     return f"{n} step{'' if n == 1 else 's'}"
+
+
+def _nothing_held(n_channels: int) -> tuple[Floats, Ints]:
+    """The last value of each channel, and for how many steps it has been missing, at first."""
+    return np.full(n_channels, np.nan), np.zeros(n_channels, np.int64)
+
+
+def _hold(held: tuple[Floats, Ints], piece: Stream, most: int) -> tuple[Stream, int]:
+    """A piece with the last value of each channel for at most so many steps; how many it is for."""
+    if not most:
+        return piece, 0
+    filled, values = piece[:], np.asarray(piece.values, dtype=np.float64)
+    filled.values = held_values(values, piece.gap_before, most, *held)
+    return filled, int((piece.missing & ~np.isnan(filled.values).any(axis=1)).sum())

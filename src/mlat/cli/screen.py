@@ -126,7 +126,10 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
         weight = "left out" if expert is None else f"{member.weight:.0%}"
         table.add_row(member.name, *sees, weight, percent(member.accuracy))
     table.add_row("all together", "", "", "", percent(committee.accuracy), style="bold")
-    table.caption = "Held out: the mean recall of states in runs that were not learned from."
+    table.caption = (
+        "Held out: the mean recall of states in runs that were not learned from. What is expected "
+        "(above) is of a model that has learned from all of them."
+    )
     table.caption_justify = "left"
     screen.print(table)
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
@@ -215,13 +218,13 @@ def print_accuracy(screen: Console, found: Confusions, level: float = LEVEL) -> 
     frequent, share = found.most_frequent
     unjudged = f"; {found.n_unjudged} more are not judged" if found.n_unjudged else ""
     screen.print(
-        f"Accuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps"
-        f"{unjudged}. Always {frequent!s}: {share:.1%}.",
+        f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state; "
+        f"{interval_of(found)} Guessing: {found.guessing:.1%}.",
         soft_wrap=True,
     )
     screen.print(
-        f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state. "
-        f"Guessing: {found.guessing:.1%}.",
+        f"Accuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps"
+        f"{unjudged}. Always {frequent!s}: {share:.1%}.",
         soft_wrap=True,
     )
     warn_if_guessing(found, level)
@@ -233,6 +236,23 @@ def print_accuracy(screen: Console, found: Confusions, level: float = LEVEL) -> 
             "state.",
             soft_wrap=True,
         )
+
+
+def interval_of(found: Confusions) -> str:
+    """How sure a balanced accuracy is, in words."""
+    if found.interval is None:
+        return "how sure that is, one run of a state cannot tell."
+    low, high = found.interval
+    return f"of other runs like these nine times in ten from {low:.0%} to {high:.0%}."
+
+
+def most_often(found: Confusions, row: int) -> str:
+    """What a state is most often taken for, and how often."""
+    wrong = found.counts[row].copy()
+    wrong[row] = 0
+    worst = int(np.argmax(wrong))
+    share = wrong[worst] / max(found.n_steps[row], 1)
+    return f"{found.states[worst]!s} ({share:.1%})" if wrong[worst] else ""
 
 
 def warn_if_guessing(found: Confusions, level: float = LEVEL) -> None:
@@ -257,16 +277,12 @@ def _state_table(found: Confusions) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("most often taken for")
     for row, state in enumerate(found.states):
-        total = int(found.n_steps[row])
-        wrong = found.counts[row].copy()
-        wrong[row] = 0
-        worst = int(np.argmax(wrong))
         table.add_row(
             str(state),
-            str(total),
+            str(int(found.n_steps[row])),
             percent(found.recall[row]),
             percent(found.precision[row]),
-            f"{found.states[worst]!s} ({wrong[worst] / total:.1%})" if wrong[worst] else "",
+            most_often(found, row),
         )
     return table
 

@@ -1,9 +1,6 @@
 """Beyond one machine, on engines that are already there; nothing in the core knows of them."""
 
-from .dask.fit import fit
-from .dask.neighbours import ShardedNeighbors
-from .dask.predict import predict
 from .spark.sessions import spark_wait
 from .spark.streams import spark_classify
 
-__all__ = ["ShardedNeighbors", "fit", "predict", "spark_classify", "spark_wait"]
+__all__ = ["spark_classify", "spark_wait"]

@@ -37,7 +37,7 @@ class Stream {
     this.wasm.init();
   }
 
-  // One step: a value for each channel, NaN where one is missing. `state` is -1 where it is unknown,
+  // One step: a value for each channel, NaN or null where one is missing. `state` is -1 where it is unknown,
   // and `why` then says why.
   push(values) {
     const { wasm } = this;
@@ -45,7 +45,7 @@ class Stream {
     if (values.length !== n) {
       throw new RangeError(`a step has ${n} values, not ${values.length}`);
     }
-    this.#numbers(wasm.values(), n).set(values);
+    this.#numbers(wasm.values(), n).set(Array.from(values, number));
     const state = wasm.push();
     return {
       state,
@@ -64,13 +64,24 @@ class Stream {
 
   // Make a reference of the last window; false if there is no full window, no such state or no room.
   teach(state) {
-    return this.wasm.teach(state) === 1;
+    return Number.isInteger(state) && state === (state | 0) && this.wasm.teach(state) === 1;
   }
 
   #numbers(place, n) {
     const Kind = this.wasm.real_bytes() === 8 ? Float64Array : Float32Array;
     return new Kind(this.wasm.memory.buffer, place, n);
   }
+}
+
+// Of itself JavaScript takes null, false and "" for 0.
+function number(value, i) {
+  if (value === null || value === undefined) {
+    return NaN;
+  }
+  if (typeof value !== "number") {
+    throw new TypeError(`value ${i} of a step is a ${typeof value}, not a number`);
+  }
+  return value;
 }
 
 function names(wasm, n, of) {

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..live.core.dead_channels import dead_after
+from ..classifier.intake import dead_after
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix

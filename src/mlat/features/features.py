@@ -20,7 +20,7 @@ from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
-from .lifts import Lift, LiftState, Scalings
+from .lifts import Lift
 from .whitening import whitening
 
 # A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
@@ -165,30 +165,6 @@ class Features(ShortRepr):
             run = self.channels(windows.values[start:stop])
             features[start:stop] = self.lifted(self.lift.transform(run))
         return features
-
-
-class FeatureSteps:
-    """The map of :class:`Features`, made ready for steps that come bit by bit."""
-
-    def __init__(self, features: Features, n_channels: int) -> None:
-        self.features, self.n_channels = features, n_channels
-        self.lift = features.lift.prepared(n_channels)
-        self._scaling = Scalings(*features.channels.factors, *features.lifted.factors)
-
-    def usable(self, values: Floats) -> Bools:
-        """Which of the steps (m, d) have no missing and no extreme value."""
-        low, high = self.features.channels.limits
-        return np.asarray(((low <= values) & (values <= high)).all(axis=1))
-
-    def push(self, state: LiftState, values: Floats) -> tuple[LiftState, Floats]:
-        """The features (t, d') of the next steps (t, d) of one stream."""
-        return self.lift.push(state, values, self._scaling)
-
-    def push_rows(
-        self, ring: Floats, sums: Floats, count: Ints, values: Floats, owner: Ints
-    ) -> Floats:
-        """As :meth:`PreparedLift.push_rows`, from channels to features."""
-        return self.lift.push_rows(ring, sums, count, values, owner, self._scaling)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

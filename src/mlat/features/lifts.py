@@ -190,7 +190,14 @@ class Lift(BaseEstimator):  # type: ignore[misc]
                 f"the steps have {n_channels} channels, but what is remembered is of "
                 f"{state.ring.shape[1]}, or of another lift; begin with start({n_channels})"
             )
-        return self.prepared(n_channels).push(state, values)
+        lift, ring, sums = self.prepared(n_channels), state.ring.copy(), state.sums.copy()
+        lifted = np.empty((len(values), len(lift.sources)))
+        scaling = Scalings.none(n_channels, len(lift.sources))
+        _lift_rows(
+            *(values, ring, sums, state.count, lift.remembers, scaling),
+            *(lift.sources, lift.channels, lift.floors, lifted),
+        )
+        return LiftState(ring, sums, state.count + len(values)), lifted
 
     def prepared(self, n_channels: int) -> PreparedLift:
         """This lift for so many channels, with its parameters checked once and for all."""
@@ -244,7 +251,7 @@ class Lift(BaseEstimator):  # type: ignore[misc]
 
 
 class PreparedLift:
-    """A lift for a fixed number of channels.
+    """A lift for a fixed number of channels, as the loops take it.
 
     Parameters
     ----------
@@ -261,39 +268,6 @@ class PreparedLift:
         self.floors = np.nan_to_num(floors)
         # Maps of the present value remember nothing.
         self.remembers = bool((sources < _N_STATISTICS).any())
-
-    def push(
-        self, state: LiftState, values: Floats, scaling: Scalings | None = None
-    ) -> tuple[LiftState, Floats]:
-        """Lift the next steps (t, d) of one stream; ``scaling`` as for :meth:`push_rows`."""
-        ring, sums, count = state.ring.copy(), state.sums.copy(), np.array([state.count])
-        owner = np.zeros(len(values), np.int64)
-        lifted = self.push_rows(ring[None], sums[None], count, values, owner, scaling)
-        return LiftState(ring, sums, state.count + len(values)), lifted
-
-    def push_rows(
-        self,
-        ring: Floats,
-        sums: Floats,
-        count: Ints,
-        values: Floats,
-        owner: Ints,
-        scaling: Scalings | None = None,
-    ) -> Floats:
-        """Lift steps (t, d) in order, of the streams ``owner`` (t,).
-
-        Their memory changes in place: ``ring`` (n, size, d), ``sums`` (n, 4, d) and ``count`` (n,).
-        ``scaling`` are the means and scales of channels and of lifted channels.
-        """
-        values = np.ascontiguousarray(values, dtype=np.float64)
-        lifted = np.empty((len(values), len(self.sources)))
-        if scaling is None:
-            scaling = Scalings.none(values.shape[1], len(self.sources))
-        _lift_rows(
-            *(values, owner, ring, sums, count, self.remembers, scaling),
-            *(self.sources, self.channels, self.floors, lifted),
-        )
-        return lifted
 
 
 class Scalings(NamedTuple):
@@ -331,31 +305,40 @@ def _as_channels(given: Any, name: str) -> Ints:
 
 @jit()
 def _lift_rows(  # type: ignore[no-untyped-def]
-    values, owner, ring, sums, count, remembers, scaling, sources, channels, floors, lifted
+    values, ring, sums, count, remembers, scaling, sources, channels, floors, lifted
 ):
     """A step is lifted the same whatever comes with it."""
-    half, mean, scale, after_half, after_mean, after_scale = scaling
     stats = np.empty((1, _N_STATISTICS, values.shape[1]))
     x = np.empty((1, values.shape[1]))
     for t in range(len(values)):
-        o = owner[t]
-        for c in range(values.shape[1]):
-            x[0, c] = (values[t, c] * half - mean[c] * half) / (scale[c] * half)
-        if remembers:
-            running_statistics(x, ring[o], sums[o], count[o], stats)
-        count[o] += 1
-        for f in range(len(sources)):
-            if sources[f] < _N_STATISTICS:
-                value = stats[0, sources[f], channels[f]]
-            else:
-                value = x[0, channels[f]]
-                if sources[f] == _RECTIFIED:
-                    value = abs(value)
-            if floors[f] > 0.0:
-                value = np.log(value + floors[f])
-            lifted[t, f] = (value * after_half - after_mean[f] * after_half) / (
-                after_scale[f] * after_half
-            )
+        lift_step(
+            *(values[t], ring, sums, count + t, remembers, scaling, sources),
+            *(channels, floors, x, stats, lifted[t]),
+        )
+
+
+@jit()
+def lift_step(  # type: ignore[no-untyped-def]
+    values, ring, sums, count, remembers, scaling, sources, channels, floors, x, stats, lifted
+):
+    """The features of one step after ``count`` others; ``x`` and ``stats`` are room to work in."""
+    half, mean, scale, after_half, after_mean, after_scale = scaling
+    for c in range(len(values)):
+        x[0, c] = (values[c] * half - mean[c] * half) / (scale[c] * half)
+    if remembers:
+        running_statistics(x, ring, sums, count, stats)
+    for f in range(len(sources)):
+        if sources[f] < _N_STATISTICS:
+            value = stats[0, sources[f], channels[f]]
+        else:
+            value = x[0, channels[f]]
+            if sources[f] == _RECTIFIED:
+                value = abs(value)
+        if floors[f] > 0.0:
+            value = np.log(value + floors[f])
+        lifted[f] = (value * after_half - after_mean[f] * after_half) / (
+            after_scale[f] * after_half
+        )
 
 
 @jit()

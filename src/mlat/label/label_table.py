@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from ..base.checks import Ints, check_text, is_whole
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import DiskError, InputError
-from ..stream.sources import FileFormat, file_format
+from ..stream.arrow import pa
+from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
+from .span_list import IGNORE
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
 _STEP = re.compile(r"[-+]?\d{1,18}", re.ASCII)
@@ -164,7 +164,7 @@ def with_spans(
     name: str = "",
     keep: bool = False,
 ) -> Stream:
-    """The stream with the states of the spans; other steps are unlabelled.
+    """The stream with the states of the spans; other steps, and ignored ones, are unlabelled.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def with_spans(
     steps = steps_of_recordings(stream, name)
     lengths = {one: len(stream) if part is None else len(part) for one, part in steps.items()}
     checked = check_spans(spans, lengths)
-    names = sorted({span.state for span in checked})
+    names = sorted({span.state for span in checked} - {IGNORE})
     numbered = bool(names) and all(_NUMBER.fullmatch(state) for state in names)
     if keep and stream.labelled.any():
         numbered = _kept_kind(stream, names, numbered)
@@ -194,7 +194,7 @@ def with_spans(
         )
     # By codes: an array of texts of ten thousand states would be copied for each span.
     codes = np.zeros(len(stream), dtype=np.int64)
-    code_of = {state: code for code, state in enumerate(names, 1)}
+    code_of = {state: code for code, state in enumerate([*names, IGNORE], 1)}
     for span in checked:
         part = steps[span.recording]
         at: Any = slice(span.start, span.end)
@@ -206,7 +206,7 @@ def with_spans(
                 "of another state that names no recording; shorten or delete one"
             )
         codes[at if part is None else part[at]] = code
-    entries: list[Any] = [-1, *map(int, names)] if numbered else ["", *names]
+    entries: list[Any] = [-1, *map(int, names), -1] if numbered else ["", *names, ""]
     states = np.array(entries)[codes]
     if keep and stream.labelled.any():
         states = np.where(codes > 0, states, stream.states.astype(states.dtype.kind))
@@ -337,7 +337,7 @@ def write_spans(
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
     with disk_errors(Path(path)), atomic_write(path) as temporary:
         if form.delimiter is None:
-            pyarrow.parquet.write_table(pa.table(columns), temporary)
+            pa.parquet.write_table(pa.table(columns), temporary)
         else:
             _write_text(columns, temporary, form)
 
@@ -432,22 +432,14 @@ def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], 
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Where]:
-    try:
-        table = pyarrow.parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise DiskError(f"{path} cannot be read ({error.strerror}); check the path") from None
-        said = (str(error).splitlines() or ["it is damaged"])[0]
-        raise InputError(f"{path} cannot be read: {said}") from None
-    _refuse_twice(table.column_names, path)
-    wanted = [name for name in table.column_names if name in _COLUMNS]
     columns: dict[str, Sequence[Any]] = {}
-    for name in wanted:
-        column = table.column(name)
-        if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-            columns[name] = list(column.to_numpy())
-        else:
-            columns[name] = column.to_pylist()
+    with reading(path):
+        table = pa.parquet.ParquetFile(path).read()
+        _refuse_twice(table.column_names, path)
+        for name in (name for name in table.column_names if name in _COLUMNS):
+            column = table.column(name)
+            is_time = pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type)
+            columns[name] = list(column.to_numpy()) if is_time else column.to_pylist()
     return columns, lambda i: f"{path}, row {i}"
 
 

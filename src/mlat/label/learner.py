@@ -16,6 +16,7 @@ from ..base.checks import Bools, Ints
 from ..base.disk import atomic_write, disk_errors, next_free
 from ..base.errors import InputError, MlatError, WorkerError
 from ..stream.stream import Stream
+from ..stream.windows import fitting_width, width_of_a_second
 from .active_learning import QueryStrategy
 from .learner_process import work
 from .proposals import (
@@ -28,12 +29,13 @@ from .proposals import (
     quick_opinion,
 )
 from .session import Change, LabelSession
-from .span_list import Stretch
+from .span_list import IGNORE, Stretch
 
 PAUSE = 0.4  # seconds without an edit before a classifier is learned
 CHUNK = 16_384  # steps predicted at a time
 MOST_AT_ONCE = 200_000  # steps predicted before newer labels are looked at
 CONTEXT = 300  # steps before a span that a classifier may look back to
+MAPPED = 600  # windows of the map, at most
 KEPT = 16  # versions of the proposals that can still be taken
 TESTED = 3  # of so many bouts of a state, one is a test
 
@@ -109,10 +111,11 @@ class Learner:
     Parameters
     ----------
     session : LabelSession
-    width : int
-        Steps per window.
+    width : int, optional
+        Steps per window; default those of a second, as far as the labelled runs allow.
     changed : callable
-        Called from other threads with "proposals", "learning" or "comparison" after these changed.
+        Called from other threads with "proposals", "learning", "map" or "comparison" after these
+        changed.
     model : path, optional
         Proposes; what is learned again has its references, too.
 
@@ -123,18 +126,26 @@ class Learner:
     progress : Progress
     comparison : dict or None
         How the old model and a new one predict stretches that a person labelled by hand.
+    map : dict
+        Where windows are in two dimensions, nearer ones being more alike: its "version", and
+        "points", rows of a recording, the first step, the step after the last, x and y.
     """
 
     def __init__(
         self,
         session: LabelSession,
-        width: int,
+        width: int | None,
         changed: Callable[[str], None],
         model: Path | None = None,
     ) -> None:
-        self.session, self.width, self.model = session, width, model
+        self.session, self.model = session, model
+        rate = session.recordings[0].rate
+        self.width = width or width_of_a_second(1 / rate if rate else None)
+        self._fits = width is None
         self.version, self.progress = 0, Progress()
         self.comparison: dict[str, Any] | None = None
+        self.map: dict[str, Any] = {"version": 0, "points": []}
+        self._loaded = False  # the process has the model that was given
         self.view = (0, 0)  # the recording and step that are looked at
         self._changed = changed
         self._lock = threading.RLock()
@@ -200,7 +211,14 @@ class Learner:
     @property
     def is_current(self) -> bool:
         """Whether a classifier has learned from the labels as they are."""
-        return self._trained is not None and self._trained[0] == self.session.pieces()
+        return self._trained is not None and self._trained[0] == self._pieces()
+
+    def _pieces(self) -> Spans:
+        """The spans that have a state."""
+        return [
+            tuple(piece for piece in pieces if piece.state != IGNORE)
+            for pieces in self.session.pieces()
+        ]
 
     def next_span(self) -> dict[str, Any]:
         """Where a label would help most, and why; what was asked for before is skipped.
@@ -210,27 +228,86 @@ class Learner:
         InputError
             If nothing is left to ask for.
         """
-        streams = [one.stream for one in self.session.recordings]
         with self._query_lock:
-            if self._strategy is None:
-                whole = streams[0] if len(streams) == 1 else Stream.join(streams)
-                self._strategy = QueryStrategy(whole)
-                self._skipped = np.zeros(self._strategy.n_steps, dtype=bool)
+            strategy = self._query_strategy()
             assert self._skipped is not None
-            first = np.cumsum([0, *(len(stream) for stream in streams)])
-            codes = np.full(self._strategy.n_steps, -1)
-            states = sorted({piece.state for some in self.session.pieces() for piece in some})
-            code_of = {state: code for code, state in enumerate(states)}
-            for begin, some in zip(first.tolist(), self.session.pieces(), strict=False):
+            first, answered = self._first_steps, self._skipped.copy()
+            codes = np.full(strategy.n_steps, -1)
+            pieces = self.session.pieces()
+            states = sorted({piece.state for some in pieces for piece in some} - {IGNORE})
+            code_of = {state: code for code, state in enumerate(states)} | {IGNORE: -1}
+            for begin, some in zip(first.tolist(), pieces, strict=False):
                 for piece in some:
                     codes[begin + piece.start : begin + piece.end] = code_of[piece.state]
-            found = self._strategy.query(codes, (codes >= 0) | self._skipped, np.array(states))
+                    answered[begin + piece.start : begin + piece.end] = True
+            found = strategy.query(codes, answered, np.array(states))
             if found is None:
                 raise InputError("nothing is left to ask for: every span was labelled or skipped")
             self._skipped[found.start : found.end] = True
         r = int(np.searchsorted(first, found.start, side="right")) - 1
         start, end = found.start - int(first[r]), found.end - int(first[r])
         return {"recording": r, "start": start, "end": end, "why": found.why}
+
+    @property
+    def _first_steps(self) -> Ints:
+        """The first step of each recording where all follow each other, and their end."""
+        return np.cumsum([0, *map(len, self.session.recordings)])
+
+    def _query_strategy(self) -> QueryStrategy:
+        if self._strategy is None:
+            streams = [one.stream for one in self.session.recordings]
+            self._strategy = QueryStrategy(
+                streams[0] if len(streams) == 1 else Stream.join(streams)
+            )
+            self._skipped = np.zeros(self._strategy.n_steps, dtype=bool)
+        return self._strategy
+
+    # --- the map
+
+    def make_map(self) -> None:
+        """Make the map anew; not at once."""
+
+        def job() -> None:
+            try:
+                points: Any = self._mapped()
+                self.map = {"version": self.map["version"] + 1, "points": points}
+            except MlatError as error:
+                self.map = {**self.map, "error": str(error)}
+            self._done()
+            self._changed("map")
+
+        self._ask(job)
+
+    def _mapped(self) -> list[list[float]]:
+        """The points of windows spread over all recordings, by the committee if there is one."""
+        with self._query_lock:
+            strategy = self._query_strategy()
+        self._say("mapping", 0.0)
+        width, parts, rows = self.width, [], np.arange(len(strategy.ends))
+        by_model = self._trained is not None or self._loaded
+        if by_model:
+            width, reach = self._process.do("reach", say=self._say)
+            rows = rows[strategy.ends - strategy.begin >= width - 1]
+        rows = rows[:: max(1, -(-len(rows) // MAPPED))]
+        ends, begins = strategy.ends[rows] + 1, strategy.begin[rows]
+        number = np.searchsorted(self._first_steps, ends, side="left") - 1
+        first = self._first_steps[number]
+        if by_model:
+            for r, end, begin in zip(number.tolist(), ends - first, begins - first, strict=True):
+                stream = self.session.recordings[r].stream
+                parts.append(stream[max(int(begin), int(end) - reach) : int(end)])
+        places = self._process.do("place", strategy.features[rows], parts, say=self._say)
+        # The middle of a window, as wide as its neighbours leave it room.
+        half = max(width // 4, int(np.median(np.diff(ends)) // 2) if len(ends) > 1 else 1, 1)
+        middle = ends - first - width // 2
+        last = np.diff(self._first_steps)[number]
+        low, high = np.maximum(middle - half, 0), np.minimum(middle + half, last)
+        return [
+            [r, a, b, round(x, 4), round(y, 4)]
+            for r, a, b, (x, y) in zip(
+                number.tolist(), low.tolist(), high.tolist(), places.tolist(), strict=True
+            )
+        ]
 
     # --- models
 
@@ -283,7 +360,7 @@ class Learner:
         self._ask(job)
 
     def _compared(self) -> dict[str, Any]:
-        spans, apart = self.session.pieces(), CONTEXT + self.width
+        spans, apart = self._pieces(), CONTEXT + self.width
         tests, rest = set_aside(spans, self.session.by_hand(), self.width, apart)
         if not any(tests):
             raise InputError(
@@ -296,7 +373,7 @@ class Learner:
         )
         self._say("comparing", 0.0)
         old, new = self._process.do(
-            "compare", self.model, learning, judged, self.width, say=self._say
+            "compare", self.model, learning, judged, self._width_for(learning), say=self._say
         )
         self._done()
         tested = [piece.state for pieces in tests for piece in pieces]
@@ -343,7 +420,7 @@ class Learner:
                 self._propose()
 
     def _propose(self) -> None:
-        cells, spans = self._cells, self.session.pieces()
+        cells, spans = self._cells, self._pieces()
         if cells is None:
             return
         quick = quick_opinion(cells, spans)
@@ -376,7 +453,7 @@ class Learner:
                 self._wanted.clear()  # another edit
             if self._ended or self._jobs:
                 continue
-            spans = self.session.pieces()
+            spans = self._pieces()
             # A model that was given knows more than a few corrections: it proposes until a person
             # has it learn again.
             if self._given or len({piece.state for pieces in spans for piece in pieces}) < 2:
@@ -396,6 +473,7 @@ class Learner:
         if all(one.predicted is not None for one in self.session.recordings):
             return  # a live session's own predictions are the proposals
         states = self._process.do("load", self.model, say=self._say)
+        self._loaded = True
         self._predict_all(states, None)
 
     def _trained_now(self) -> bytes:
@@ -407,10 +485,11 @@ class Learner:
     def _train(self, predict: bool = True) -> None:
         if self.is_current and predict:
             return
-        spans = self.session.pieces()
+        spans = self._pieces()
         self._say("learning", 0.0)
+        stream = self._stream(spans)
         states, content = self._process.do(
-            "learn", self._stream(spans), self.width, self.model, say=self._say
+            "learn", stream, self._width_for(stream), self.model, say=self._say
         )
         self._trained = spans, content
         if predict:
@@ -480,8 +559,16 @@ class Learner:
         steps = np.flatnonzero(kept)
         return stream[steps].with_states(states[steps])
 
+    def _width_for(self, stream: Stream) -> int:
+        return fitting_width(self.width, stream) if self._fits else self.width
+
     def _say(self, doing: str, fraction: float) -> None:
-        names = {"learning": "Learning", "comparing": "Comparing", "predicting": "Predicting"}
+        names = {
+            "learning": "Learning",
+            "comparing": "Comparing",
+            "predicting": "Predicting",
+            "mapping": "Mapping",
+        }
         self.progress = Progress(names.get(doing, "Learning"), fraction)
         self._changed("learning")
 

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from threadpoolctl import threadpool_limits
 
-from ..base.errors import MlatError
+from ..base.checks import Floats
+from ..base.errors import InputError, MlatError
 from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load, to_bytes
@@ -27,6 +30,7 @@ from ..stream.stream import Stream
 
 SAY_EVERY = 0.1  # seconds between two words on progress
 USUAL = 20.0  # seconds of learning, to say how far it is where it does not say so itself
+LEAST_MAPPED = 12  # windows that a map needs
 MOST_WINDOWS = 5000  # kept as references
 
 Say = Callable[[str, float], None]
@@ -107,6 +111,25 @@ class Jobs:
         codes = np.where(counts > 0, means.argmax(axis=1), -1)
         return codes, means.max(axis=1).astype(np.float32)
 
+    def place(self, say: Say, features: Floats, parts: list[Stream]) -> Floats:
+        """Places from 0 to 1 (n, 2) of windows: the nearer two of them, the more they are alike.
+
+        By t-SNE, of the committee's distances between the windows that end the parts, or without
+        parts of those between features (n, f).
+        """
+        from sklearn.manifold import TSNE
+
+        D = squareform(pdist(features)) if not parts else _distances(self.clf, parts)
+        if len(D) < LEAST_MAPPED:
+            raise InputError(f"a map needs {LEAST_MAPPED} windows; the recording has {len(D)}")
+        # By itself: its threads wait for each other where others have the processors.
+        with _reporting(say, "mapping"), threadpool_limits(1):
+            embedding = TSNE(metric="precomputed", init="random", random_state=0)
+            embedding.set_params(perplexity=min(30.0, len(D) / 4))
+            places = embedding.fit_transform(D)
+        low, high = places.min(axis=0), places.max(axis=0)
+        return np.asarray((places - low) / np.maximum(high - low, 1e-9), dtype=np.float64)
+
     def compare(
         self, say: Say, old: Path | None, learning: Stream, tests: Stream, width: int
     ) -> list[dict[str, Any] | None]:
@@ -114,6 +137,19 @@ class Jobs:
         with _reporting(say):
             new = learn_from(_with_references(learning, old), width)
         return [None if old is None else _judge(load(old), tests), _judge(new, tests)]
+
+
+def _distances(clf: StreamClassifier, parts: list[Stream]) -> Floats:
+    """The committee's distances (n, n) between the windows at the ends of parts."""
+    features = clf.features(Stream.join(parts))
+    ends = np.cumsum([len(part) for part in parts])
+    by_expert = []
+    for expert in clf.experts_:
+        steps = ends[:, None] - np.arange(expert.windows.width, 0, -1)
+        by_expert.append(squareform(pdist(expert.embed(expert.view(features[steps])))))
+    D = clf.committee_.combine(by_expert)
+    np.fill_diagonal(D, 0.0)
+    return np.asarray(D)
 
 
 def learn_from(stream: Stream, width: int) -> StreamClassifier:
@@ -171,9 +207,11 @@ def _moving_sum(values: Any, k: int) -> Any:
 
 
 @contextlib.contextmanager
-def _reporting(say: Say) -> Iterator[None]:
+def _reporting(say: Say, what: str = "") -> Iterator[None]:
     """Say how far learning is: by its own reports, or by the time that it may take."""
     begun, furthest = time.monotonic(), 0.0
+    if what:
+        say(what, 0.0)
 
     def show(report: Report) -> None:
         nonlocal furthest

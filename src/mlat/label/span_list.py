@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from ..base.checks import check_text, is_whole
 from ..base.errors import InputError
 
+IGNORE = "(ignore)"  # the state of what is none: a transition, a pause; nothing is learned of it
 LONGEST_NAME = 100  # letters of a state's name
 
 

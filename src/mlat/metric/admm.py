@@ -7,8 +7,6 @@ in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..base.checks import Floats
@@ -20,18 +18,6 @@ from .problem import Listener, MarginProblem, Record, Solution, relative_weight
 INNER_ITER = 3  # L-BFGS steps of each M-update, which begins where the last one ended
 
 
-@dataclass(frozen=True, kw_only=True)
-class ADMMSolution(Solution):
-    """``L`` gives the paper's result ``M = LᵀL``, PSD and nearly Toeplitz.
-
-    ``blocks`` give a metric that is exactly both: Z plus the smallest multiple of the identity that
-    makes it PSD.
-    """
-
-    L: Floats
-    blocks: Floats
-
-
 def solve_admm(
     problem: MarginProblem,
     *,
@@ -40,8 +26,10 @@ def solve_admm(
     tol: float = 1e-3,
     init: Floats | None = None,
     listener: Listener | None = None,
-) -> ADMMSolution:
-    """Algorithm 1.
+) -> Solution:
+    """Algorithm 1: the paper's result ``M = LᵀL``, PSD and nearly Toeplitz, as ``found``.
+
+    ``blocks`` are Z plus the smallest multiple of the identity that makes it PSD.
 
     Parameters
     ----------
@@ -98,8 +86,8 @@ def solve_admm(
             message, converged = "both residuals are within their tolerances", True
             break
     blocks = toeplitz.nearest_psd_shift(toeplitz.project_to_blocks(Z, w))
-    return ADMMSolution(
-        L=L,
+    return Solution(
+        found=L,
         blocks=blocks,
         loss=objective.loss,
         history=history,

@@ -9,18 +9,15 @@ functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`
 from __future__ import annotations
 
 import warnings
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
-    check_is_fitted,
     check_random_state,
     validate_data,
 )
@@ -44,15 +41,14 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .admm import solve_admm
-from .embedding import Convolution, Linear
-from .filter import FilterSolution, solve_filter
-from .lmnn import LMNNSolution, solve_lmnn
+from .embedding import Embedding, Linear, WindowTransformer, convolution
+from .filter import solve_filter
+from .lmnn import solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
 from .targets import Gap, select_targets, when_of
 from .torch_problem import TorchProblem
 from .working_set import MANY_WINDOWS, learn_growing
 
-Embedding = Callable[[Floats], Floats]
 Count = Annotated[int, Limits(1)]
 # Windows whose states are indices, the states, and when each window is: start and run.
 _Given = tuple[Windows, NDArray[Any], Ints, Ints]
@@ -65,12 +61,7 @@ SMALLEST_HELD = 2.0**-960
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
-class MarginMetric(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-    metaclass=ABCMeta,
-):
+class MarginMetric(WindowTransformer):
     """What MLAT and LMNN share; a subclass adds ``_solve`` and ``embedding``."""
 
     width: int | None
@@ -145,11 +136,11 @@ class MarginMetric(
         problem = Problem(windows, targets, float(self.push_weight), float(self.shrinkage))
         with threadpool_limits(_threads(problem)):
             if device is not None:
-                self.fit_problem(TorchProblem(problem, device), unit.exponent)
+                self._fit_problem(TorchProblem(problem, device), unit.exponent)
             elif self._grows(len(windows)):
                 self._fit_growing(problem, unit.exponent)
             else:
-                self.fit_problem(problem, unit.exponent)
+                self._fit_problem(problem, unit.exponent)
         self._seen = seen
         return self
 
@@ -189,8 +180,8 @@ class MarginMetric(
         start, run = when_of(codes, start, run)
         return Windows.of_array(folded, codes, start, run), states, start, run
 
-    def fit_problem(self, problem: MarginProblem, exponent: int) -> None:
-        """Learn the metric of a problem in the unit ``2**exponent``, wherever its windows are."""
+    def _fit_problem(self, problem: MarginProblem, exponent: int) -> None:
+        """Learn the metric of a problem in the unit ``2**exponent``."""
         self._exponent = exponent
         solution = self._solve(problem)
         self._keep(solution, problem, problem.scale, problem.initial_loss)
@@ -226,40 +217,24 @@ class MarginMetric(
         UserWarning
             If windows overlap with those it was learned from: a splitter was not told of time.
         """
-        check_is_fitted(self)
-        X = as_windows(X)
-        learned = self.width_, self.n_channels_
-        if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[1:] != learned:
-            raise InputError(
-                f"windows of {X.shape[1]} steps and {X.shape[2]} channels, but the metric was "
-                f"learned on {self.width_} steps and {self.n_channels_} channels"
-            )
-        flat = validate_data(
-            self, flatten(X), dtype=np.float64, reset=False, ensure_all_finite=False
-        )
-        windows = check_finite(flat.reshape(len(flat), *learned))
+        windows = self._as_learned(X)
         if self._seen is not None:
             warn_of_neighbours(self._seen, windows)
         return self.embedding()(windows)
 
     @abstractmethod
-    def _solve(self, problem: MarginProblem, start: Any = None, roughly: float = 1.0) -> Any:
+    def _solve(
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         """Solve the problem to ``roughly`` times ``tol``, from where another solution ended."""
 
     @abstractmethod
-    def _keep_map(self, solution: Any) -> None:
+    def _keep_map(self, solution: Solution) -> None:
         """Keep the metric of a solution."""
 
     @abstractmethod
-    def _map_of(self, solution: Any, width: int) -> Floats:
+    def _map_of(self, solution: Solution, width: int) -> Floats:
         """The L (r, w*d) of a solution, in the unit of the problem."""
-
-    @abstractmethod
-    def embedding(self) -> Embedding:
-        """The map from windows (n, w, d) to the learned space (n, r), prepared for many calls.
-
-        A window maps to the same numbers, to the last bit, whatever windows it comes with.
-        """
 
     def n_targets_for(self, codes: Ints) -> int:
         """``n_targets``, or the default for windows of these states."""
@@ -340,10 +315,6 @@ class MarginMetric(
                 check_parameter(getattr(self, name), name, annotation)
         if isinstance(self.init, str) and self.init != "identity":
             raise InputError(f'init must be "identity" or an array, not {self.init!r}')
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.embedding()(np.zeros((1, self.width_, self.n_channels_)))[0])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -500,8 +471,8 @@ class MLAT(MarginMetric):
         return self.solver == "filter" and super()._grows(n)
 
     def _solve(
-        self, problem: MarginProblem, start: FilterSolution | None = None, roughly: float = 1.0
-    ) -> Any:
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         if self.solver == "admm":
             return solve_admm(
                 problem,
@@ -517,29 +488,30 @@ class MLAT(MarginMetric):
             n_filters=self.n_filters,
             max_iter=self.max_iter,
             tol=roughly * self.tol,
-            init=self._start((None, None, problem.n_channels)) if start is None else start.taps,
+            init=self._start((None, None, problem.n_channels)) if start is None else start.found,
             random_state=check_random_state(self.random_state),
             listener=self._listener(),
         )
 
-    def _keep_map(self, solution: Any) -> None:
-        if isinstance(solution, FilterSolution):
-            self._components, self.taps_ = None, self._linear(solution.taps)
-            blocks = toeplitz.autocorrelation(solution.taps, self.width_)
+    def _keep_map(self, solution: Solution) -> None:
+        found, blocks = self._linear(solution.found), solution.blocks
+        if self.solver == "filter":
+            self._components, self.taps_ = None, found
+            blocks = toeplitz.autocorrelation(solution.found, self.width_)
         else:
-            self._components, blocks = self._linear(solution.L), solution.blocks
+            self._components = found
             self.__dict__.pop("taps_", None)  # of a fit before, by "filter"
-        self._blocks = self._own_unit(blocks, 2)
+        self._blocks = self._own_unit(cast(Floats, blocks), 2)
 
-    def _map_of(self, solution: FilterSolution, width: int) -> Floats:
+    def _map_of(self, solution: Solution, width: int) -> Floats:
         # R of ``T = QR`` gives the distances of the convolution T with fewer rows.
-        T = toeplitz.convolution_matrix(solution.taps, width)
+        T = toeplitz.convolution_matrix(solution.found, width)
         return np.asarray(np.linalg.qr(T).R)
 
     def embedding(self) -> Embedding:
         if self._components is not None:
             return Linear(self._components)
-        return Convolution(self.taps_, self.width_)
+        return convolution(self.taps_, self.width_)
 
     @property
     def blocks_(self) -> Floats:
@@ -619,23 +591,23 @@ width_, n_channels_, scale_
         self.verbose = verbose
 
     def _solve(
-        self, problem: MarginProblem, start: LMNNSolution | None = None, roughly: float = 1.0
-    ) -> LMNNSolution:
+        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+    ) -> Solution:
         return solve_lmnn(
             problem,
             max_iter=self.max_iter,
             tol=roughly * self.tol,
             init=self._start((None, problem.width * problem.n_channels))
             if start is None
-            else start.L,
+            else start.found,
             listener=self._listener(),
         )
 
-    def _keep_map(self, solution: LMNNSolution) -> None:
-        self.components_ = self._linear(solution.L)
+    def _keep_map(self, solution: Solution) -> None:
+        self.components_ = self._linear(solution.found)
 
-    def _map_of(self, solution: LMNNSolution, width: int) -> Floats:
-        return solution.L
+    def _map_of(self, solution: Solution, width: int) -> Floats:
+        return solution.found
 
     def embedding(self) -> Embedding:
         return Linear(self.components_)

@@ -8,24 +8,14 @@ L-BFGS, and no ADMM is needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..base.checks import Floats
 from . import toeplitz
-from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record, Solution, relative_weight
+from .problem import Listener, MarginProblem, Solution, descend, relative_weight
 
 MORE_TAPS = 10  # so many taps beyond the width are worth their time
-
-
-@dataclass(frozen=True, kw_only=True)
-class FilterSolution(Solution):
-    """Taps ``H`` (q, r, d)."""
-
-    taps: Floats
 
 
 def solve_filter(
@@ -38,7 +28,7 @@ def solve_filter(
     init: Floats | None = None,
     random_state: int | np.random.RandomState | None = None,
     listener: Listener | None = None,
-) -> FilterSolution:
+) -> Solution:
     """Minimise the loss over the taps, from the scaled identity or from ``init`` (q, r, d)."""
     w, d = problem.width, problem.n_channels
     taps = (
@@ -47,7 +37,6 @@ def solve_filter(
         else init
     )
     loss = problem.filter_loss()
-    history: list[Record] = []
 
     def objective(H: Floats) -> tuple[float, Floats]:
         value, gradient = loss(H)
@@ -57,21 +46,7 @@ def solve_filter(
             gradient = gradient + toeplitz.autocorrelation_gradient(H, in_blocks)
         return value, gradient
 
-    def note(iteration: int, value: float, gradient: float) -> None:
-        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
-        if listener is not None:
-            listener(history[-1])
-
-    minimum = minimize(objective, taps, max_iter=max_iter, tol=tol, callback=note)
-    value, _ = loss(minimum.x)
-    return FilterSolution(
-        taps=minimum.x,
-        loss=value,
-        history=history,
-        n_iter=minimum.n_iter,
-        converged=minimum.converged,
-        message=minimum.message,
-    )
+    return descend(objective, loss, taps, max_iter=max_iter, tol=tol, listener=listener)
 
 
 def default_taps(width: int) -> int:

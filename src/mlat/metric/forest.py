@@ -23,24 +23,19 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats, Ints, Limits, annotations_of, check_parameter
 from ..base.compiled import jit
 from ..base.errors import InputError
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
+from .embedding import WindowTransformer
 
 # Splits are sought in single precision. What is beyond it is as far as can be.
 LARGEST = float(np.finfo(np.float32).max) / 2
 
 
-class Forest(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class Forest(WindowTransformer):
     """The distance between what the trees of a forest say of windows.
 
     The trees are scikit-learn's ``ExtraTreesClassifier``, with states that weigh the same.
@@ -87,9 +82,6 @@ class Forest(
     threshold_: Floats
     child_: Ints
     value_: Floats
-    width_: int
-    n_channels_: int
-    n_features_in_: int
 
     def __init__(
         self,
@@ -153,18 +145,6 @@ class Forest(
         value = np.concatenate([tree.value[at, 0] for tree, at in nodes])
         self.value_ = value / value.sum(axis=1, keepdims=True)
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """The mean distribution of the leaves of windows (n, w, d) or (n, w*d), shape (n, S)."""
-        check_is_fitted(self)
-        flat = flatten(as_windows(X))
-        if flat.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"X has {flat.shape[1]} features, but Forest is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        flat = np.asarray(flat, np.float64)
-        return self.embedding()(check_finite(flat.reshape(-1, self.width_, self.n_channels_)))
-
     def embedding(self) -> Leaves:
         """The map from windows (n, w, d) to (n, S), prepared for many calls."""
         return Leaves(self)
@@ -179,10 +159,6 @@ class Forest(
         nodes = self.roots_, self.feature_, self.threshold_, self.child_, self.value_
         _changes(flat, *nodes, changes)
         return changes
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.value_.shape[1]
 
 
 class Leaves:

@@ -6,20 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..base.checks import Floats
-from .lbfgs import minimize
-from .problem import Listener, MarginProblem, Record, Solution, relative_weight
-
-
-@dataclass(frozen=True, kw_only=True)
-class LMNNSolution(Solution):
-    """``M = LᵀL``."""
-
-    L: Floats
+from .problem import Listener, MarginProblem, Solution, descend, relative_weight
 
 
 def solve_lmnn(
@@ -29,28 +20,13 @@ def solve_lmnn(
     tol: float,
     init: Floats | None = None,
     listener: Listener | None = None,
-) -> LMNNSolution:
+) -> Solution:
     """Minimise the loss over ``L`` (r, w*d), from the scaled identity or from ``init``."""
     objective = MahalanobisObjective(problem)
     objective.penalties = shrinkage_penalty(problem)
-    history: list[Record] = []
-
-    def note(iteration: int, value: float, gradient: float) -> None:
-        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
-        if listener is not None:
-            listener(history[-1])
-
     start = scaled_identity(problem) if init is None else init
-    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
-    objective(minimum.x)
-    return LMNNSolution(
-        L=minimum.x,
-        loss=objective.loss,
-        history=history,
-        n_iter=minimum.n_iter,
-        converged=minimum.converged,
-        message=minimum.message,
-    )
+    loss = problem.linear_loss()
+    return descend(objective, loss, start, max_iter=max_iter, tol=tol, listener=listener)
 
 
 class MahalanobisObjective:

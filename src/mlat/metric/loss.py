@@ -15,7 +15,6 @@ that differs between the ways to sum the loss is where the products come from: f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.checks import Bools, Floats, Ints
+from ..base.checks import Floats, Ints
 from ..base.compiled import jit
 from .threads import n_threads, run_each
 
@@ -43,8 +42,11 @@ class LargeMarginLoss:
         From :func:`mlat.metric.targets.select_targets`; -1 stands for no target.
     push_weight : float
         The paper's c.
-    part : LossPart, optional
-        Which part of the loss to sum; default all of it.
+    weight : array of shape (n,), optional
+        How many windows each stands for, where these are a sample; 0 for one that is a target only.
+        Default 1.
+    n_windows : int, optional
+        Windows of the whole problem, by which the loss is divided; default n.
 
     Attributes
     ----------
@@ -58,22 +60,24 @@ class LargeMarginLoss:
         codes: NDArray[Any],
         targets: Ints,
         push_weight: float = 0.5,
-        part: LossPart | None = None,
+        weight: Floats | None = None,
+        n_windows: int | None = None,
     ) -> None:
-        part = LossPart.whole(len(codes)) if part is None else part
-        self.order = np.lexsort((codes, part.cell))
+        weight = np.ones(len(codes)) if weight is None else weight
+        n_windows = len(codes) if n_windows is None else n_windows
+        self.order = np.lexsort((codes, weight > 0))
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(self.order))
         targets = targets[self.order]
         self._targets = np.where(targets >= 0, place[targets], -1)
-        self._weight = part.weight[self.order]
-        self._push_weight = push_weight / part.n_windows
-        pull = np.where(part.pulled[self.order], (1 - push_weight) / part.n_windows, 0.0)
-        self._pull_weights = np.repeat(pull[:, None], self._targets.shape[1], axis=1)
-        cells, states = part.cell[self.order], np.asarray(codes)[self.order]
+        self._weight = weight[self.order]
+        self._push_weight = push_weight / n_windows
+        self._pull_weights = np.full(targets.shape, (1 - push_weight) / n_windows)
+        only_targets = int(np.count_nonzero(weight == 0))
+        pairs = pairs_of_different_states(np.asarray(codes)[self.order], only_targets)
         self.tiles = [
             (a, min(a + TILE, high), b, min(b + TILE, right))
-            for low, high, left, right in pairs_of_different_states(cells, states, part.tiles)
+            for low, high, left, right in pairs
             for a in range(low, high, TILE)
             for b in range(left, right, TILE)
         ]
@@ -235,74 +239,15 @@ class LinearLoss:
         return pushed.value + float(np.vdot(L @ self.pull, L)), pairs
 
 
-@dataclass(frozen=True, eq=False)
-class LossPart:
-    """A part of the loss, for windows that are divided among machines, or that are a sample.
+def pairs_of_different_states(states: Ints, begin: int = 0) -> list[tuple[int, int, int, int]]:
+    """The pairs of windows of different states, as rectangles that hold every pair once.
 
-    The loss is a sum over pairs of windows. The windows are divided into cells, and so the pairs
-    into tiles: one cell against another. A part is some of the tiles, with all windows they need.
-
-    Attributes
-    ----------
-    n_windows : int
-        Windows of the whole problem; the loss is divided by it.
-    cell : array of shape (n,)
-        The cell of each window of this part; -1 for a window that is only a target.
-    tiles : tuple of (int, int)
-        The pairs of cells whose windows are compared here. Each pair is in one part only.
-    pulled : array of shape (n,)
-        The windows whose pull towards their targets is summed here.
-    weight : array of shape (n,)
-        How many windows each stands for.
+    ``states`` (n,) are those of windows that are sorted by state from ``begin`` on. A rectangle is
+    rows ``[first, second)`` against columns ``[third, fourth)``.
     """
-
-    n_windows: int
-    cell: Ints
-    tiles: tuple[tuple[int, int], ...]
-    pulled: Bools
-    weight: Floats
-
-    @classmethod
-    def whole(cls, n: int) -> LossPart:
-        """The whole loss of n windows."""
-        return cls(n, np.zeros(n, np.int64), ((0, 0),), np.ones(n, bool), np.ones(n))
-
-    def take(self, rows: Ints) -> LossPart:
-        """The same part for windows in another order."""
-        arrays = (self.cell[rows], self.tiles, self.pulled[rows], self.weight[rows])
-        return LossPart(self.n_windows, *arrays)
-
-
-def pairs_of_different_states(
-    cells: Ints, states: Ints, tiles: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, int, int]]:
-    """The pairs of windows of different states in the tiles, as rectangles.
-
-    ``cells`` and ``states`` (n,) are those of windows sorted by cell, and by state within a cell. A
-    rectangle is rows ``[first, second)`` against columns ``[third, fourth)``; the rectangles hold
-    every pair once.
-    """
-    found: list[tuple[int, int, int, int]] = []
-    for a, b in tiles:
-        end = int(np.searchsorted(cells, b, side="right"))
-        for low, high, state in _segments(cells, states, a):
-            if a == b:
-                found.append((low, high, high, end))
-                continue
-            begin = int(np.searchsorted(cells, b))
-            left, right = (
-                begin + int(np.searchsorted(states[begin:end], state, side=side))
-                for side in ("left", "right")
-            )
-            found += [(low, high, begin, left), (low, high, right, end)]
-    return found
-
-
-def _segments(cells: Ints, states: Ints, cell: int) -> list[tuple[int, int, int]]:
-    """Where the windows of each state of a cell begin and end."""
-    begin, end = (int(np.searchsorted(cells, cell, side=side)) for side in ("left", "right"))
-    edges = [begin, *(begin + 1 + np.flatnonzero(np.diff(states[begin:end]))).tolist(), end]
-    return [(a, b, int(states[a])) for a, b in pairwise(edges) if a < b]
+    n = len(states)
+    edges = [begin, *(begin + 1 + np.flatnonzero(np.diff(states[begin:]))).tolist(), n]
+    return [(low, high, high, n) for low, high in pairwise(edges) if high < n]
 
 
 # Sums may be reordered into vector lanes. The inputs are checked to be finite, so this loses no NaN

@@ -6,20 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats
 from ..base.errors import InputError
-from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
-from .embedding import Linear
+from ..stream.windows import as_windows, flatten, fold, window_width
+from .embedding import Linear, WindowTransformer
 
 
-class Mahalanobis(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class Mahalanobis(WindowTransformer):
     """The distance ``|L (x - y)|`` for an L that is known already; nothing is learned.
 
     With it a metric that was learned elsewhere can be used and saved as it is. A model file holds
@@ -85,20 +80,6 @@ class Mahalanobis(
         self.n_features_in_ = size
         return self
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Windows (n, w, d) or (n, w*d) under L, shape (n, r)."""
-        check_is_fitted(self)
-        flat = flatten(as_windows(X))
-        if flat.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"X has {flat.shape[1]} features, but Mahalanobis is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        windows = check_finite(
-            np.asarray(flat, np.float64).reshape(-1, self.width_, self.n_channels_)
-        )
-        return self.embedding()(windows)
-
     def embedding(self) -> Linear:
         """The map from windows (n, w, d) to (n, r), prepared for many calls."""
         return Linear(self.components_)
@@ -107,7 +88,3 @@ class Mahalanobis(
     def metric_(self) -> Floats:
         check_is_fitted(self)
         return self.components_.T @ self.components_
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)

@@ -52,15 +52,6 @@ class Nearest:
     def none(cls, n: int, k: int) -> Nearest:
         return cls(np.full((n, k), -1, np.int64), np.full((n, k), np.inf))
 
-    def add(self, at: Ints, others: Nearest) -> None:
-        """Merge in what points ``at`` (m,) found elsewhere; the order of merges does not matter."""
-        rows = np.concatenate([self.rows[at], others.rows], axis=1)
-        squared = np.concatenate([self.squared[at], others.squared], axis=1)
-        # A free place comes last: it is infinitely far.
-        first = np.lexsort((rows, squared), axis=1)[:, : self.rows.shape[1]]
-        self.rows[at] = np.take_along_axis(rows, first, axis=1)
-        self.squared[at] = np.take_along_axis(squared, first, axis=1)
-
 
 @dataclass(frozen=True, eq=False)
 class Places:

@@ -23,7 +23,8 @@ from ..base.checks import Floats, Ints
 from ..base.fixed_order import exponent_of
 from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
-from .loss import LargeMarginLoss, LinearLoss, LossPart, pull
+from .lbfgs import minimize
+from .loss import LargeMarginLoss, LinearLoss, pull
 from .toeplitz_loss import ToeplitzLoss, correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
@@ -46,17 +47,51 @@ ALL = slice(None)
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """How a solver ended: the loss E, a record of each iteration, and why it stopped."""
+    """What a solver found, the loss E, a record of each iteration, and why it stopped.
 
+    ``found`` are filter taps (q, r, d), or the L (r, w*d) of ``M = LᵀL``. Where M is only nearly
+    Toeplitz, ``blocks`` (w, d, d) give a metric that is exactly both Toeplitz and PSD.
+    """
+
+    found: Floats
     loss: float
     history: list[Record]
     n_iter: int
     converged: bool
     message: str
+    blocks: Floats | None = None
+
+
+def descend(
+    objective: Loss,
+    loss: Loss,
+    start: Floats,
+    *,
+    max_iter: int,
+    tol: float,
+    listener: Listener | None = None,
+) -> Solution:
+    """Minimise an objective, of which the loss E is a part, by L-BFGS."""
+    history: list[Record] = []
+
+    def note(iteration: int, value: float, gradient: float) -> None:
+        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
+        if listener is not None:
+            listener(history[-1])
+
+    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
+    return Solution(
+        found=minimum.x,
+        loss=loss(minimum.x)[0],
+        history=history,
+        n_iter=minimum.n_iter,
+        converged=minimum.converged,
+        message=minimum.message,
+    )
 
 
 class MarginProblem(Protocol):
-    """A large-margin problem as the solvers see it, wherever its windows are.
+    """A large-margin problem as the solvers see it: all windows, a sample, or on a device.
 
     Attributes
     ----------
@@ -118,21 +153,15 @@ class Problem:
         The paper's c.
     shrinkage : float
         As in :class:`MarginProblem`.
-    part : LossPart, optional
-        Which part of the loss to sum, where the rest is summed elsewhere.
     """
 
     windows: Windows
     targets: Ints
     push_weight: float = 0.5
     shrinkage: float = 0.0
-    part: LossPart | None = None
 
     def __len__(self) -> int:
         return len(self.windows)
-
-    def __sizeof__(self) -> int:  # by which the scheduler of a cluster reckons
-        return self.windows.values.nbytes + self.targets.nbytes
 
     @property
     def width(self) -> int:
@@ -166,7 +195,7 @@ class Problem:
         return every[start]
 
     def margin_loss(self) -> LargeMarginLoss:
-        return LargeMarginLoss(self.codes, self.targets, self.push_weight, self.part)
+        return LargeMarginLoss(self.codes, self.targets, self.push_weight)
 
     def linear_loss(self) -> Loss:
         return self._linear_loss
@@ -190,21 +219,17 @@ class Problem:
         return ConvolutionLoss(self)
 
     def segments(self) -> list[Ints]:
-        """The windows of which each begins one step after the one before; of one state and cell."""
-        cell = np.zeros(len(self), np.int64) if self.part is None else self.part.cell
+        """The windows of which each begins one step after the one before, in the same state."""
         order = np.argsort(self.windows.start, kind="stable")
         before, after = order[:-1], order[1:]
         follows = self.windows.start[after] == self.windows.start[before] + 1
-        for same in (self.codes, cell):
-            follows &= same[after] == same[before]
+        follows &= self.codes[after] == self.codes[before]
         return np.split(order, np.flatnonzero(~follows) + 1)
 
     def spread(self, dtype: DTypeLike = np.float64) -> Floats:
         """``Σ (x_i - x_j)(x_i - x_j)ᵀ / n`` over all targets j of all windows i, (w*d, w*d)."""
         n, w, d = len(self), self.width, self.n_channels
-        of_all = n if self.part is None else self.part.n_windows
-        pulled = np.ones(n, bool) if self.part is None else self.part.pulled
-        weights = np.repeat(pulled[:, None] / of_all, self.targets.shape[1], axis=1)
+        weights = np.full(self.targets.shape, 1 / n)
         total = np.zeros((w * d, w * d))
         some = max(1, VALUES // (n * d))
         for first in range(0, w, some):
@@ -220,9 +245,8 @@ class Problem:
     def target_spread(self) -> tuple[float, int]:
         """The sum of the squared Euclidean distances to all targets, and their number."""
         total, count = 0.0, 0
-        pulled = True if self.part is None else self.part.pulled
         for column in self.targets.T:
-            there = np.flatnonzero((column >= 0) & pulled)
+            there = np.flatnonzero(column >= 0)
             count += len(there)
             for begin in range(0, len(there), BLOCK):
                 rows = there[begin : begin + BLOCK]
@@ -244,15 +268,9 @@ class Problem:
 
     @property
     def step_moments(self) -> Floats:
-        return moments(self.windows)[2]
-
-
-def moments(windows: Windows) -> tuple[int, Floats, Floats]:
-    """Of the steps of all windows: their number, their mean (d,), and around it ``Σ x xᵀ``."""
-    often = windows_per_step(windows)[:, None]
-    mean = (often * windows.values).sum(axis=0) / often.sum()
-    steps = windows.values - mean
-    return int(often.sum()), mean, (often * steps).T @ steps
+        often, values = windows_per_step(self.windows)[:, None], self.windows.values
+        steps = values - (often * values).sum(axis=0) / often.sum()
+        return (often * steps).T @ steps
 
 
 # The loss as a function of filter taps, in the ways it can be summed.
@@ -273,7 +291,6 @@ class DiagonalLoss:
             np.where(targets >= 0, rank[targets], -1),
             w,
             problem.push_weight,
-            None if problem.part is None else problem.part.take(order),
         )
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
@@ -285,24 +302,23 @@ class ConvolutionLoss:
     """Through the embedding itself, for windows of more values than there are windows."""
 
     def __init__(self, problem: Problem) -> None:
-        self.margin = problem.margin_loss()
-        w, d = problem.width, problem.n_channels
+        self.margin, self.width = problem.margin_loss(), problem.width
         flat = problem.flat(self.margin.order)
-        self.X = flat.reshape(-1, w, d)
+        self.X = X = flat.reshape(len(flat), self.width, problem.n_channels)
         # The pull is linear in M, and so in the blocks: Σ_m <pull(m), A(m)>.
-        pulled = self.margin.pull_force(flat).reshape(self.X.shape)
-        self.pull = correlations(pulled, self.X, w) + correlations(self.X, pulled, w)
+        pulled = self.margin.pull_force(flat).reshape(X.shape)
+        self.pull = correlations(pulled, X, self.width) + correlations(X, pulled, self.width)
         self.pull[0] /= 2
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
-        n, w, _ = self.X.shape
-        q, r, _ = H.shape
+        n = len(self.X)
         pushed = self.margin.push(toeplitz.convolve(H, self.X).reshape(n, -1))
-        value = pushed.value + float(np.vdot(self.pull, toeplitz.autocorrelation(H, w)))
-        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
         rows = np.flatnonzero(pushed.force.any(axis=1))
-        force = pushed.force[rows].reshape(len(rows), w + q - 1, r)
-        return value, gradient + 2 * toeplitz.convolution_gradient(force, self.X[rows], q)
+        in_T = pushed.force[rows].T @ self.X.reshape(n, -1)[rows]
+        value = float(np.vdot(self.pull, toeplitz.autocorrelation(H, self.width)))
+        gradient = toeplitz.autocorrelation_gradient(H, self.pull)
+        gradient += 2 * toeplitz.convolution_matrix_gradient(in_T, H.shape, self.width)
+        return pushed.value + value, gradient
 
 
 class FilterLoss:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -22,6 +23,11 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+def one_thread() -> AbstractContextManager[Any]:
+    """Linear algebra in one thread: its rounding does not depend on how many there are."""
+    return cast(AbstractContextManager[Any], _controller().limit(limits=1))
+
+
 def n_threads() -> int:
     """How many threads the products of matrices may use now, up to eight."""
     return min(max((int(pool["num_threads"]) for pool in _controller().info()), default=1), MOST)
@@ -29,7 +35,7 @@ def n_threads() -> int:
 
 def run_each(function: Callable[[T], Any], items: Iterable[T], n: int) -> None:
     """Call a function with each item, in n threads with one thread of linear algebra each."""
-    if n == 1:
+    if n <= 1:
         for item in items:
             function(item)
         return

@@ -166,44 +166,12 @@ def autocorrelation_gradient(taps: ArrayLike, blocks_gradient: ArrayLike) -> Flo
 def convolve(taps: ArrayLike, X: ArrayLike) -> Floats:
     """``L x`` for windows X (n, w, d): the full convolution with taps (q, r, d), (n, w+q-1, r)."""
     H, windows = np.asarray(taps, float), np.asarray(X, float)
-    n, w, _ = windows.shape
-    q, r, _ = H.shape
-    size = _fft.next_fast_len(w + q - 1, real=True)
-    # For the short filters of most problems the plain sums, which round least, are quick enough.
-    if w * q <= 40 * size:
-        if _is_nearly_full(w, q):
-            L = convolution_matrix(H, w)
-            return (windows.reshape(n, L.shape[1]) @ L.T).reshape(n, w + q - 1, r)
-        Z = np.zeros((n, w + q - 1, r))
-        for p in range(q):
-            Z[:, p : p + w] += (windows.reshape(n * w, windows.shape[2]) @ H[p].T).reshape(n, w, r)
-        return Z
+    length = windows.shape[1] + len(H) - 1
+    size = _fft.next_fast_len(length, real=True)
     H_hat, X_hat = _fft.rfft(H, size, axis=0), _fft.rfft(windows, size, axis=1)
     Z_hat = np.matmul(X_hat.transpose(1, 0, 2), H_hat.transpose(0, 2, 1)).transpose(1, 0, 2)
-    filtered: Floats = _fft.irfft(Z_hat, size, axis=1)[:, : w + q - 1]
+    filtered: Floats = _fft.irfft(Z_hat, size, axis=1)[:, :length]
     return filtered
-
-
-def convolution_gradient(force: Floats, X: Floats, n_taps: int) -> Floats:
-    """``dE/dH`` (q, r, d) from ``dE/dZ`` (n, w+q-1, r), the adjoint of :func:`convolve` at X."""
-    n, w, d = X.shape
-    r = force.shape[2]
-    gradient = np.zeros((n_taps, r, d))
-    if _is_nearly_full(w, n_taps):
-        rows = w + n_taps - 1
-        dense = force.reshape(n, rows * r).T @ X.reshape(n, w * d)
-        dense = dense.reshape(rows, r, w, d)
-        for t in range(w):
-            gradient += dense[t : t + n_taps, :, t]
-        return gradient
-    for p in range(n_taps):
-        gradient[p] = np.tensordot(force[:, p : p + w], X, axes=([0, 1], [0, 1]))
-    return gradient
-
-
-def _is_nearly_full(width: int, n_taps: int) -> bool:
-    """Whether so much of the convolution's matrix is taps that one product with it is quickest."""
-    return width + n_taps - 1 <= 4 * n_taps
 
 
 def convolution_matrix(taps: ArrayLike, width: int) -> Floats:
@@ -222,7 +190,9 @@ def convolution_matrix_gradient(
     """``dE/dH`` for taps of a shape (q, r, d), the adjoint of :func:`convolution_matrix`."""
     q, r, d = shape
     G = matrix_gradient.reshape(width + q - 1, r, width, d)
-    total: Floats = np.sum([G[t : t + q, :, t] for t in range(width)], axis=0)
+    total = np.zeros(shape)
+    for t in range(width):
+        total += G[t : t + q, :, t]
     return total
 
 

@@ -20,7 +20,7 @@ tiles of one piece of a run against another, and their adjoint; sums over lags, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from scipy import fft
 
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
-from .loss import LossPart, Margins, push_tile
+from .loss import Margins, push_tile
 
 PIECE = 512  # windows per piece of a run: two tiles of this side fit into a core's cache
 
@@ -49,8 +49,6 @@ class ToeplitzLoss:
     width : int
     push_weight : float
         The paper's c.
-    part : LossPart, optional
-        Which part of the loss to sum; a run must then lie in one cell. Default all of it.
     """
 
     def __init__(
@@ -60,17 +58,17 @@ class ToeplitzLoss:
         targets: Ints,
         width: int,
         push_weight: float = 0.5,
-        part: LossPart | None = None,
     ) -> None:
         self.push_weight, self.targets = push_weight, targets
         self.pieces = RunPieces.of(runs, codes, width)
-        self.part = LossPart.whole(self.pieces.n_windows) if part is None else part
-        self._tiles = self._tiles_of_pieces()
+        numbered = enumerate(self.pieces.state.tolist())
+        self._tiles = [(P, Q) for (P, one), (Q, other) in combinations(numbered, 2) if one != other]
         self._pairs = self._group_targets()
 
     def __call__(self, blocks: Floats) -> tuple[float, Floats]:
         """The loss and its gradient in the blocks, both for ``blocks`` of shape (w, d, d)."""
-        n, c = self.part.n_windows, self.push_weight
+        n, c = self.pieces.n_windows, self.push_weight
+        one_each = np.ones(n)
         forward = Products(self.pieces, blocks)
         backward = Adjoint(self.pieces, forward)
         squared = forward.self_products()
@@ -85,20 +83,19 @@ class ToeplitzLoss:
                 - 2 * inside
             )
         margins = Margins(distance.reshape(self.targets.shape))
-        met, pairs, hinge = margins.none_met(), np.zeros(self.pieces.n_windows), 0.0
+        met, pairs, hinge = margins.none_met(), np.zeros(n), 0.0
         for P, Q in self._tiles:
             tile, low, left = forward.tile(P, Q), self.pieces.window0[P], self.pieces.window0[Q]
             _accumulate(tile)
             value, active = push_tile(
-                tile, low, left, squared, self.part.weight, *margins.sorted, met, pairs
+                tile, low, left, squared, one_each, *margins.sorted, met, pairs
             )
             if active:
                 hinge += value
                 tile *= 2 * c / n
                 backward.add(P, Q, tile)
         along = -c / n * pairs
-        pulled = np.repeat(self.part.pulled, self.targets.shape[1])
-        weights = (np.where(pulled, 1 - c, 0.0) + c * margins.violations(met).ravel()) / n
+        weights = (1 - c + c * margins.violations(met).ravel()) / n
         size = np.diff(self.pieces.window0)
         for P, Q, i, j, flat in self._pairs:
             tile = np.zeros((size[P], size[Q]))
@@ -106,20 +103,8 @@ class ToeplitzLoss:
             np.add.at(along, self.pieces.window0[P] + i, weights[flat])
             np.add.at(along, self.pieces.window0[Q] + j, weights[flat])
             backward.add(P, Q, tile)
-        present = pulled & (distance > -np.inf)
-        value = (1 - c) / n * distance[present].sum() + c / n * hinge
+        value = (1 - c) / n * distance[distance > -np.inf].sum() + c / n * hinge
         return float(value), backward.gradient(along)
-
-    def _tiles_of_pieces(self) -> list[tuple[int, int]]:
-        """The pieces of different states whose windows are compared here."""
-        state, cell = self.pieces.state, self.part.cell[self.pieces.window0[:-1]]
-        wanted = set(self.part.tiles) | {(b, a) for a, b in self.part.tiles}
-        return [
-            (P, Q)
-            for P in range(len(state))
-            for Q in range(P + 1, len(state))
-            if state[P] != state[Q] and (cell[P], cell[Q]) in wanted
-        ]
 
     def _group_targets(self) -> list[tuple[int, int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Target pairs by the pieces they join: (P, Q, row in P, row in Q, flat target index)."""

@@ -1,8 +1,8 @@
-"""A device of PyTorch, how accurate its products are, and work on it that is recorded."""
+"""A device of PyTorch, and how accurate its products are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -42,38 +42,3 @@ def products(accuracy: Literal["highest", "high"]) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-class Recorded:
-    """What a function of a tensor starts on a GPU, recorded once and replayed for others.
-
-    For many short kernels, which take less time than to start them one by one. The function must
-    not wait for the device.
-
-    Parameters
-    ----------
-    function : callable
-        Gives tensors.
-    x : tensor
-        The shape of all that follow.
-    """
-
-    def __init__(self, function: Callable[[Any], tuple[Any, ...]], x: Any) -> None:
-        import torch
-
-        self._given = x.clone()
-        here, aside = torch.cuda.current_stream(x.device), torch.cuda.Stream(x.device)
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):  # libraries take their memory in a first run, unrecorded
-            for _ in range(2):
-                function(self._given)
-        here.wait_stream(aside)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._result = function(self._given)
-
-    def __call__(self, x: Any) -> tuple[Any, ...]:
-        """Of x; the next call uses the memory of the result again."""
-        self._given.copy_(x)
-        self._graph.replay()
-        return self._result

@@ -10,9 +10,6 @@ Products have the accuracy of single precision. On a GPU they are made on its ma
 keep 11 binary digits of a factor: a number is split into a part that they keep and the rest, which
 gives 22, and the parts are columns of one product (:func:`_split`). W are small whole numbers and
 need no split. Memory is bounded by the tiles, whatever the number of windows.
-
-With few windows it takes longer to start the kernels than to run them. Then all pairs are one tile,
-nothing depends on what was found, and the kernels are recorded once and replayed.
 """
 
 from __future__ import annotations
@@ -24,17 +21,15 @@ from typing import Any
 import numpy as np
 
 from ..base.checks import Floats
-from ..base.errors import InputError
 from .loss import pairs_of_different_states
 from .problem import Loss, Problem
-from .torch_device import Recorded, open_device, products
+from .torch_device import open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
-# By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
-# are entered into W for products, though nearly all of it is zero, and most fill all of W.
-FEW, MOST = 0.002, 0.03
+# Up to this fraction of the pairs of a tile that are near enough to matter they are summed one by
+# one; of more W has all pairs of the tile, though nearly all of it is zero.
+FEW = 0.002
 PAIRS = 2**22  # at a time
-FEW_WINDOWS = 10_000  # up to which their kernels are recorded
 VALUES = 2**26  # of differences of windows and their targets at a time: 0.3 GB in single precision
 LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
 
@@ -45,7 +40,6 @@ class TorchProblem:
     Parameters
     ----------
     problem : Problem
-        The whole problem.
     device : str
         As PyTorch names it: ``"cuda"``, ``"cpu"``.
     """
@@ -54,8 +48,6 @@ class TorchProblem:
         self.device = open_device(device, "a fit on a device")
         import torch
 
-        if problem.part is not None:
-            raise InputError("a part of a problem cannot be on a device")
         self.problem, self.shrinkage, self.scale = problem, problem.shrinkage, problem.scale
         self.width, self.n_channels = problem.width, problem.n_channels
         order = np.argsort(problem.codes, kind="stable")
@@ -74,19 +66,12 @@ class TorchProblem:
             for begin in range(0, len(rows), size)
         ]
         self.split = self.device.type == "cuda"
-        rectangles = pairs_of_different_states(np.zeros(len(order), np.int64), states, [(0, 0)])
         self._tiles = [
             (i, min(i + ROWS, b), j, min(j + COLUMNS, d))
-            for a, b, c, d in rectangles
+            for a, b, c, d in pairs_of_different_states(states)
             for i in range(a, b, ROWS)
             for j in range(c, d, COLUMNS)
         ]
-        self._recorded: dict[str, Recorded] = {}
-        self._same_state = self._kept = None
-        if len(order) <= FEW_WINDOWS:
-            self._same_state = self._tensor(states[:, None] == states, torch.bool)
-            if len(self._targets) == 1:
-                self._kept = self._apart(*self._targets[0][::2])
 
     @property
     def step_moments(self) -> Floats:
@@ -113,14 +98,8 @@ class TorchProblem:
     def _run(self, function: Callable[[Any], tuple[Any, Any]], x: Floats) -> tuple[float, Floats]:
         import torch
 
-        given, name = self._tensor(x, torch.float64), function.__name__
         with torch.no_grad(), products("high" if self.split else "highest"):
-            if self._same_state is None or self.device.type != "cuda":
-                value, gradient = function(given)
-            else:
-                if name not in self._recorded:
-                    self._recorded[name] = Recorded(function, given)
-                value, gradient = self._recorded[name](given)
+            value, gradient = function(self._tensor(x, torch.float64))
         return float(value), gradient.double().cpu().numpy()
 
     def _sum_taps(self, H: Any) -> tuple[Any, Any]:
@@ -172,8 +151,7 @@ class TorchProblem:
             moved = self._product(apart, M)
             to_targets[rows, places] = (moved * apart).sum(dim=1).clamp(min=0)
         margin = 1 + to_targets
-        push = self._push_tiles if self._same_state is None else self._push_all
-        violations, sums = push(left, right.T, margin, beside)
+        violations, sums = self._push(left, right.T, margin, beside)
         force = sums[:, -1:] * X - sums[:, :-1]
         pushed = (force * U).double().sum()  # Σ W_il D_il
         # The margins hold a distance to a target each: pull and push weigh it together.
@@ -190,57 +168,36 @@ class TorchProblem:
         return value, (gradient + gradient.T) / 2
 
     def _apart(self, rows: Any, targets: Any) -> Any:
-        """Differences of windows and their targets: always the same, and kept of few windows."""
-        if self._kept is not None:
-            return self._kept
         return self._X[rows] - self._X[targets]
 
-    def _push_all(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
-        """Violations of each margin (n, k), and W times ``beside``, from all pairs at once."""
-        D = (left @ right).masked_fill_(self._same_state, np.inf)
-        violations = self._no_violations()
-        W = _violated(margin, D, violations)
-        return violations, self._times(W + W.T, beside)
-
-    def _push_tiles(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
-        """The same, tile by tile of pairs of different states."""
+    def _push(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
+        """Violations of each margin (n, k), and W times ``beside``, tile by tile."""
         import torch
 
-        violations = self._no_violations()
+        violations = torch.zeros(self._there.shape, device=self.device, dtype=torch.int32)
         farthest = margin.max(dim=1).values
         sums = torch.zeros_like(beside)
         for i, i_end, j, j_end in self._tiles:
             rows, columns = slice(i, i_end), slice(j, j_end)
             D = left[rows] @ right[:, columns]
             near = (farthest[rows, None] > D) | (farthest[columns] > D)
-            fraction = int(near.count_nonzero()) / near.numel()
-            if fraction > MOST:
+            if int(near.count_nonzero()) > FEW * near.numel():
                 W = _violated(margin[rows], D, violations[rows])
                 W += _violated(margin[columns], D.T, violations[columns]).T
-            else:
-                W = torch.zeros_like(D) if fraction > FEW else None
-                a, b = near.nonzero(as_tuple=True)
-                for begin in range(0, len(a), PAIRS):
-                    p, o = a[begin : begin + PAIRS], b[begin : begin + PAIRS]
-                    distance = D[p, o, None]
-                    of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
-                    violations[rows] += _counts(p, of_p, i_end - i)
-                    violations[columns].index_add_(0, o, of_o.int())
-                    weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(D.dtype)
-                    if W is not None:
-                        W[p, o] = weight
-                        continue
-                    sums.index_add_(0, p + i, weight[:, None] * beside[o + j])
-                    sums.index_add_(0, o + j, weight[:, None] * beside[p + i])
-            if W is not None:
                 sums[rows] += self._times(W, beside[columns])
                 sums[columns] += self._times(W.T, beside[rows])
+                continue
+            a, b = near.nonzero(as_tuple=True)
+            for begin in range(0, len(a), PAIRS):
+                p, o = a[begin : begin + PAIRS], b[begin : begin + PAIRS]
+                distance = D[p, o, None]
+                of_p, of_o = margin[rows][p] > distance, margin[columns][o] > distance
+                violations[rows] += _counts(p, of_p, i_end - i)
+                violations[columns].index_add_(0, o, of_o.int())
+                weight = (of_p.sum(dim=1) + of_o.sum(dim=1)).to(D.dtype)[:, None]
+                sums.index_add_(0, p + i, weight * beside[o + j])
+                sums.index_add_(0, o + j, weight * beside[p + i])
         return violations, sums
-
-    def _no_violations(self) -> Any:
-        import torch
-
-        return torch.zeros(self._there.shape, device=self.device, dtype=torch.int32)
 
     def _times(self, W: Any, b: Any) -> Any:
         """``W @ b`` in the accuracy of single precision, for small whole numbers W."""

@@ -26,13 +26,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
-from .loss import LargeMarginLoss, LinearLoss, LossPart
+from .loss import LargeMarginLoss, LinearLoss
 from .problem import FilterLoss, Loss, MarginProblem, Problem, Record, Solution, scale_for
 
 # With fewer windows, learning from all of them at once is as quick.
@@ -134,15 +133,8 @@ class Sampler:
         place[rows] = np.arange(len(rows))
         local = np.full((len(rows), targets.shape[1]), -1)
         local[: len(mine)] = np.where(targets >= 0, place[targets], -1)
-        only_targets = np.zeros(len(theirs))
-        part = LossPart(
-            self.n,
-            np.append(np.zeros(len(mine), np.int64), only_targets.astype(np.int64) - 1),
-            ((0, 0),),
-            np.zeros(len(rows), bool),
-            np.append(sample.weight, only_targets),
-        )
-        margin = LargeMarginLoss(problem.codes[rows], local, problem.push_weight, part)
+        weight = np.append(sample.weight, np.zeros(len(theirs)))
+        margin = LargeMarginLoss(problem.codes[rows], local, problem.push_weight, weight, self.n)
         pull = (1 - problem.push_weight) * self.spread
         return LinearLoss(problem.flat(rows[margin.order], dtype), margin, pull)
 
@@ -202,11 +194,8 @@ class SampleProblem:
         return FilterLoss(self._loss, self.width)
 
 
-SolutionT = TypeVar("SolutionT", bound=Solution)
-
-
 @dataclass(frozen=True, eq=False)
-class Grown(Generic[SolutionT]):
+class Grown:
     """What was learned with a working set.
 
     ``solution`` has the loss over all windows (or over the validation set); ``n_windows`` were in
@@ -214,7 +203,7 @@ class Grown(Generic[SolutionT]):
     of itself.
     """
 
-    solution: SolutionT
+    solution: Solution
     initial_loss: float
     scale: float
     n_windows: int
@@ -223,9 +212,9 @@ class Grown(Generic[SolutionT]):
 
 def learn_growing(
     problem: Problem,
-    solve: Callable[[MarginProblem, SolutionT | None, float], SolutionT],
-    linear: Callable[[SolutionT], Floats],
-) -> Grown[SolutionT]:
+    solve: Callable[[MarginProblem, Solution | None, float], Solution],
+    linear: Callable[[Solution], Floats],
+) -> Grown:
     """Learn from working sets that grow until the loss is within a hundredth.
 
     Parameters

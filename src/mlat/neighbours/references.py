@@ -7,7 +7,7 @@ built at its first use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,15 +17,16 @@ import numpy as np
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..features.features import Features, View
-from ..metric.embedding import transform_windows
-from ..metric.estimators import Embedding, MarginMetric
+from ..metric.embedding import Embedding, smallest_space, transform_windows
+from ..metric.estimators import MarginMetric
 from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
+from ..metric.threads import n_threads, run_each
 from ..stream.stream import Stream
 from ..stream.windows import Windows, counts_inside, flatten, sliding_windows
 from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors
 
-BLOCK = 4096  # windows embedded at a time
+BLOCK, LEAST_BLOCK = 4096, 512  # windows embedded at a time
 ALL = slice(None)
 
 
@@ -142,8 +143,12 @@ class References:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
         rows = np.full((len(stream), k), -1, np.int64)
-        for ends, Z in self._embed_stream(stream, features):
-            distances[ends], rows[ends] = self.nearest.query(Z, k, device)
+        search = self.nearest
+
+        def find(ends: Ints, Z: Floats) -> None:
+            distances[ends], rows[ends] = search.query(Z, k, device)
+
+        self._of_stream(find, stream, features, device)
         return distances, rows
 
     def class_distances(
@@ -154,9 +159,12 @@ class References:
         ``features`` (T, d') are those of the stream, where they are known already; ``device`` is
         one of PyTorch, which makes the products.
         """
-        nearest = np.full((len(stream), len(self.classes)), np.nan)
-        for ends, Z in self._embed_stream(stream, features):
-            nearest[ends] = self.by_class.query(Z, device=device)
+        nearest, search = np.full((len(stream), len(self.classes)), np.nan), self.by_class
+
+        def find(ends: Ints, Z: Floats) -> None:
+            nearest[ends] = search.query(Z, device=device)
+
+        self._of_stream(find, stream, features, device)
         return nearest
 
     def distances_at(self, features: Floats, ends: Ints) -> Floats:
@@ -165,22 +173,62 @@ class References:
         points = [Z for _, Z in self.embed_steps(features, start)]
         return self.by_class.query(np.concatenate(points))
 
-    def _embed_stream(
-        self, stream: Stream, features: Floats | None = None
-    ) -> Iterator[tuple[Ints, Floats]]:
-        """The steps at which windows end, and the windows in the learned space, in blocks."""
-        features = self.features(stream) if features is None else features
-        width = self.windows.width
-        start = sliding_windows(stream, width, labelled=False).start
-        for block, Z in self.embed_steps(features, start):
-            yield start[block] + width - 1, Z
+    def _of_stream(
+        self,
+        find: Callable[[Ints, Floats], None],
+        stream: Stream,
+        features: Floats | None,
+        device: str | None,
+    ) -> None:
+        """Find something for every window of a stream: the step at which it ends, and its point."""
+        windows = self._windows_over(
+            self.view(self.features(stream) if features is None else features)
+        )
+        start = sliding_windows(stream, self.windows.width, labelled=False).start
+        self.in_blocks(
+            lambda block, Z: find(start[block] + self.windows.width - 1, Z),
+            len(start),
+            lambda block: windows[start[block]],
+            device,
+        )
+
+    def in_blocks(
+        self,
+        find: Callable[[slice, Floats], None],
+        n: int,
+        windows: Callable[[slice], Floats],
+        device: str | None = None,
+    ) -> None:
+        """Find something for n windows, a block at a time: which they are, and their points (m, r).
+
+        In threads, where the metric is known to bear that and no device makes the products.
+        """
+        threads = 1
+        if (
+            n > LEAST_BLOCK
+            and device is None
+            and (self.metric is None or isinstance(self.metric, OURS))
+        ):
+            threads = n_threads()
+        size = min(BLOCK, max(LEAST_BLOCK, -(-n // threads)))
+
+        def one(begin: int) -> None:
+            block = slice(begin, min(begin + size, n))
+            find(block, np.asarray(self.embed(windows(block))))
+
+        run_each(one, range(0, n, size), min(threads, -(-n // size)))
+
+
+OURS = MarginMetric | Mahalanobis | Forest
 
 
 def embedding(metric: Any) -> Embedding:
     """From windows (n, w, d') to the space where distances are Euclidean, made ready once."""
     if metric is None:
         return flatten
-    if isinstance(metric, MarginMetric | Mahalanobis | Forest):
+    if isinstance(metric, MarginMetric):
+        return smallest_space(metric.embedding(), metric.width_, metric.n_channels_)
+    if isinstance(metric, Mahalanobis | Forest):
         return metric.embedding()
     return partial(transform_windows, metric)
 

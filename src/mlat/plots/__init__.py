@@ -4,6 +4,11 @@ Every function returns a ``matplotlib.figure.Figure`` that is made without pyplo
 changes, no window opens, and no display is needed.
 """
 
+# ruff: noqa: E402
+from ..base.errors import require_package
+
+require_package("matplotlib", "plots", "a picture")
+
 from .blocks import plot_blocks, plot_lags
 from .committee import plot_committee
 from .confusion import plot_confusion
@@ -12,7 +17,6 @@ from .figure import save_figure
 from .history import plot_history
 from .overview import plot_overview
 from .stream import plot_stream
-from .theorem1 import plot_theorem1
 from .timeline import plot_timeline
 from .usage import plot_usage
 
@@ -25,7 +29,6 @@ __all__ = [
     "plot_lags",
     "plot_overview",
     "plot_stream",
-    "plot_theorem1",
     "plot_timeline",
     "plot_usage",
     "save_figure",

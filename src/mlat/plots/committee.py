@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Rectangle
 
 from ..base.checks import Floats
@@ -30,7 +30,12 @@ WIDTH = 11.0  # inches of the figure
 TOGETHER = "all together"
 
 
-def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> Figure:
+def plot_committee(
+    found: Explanation,
+    *,
+    max_features: int = MAX_FEATURES,
+    figure: Figure | SubFigure | None = None,
+) -> Figure | SubFigure:
     """Who said what of one window, with which weight, and how that adds up to the decision.
 
     Above left is what each expert adds to the logarithm of the odds of the explained state against
@@ -44,11 +49,15 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
         By :func:`mlat.explain.explain`.
     max_features : int, default=6
         How many features to draw of each expert: those in which the two distances differ most.
+    figure : Figure or SubFigure, optional
+        Where to draw, without a title; default a new figure.
     """
     experts = found.opinions
-    n_bars = max(min(len(one.features), max_features) for one in experts)
-    heights = [0.5 * len(experts) + 1.6, 0.26 * n_bars + 0.7]
-    figure = Figure(figsize=(WIDTH, sum(heights) + 1.4), layout="constrained")
+    heights = _heights(found, max_features)
+    if figure is None:
+        size = WIDTH, committee_height(found, max_features)
+        figure = Figure(figsize=size, layout="constrained")
+        figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(1, 2, width_ratios=[1.25, 1])
     order = _shown_states(found)
@@ -59,9 +68,18 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
     for column, one in enumerate(experts):
         ax = figure.add_subplot(below[column])
         _draw_features(ax, one, _colours(found), max_features, WIDTH / len(experts))
-    figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
     figure.supxlabel(fill(found.in_words, 150), fontsize=9, color=INK)
     return figure
+
+
+def committee_height(found: Explanation, max_features: int = MAX_FEATURES) -> float:
+    """How high the picture is, in inches."""
+    return sum(_heights(found, max_features)) + 1.4
+
+
+def _heights(found: Explanation, max_features: int) -> list[float]:
+    n_bars = max(min(len(one.features), max_features) for one in found.opinions)
+    return [0.5 * len(found.opinions) + 1.6, 0.26 * n_bars + 0.7]
 
 
 def _colours(found: Explanation) -> dict[object, Floats]:

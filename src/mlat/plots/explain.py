@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.gridspec import GridSpecFromSubplotSpec
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
@@ -20,7 +20,8 @@ from ..explain.experts import expert_of
 from ..explain.explanation import Explanation, Opinion, Towards, explain
 from ..stream.stream import Stream
 from ..stream.windows import Windows
-from .committee import plot_committee
+from .committee import WIDTH as COMMITTEE_WIDTH
+from .committee import committee_height, plot_committee
 from .figure import (
     INK,
     bare,
@@ -36,6 +37,7 @@ from .figure import (
 
 WIDTH = 10.0  # inches of the figure
 MAX_CHANNELS = 5  # drawn as lines
+MAX_BESIDE = 3  # channels beside what a committee says
 MAX_FEATURES = 10  # drawn as bars
 MAX_BARS = 40  # lags that are drawn as bars; more are drawn as a line
 
@@ -52,8 +54,8 @@ def explain_prediction(
 ) -> Figure:
     """The window that ends at ``step``, the nearest references of two states, and their distances.
 
-    Of a committee, what each expert adds to the decision (:func:`~mlat.plots.plot_committee`),
-    unless one of them is named.
+    Of a committee, the windows as its widest expert compares them, and what each expert adds to the
+    decision (:func:`~mlat.plots.plot_committee`), unless one of them is named.
 
     Above, each column shows the window (black) over the nearest references of one state, channel
     by channel. Below are the parts of the squared distance to the nearest reference of each state,
@@ -94,7 +96,7 @@ def draw_explanation(
 ) -> Figure:
     """The picture of an explanation; parameters as for `explain_prediction`."""
     if expert is None and len(found.opinions) > 1:
-        return plot_committee(found)
+        return _draw_committee(found, clf, stream, max_channels)
     seen = expert_of(clf, expert)
     opinion = next(one for one in found.opinions if one.name == seen.name)
     by_channel = opinion.margin.by_channel(opinion.channels, clf.n_channels_)
@@ -127,6 +129,38 @@ def draw_explanation(
     return figure
 
 
+def _draw_committee(
+    found: Explanation, clf: StreamClassifier, stream: Stream, max_channels: int
+) -> Figure:
+    """The window over the nearest references of the widest expert, and what each expert adds."""
+    opinion = max(found.opinions, key=lambda one: one.width)
+    seen = expert_of(clf, opinion.name)
+    by_channel = opinion.margin.by_channel(opinion.channels, clf.n_channels_)
+    order = np.argsort(-np.abs(by_channel), kind="stable")[: min(max_channels, MAX_BESIDE)]
+    heights = [0.8 * len(order) + 0.9, committee_height(found)]
+    layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
+    figure = Figure(figsize=(COMMITTEE_WIDTH, sum(heights) + 0.4), layout=layout)
+    parts: Any = figure.subfigures(2, 1, height_ratios=heights)
+    above, below = parts
+    sides = (
+        (opinion.own, _own_title(found)),
+        (opinion.other, f"nearest {shorten(str(opinion.other.state))}"),
+    )
+    colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
+    windows = _Windows(found, stream, seen.references.windows, clf.channels_)
+    grid = above.add_gridspec(1, 1)[0].subgridspec(len(order), 2)
+    _draw_windows(above, grid, order, sides, windows, colours)
+    above.supxlabel(
+        f"Black: the signal. Coloured: the nearest references of each state, as {seen.name} "
+        "compares them, in the channels that differ most.",
+        fontsize=8,
+        color=INK,
+    )
+    plot_committee(found, figure=below)
+    figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
+    return figure
+
+
 def _own_title(found: Explanation) -> str:
     is_predicted = found.own.state == found.predicted
     return f"nearest {shorten(str(found.own.state))}" + (" (predicted)" if is_predicted else "")
@@ -143,7 +177,7 @@ class _Windows:
 
 
 def _draw_windows(
-    figure: Figure,
+    figure: Figure | SubFigure,
     grid: GridSpecFromSubplotSpec,
     order: NDArray[np.intp],
     sides: tuple[tuple[Towards, str], ...],
@@ -175,7 +209,7 @@ def _draw_windows(
             ax.plot(steps, query[:, channel], color=INK, linewidth=1.2, marker=_marker(steps))
             switches = windows.found.switches
             draw_boundaries(ax, [switch - 0.5 for switch in switches if switch > steps[0]])
-            _frame_window(ax, row == len(order) - 1, column == 0, windows.channels[channel])
+            _frame_window(ax, row == len(order) - 1, column == 0, windows, channel)
             if row == 0:
                 title = f"{text}: {_distances_text(towards.distances)}"
                 if text_width(title, 9) > 72 * room:  # it would run into the one beside it
@@ -196,7 +230,9 @@ def _marker(steps: NDArray[Any]) -> str:
     return "o" if len(steps) == 1 else ""
 
 
-def _frame_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) -> None:
+def _frame_window(
+    ax: Axes, is_last: bool, is_first_column: bool, windows: _Windows, channel: int
+) -> None:
     bare(ax)
     ax.tick_params(labelsize=7, labelbottom=is_last, labelleft=is_first_column)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
@@ -204,9 +240,12 @@ def _frame_window(ax: Axes, is_last: bool, is_first_column: bool, channel: str) 
     ax.ticklabel_format(axis="x", style="plain", useOffset=False)
     if is_first_column:
         # Horizontal, beside the axes: many names are longer than a row is high.
-        ax.set_ylabel(shorten(channel), rotation=0, ha="right", va="center", fontsize=8, color=INK)
+        name = shorten(windows.channels[channel])
+        ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8, color=INK)
+    if is_last and (usual_step := windows.stream.usual_step):
+        ax.xaxis.set_major_formatter(lambda step, _: f"{step * usual_step:.2f}")
     if is_last:
-        ax.set_xlabel("step", fontsize=8)
+        ax.set_xlabel("seconds" if windows.stream.usual_step else "step", fontsize=8)
 
 
 def _draw_features(ax: Axes, found: Opinion, pair: list[tuple[Towards, Any]]) -> None:

@@ -35,6 +35,8 @@ LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (Rec. 709)
 MAX_LEGEND = 40  # states; with more names a legend does not help
 MAX_LETTERS = 44  # of a name beside a row or in a legend
 LEGEND_SIZE = 9  # points
+# Of an axis of time: the name, its seconds, and from how many seconds on it is used.
+UNITS = (("hours", 3600.0, 10800.0), ("minutes", 60.0, 300.0), ("seconds", 1.0, 0.0))
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
@@ -66,11 +68,6 @@ def state_colours(n_states: int) -> Floats:
 def state_pattern(code: int) -> str:
     """The hatching of a state: none of the first eight, then one for every further eight."""
     return _PATTERNS[code // len(_STATES) % len(_PATTERNS)]
-
-
-def state_line(code: int) -> str:
-    """The style of a state's line: solid for the first eight, then another for each further."""
-    return ("-", "--", ":", "-.")[code // len(_STATES) % 4]
 
 
 def ink_on(colour: Any) -> str:
@@ -211,6 +208,21 @@ def frame_bars(ax: Axes, title: str, *, horizontal: bool) -> None:
     ax.tick_params(labelsize=8)
     ax.set_title(title, fontsize=9, color=INK, loc="left")
     bare(ax, "top", "right", "left" if horizontal else "bottom")
+
+
+def step_axis(ax: Axes, n_steps: int, usual_step: float | None, has_gaps: bool = False) -> None:
+    """Name an axis of steps: in seconds, minutes or hours, where it is known how long a step is."""
+    ax.set_xlim(0, max(n_steps, 1))
+    total = n_steps * (usual_step or 0.0)
+    if not usual_step or not total:
+        ax.set_xlabel("step")
+        ax.ticklabel_format(axis="x", style="plain")
+        return
+    name, unit = next(one for one in UNITS if total >= one[2] or one is UNITS[-1])[:2]
+    ticks: Floats = np.asarray(MaxNLocator(10).tick_values(0, total / unit))
+    ticks = ticks[(ticks >= 0) & (ticks <= total / unit)]
+    ax.set_xticks(ticks * unit / usual_step, [f"{tick:g}" for tick in ticks])
+    ax.set_xlabel(f"{name} recorded, without gaps" if has_gaps else name)
 
 
 def shorten(name: str, letters: int = 26) -> str:

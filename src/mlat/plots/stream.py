@@ -21,6 +21,7 @@ from .figure import (
     shorten,
     state_legend,
     states_in,
+    step_axis,
 )
 from .ribbon import Ribbon, draw_ribbon
 
@@ -74,11 +75,10 @@ def plot_stream(
         )
         ticks[bottom + RIBBON / 2] = shorten(name)
     draw_boundaries(ax, recording_starts(stream))
-    ax.set_xlim(0, max(len(stream), 1))
+    step_axis(ax, len(stream), stream.usual_step, bool(stream.gap_before[1:].any()))
     ax.set_ylim(-0.9 - 1.05 * len(ribbons), len(shown) - 0.3)
     ax.set_yticks(list(ticks), list(ticks.values()))
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("step")
     bare(ax, "top", "right", "left")
     if len(shown) < stream.n_channels:
         ax.set_ylabel(f"{len(shown)} of {stream.n_channels} channels", color=INK)

@@ -21,6 +21,7 @@ from .figure import (
     draw_boundaries,
     state_legend,
     states_in,
+    step_axis,
 )
 from .ribbon import MAX_SHAPES, N_BINS, Ribbon, bin_edges, draw_ribbon
 
@@ -61,6 +62,8 @@ def plot_timeline(
     timeline = Timeline(n_steps)
     recordings = states_true.recordings if isinstance(states_true, Stream) else None
     timeline.add(true, predicted, confidence=confidence, recordings=recordings)
+    if isinstance(states_true, Stream):
+        timeline.usual_step = states_true.usual_step
     return timeline.draw(ax)
 
 
@@ -73,10 +76,16 @@ class Timeline:
     ----------
     n_steps : int
         Of all pieces together.
+
+    Attributes
+    ----------
+    usual_step : float or None
+        Seconds of a step, to name the axis; may be set before it is drawn.
     """
 
     def __init__(self, n_steps: int) -> None:
         self._n_steps, self._done = n_steps, 0
+        self.usual_step: float | None = None
         self._ribbons = {"true": Ribbon(n_steps), "predicted": Ribbon(n_steps)}
         self._labelled = False
         self._wrong, self._confidence = _Bins(n_steps), _Bins(n_steps)
@@ -139,12 +148,10 @@ class Timeline:
             _draw_confidence(ax, self._confidence, bottoms["confidence"])
         few = len(self._boundaries) <= MAX_BOUNDARIES
         draw_boundaries(ax, self._boundaries if few else ())
-        ax.set_xlim(0, max(self._n_steps, 1))
+        step_axis(ax, self._n_steps, self.usual_step, bool(self._boundaries))
         ax.set_ylim(min(bottoms.values()) - 0.15, 1.1)
         ax.set_yticks([bottom + 0.5 for bottom in bottoms.values()], rows)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel("step")
-        ax.ticklabel_format(axis="x", style="plain")
         bare(ax, "top", "right", "left")
         height = state_legend(ax, classes, width)
         if self._labelled:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ..base.checks import Ints, Limits
-from ..base.errors import InputError
+from ..base.errors import InputError, NamesError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
+from .arrow import pa
 from .column_roles import (
     OrderColumns,
     Role,
@@ -698,7 +697,7 @@ def _open_arrow(path: Path) -> Any:
         return dataset(path, format="parquet", partitioning="hive")
     if path.suffix.lower() in PARQUET:
         # In buffers: a part of a file (a row group) may hold all of its steps.
-        return pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+        return pa.parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
     from pyarrow.feather import read_table
 
     with path.open("rb") as file:
@@ -715,7 +714,7 @@ class ArrowTable:
     def __init__(self, table: Any, name: str) -> None:
         self._table = table
         self._name = name
-        is_file = isinstance(table, pyarrow.parquet.ParquetFile)
+        is_file = isinstance(table, pa.parquet.ParquetFile)
         schema = table.schema_arrow if is_file else table.schema
         self._types = {field.name: field.type for field in schema}
         self.columns: Sequence[Any] = list(schema.names)
@@ -724,7 +723,7 @@ class ArrowTable:
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         wanted = self._wanted(channels, roles)
         with reading(self._name):
-            if isinstance(self._table, pyarrow.parquet.ParquetFile):
+            if isinstance(self._table, pa.parquet.ParquetFile):
                 table = self._table.read(columns=wanted)
             elif isinstance(self._table, pa.Table):
                 table = self._table.select(wanted)
@@ -744,7 +743,7 @@ class ArrowTable:
     ) -> Iterator[dict[Any, Any]]:
         """The same columns, some steps at a time; types are those of the file."""
         wanted = self._wanted(channels, roles)
-        if isinstance(self._table, pyarrow.parquet.ParquetFile):
+        if isinstance(self._table, pa.parquet.ParquetFile):
             batches = self._table.iter_batches(min(size, BATCH), columns=wanted)
         elif isinstance(self._table, pa.Table):
             batches = self._table.select(wanted).to_batches(max_chunksize=size)
@@ -769,9 +768,11 @@ class ArrowTable:
         for name in channels:
             kind = self._types[name]
             if not (_is_number(kind) or pa.types.is_null(kind)):
-                raise InputError(
+                error = NamesError(
                     f"{self._name}, column {name!r} holds {kind}, not numbers; {NAME_COLUMNS}"
                 )
+                error.column = name
+                raise error
         return [*channels, *roles]
 
     def where(self, steps: Sequence[int]) -> str:

@@ -16,17 +16,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-
-from ..base.errors import DiskError, InputError
+from ..base.errors import DiskError, InputError, NamesError
+from .arrow import pa
 from .sources import FileFormat
 
 # The remedy for a column that does not hold numbers.
 NAME_COLUMNS = "name the columns to use (channels)"
 # What Arrow and pandas take for a missing value; also after a space, as in "1, nan".
-_MISSING = [*pyarrow.csv.ConvertOptions().null_values]
+_MISSING = [*pa.csv.ConvertOptions().null_values]
 _MISSING += [f" {text}" for text in _MISSING]
 _NUMBER = re.compile(
     r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
@@ -128,7 +125,7 @@ class TextTable:
     def read(self, channels: Sequence[str], roles: Mapping[str, str]) -> dict[str, Any]:
         """Arrow columns by name: channels as floats, label and recording as encoded texts."""
         with self._explained(channels, roles):
-            table = pyarrow.csv.read_csv(self._file(), *self._options(channels, roles))
+            table = pa.csv.read_csv(self._file(), *self._options(channels, roles))
         return self._checked(table, roles)
 
     def pieces(
@@ -140,7 +137,7 @@ class TextTable:
     ) -> Iterator[dict[str, Any]]:
         """The same columns, some steps at a time. ``types`` are those of columns of other roles."""
         with self._explained(channels, roles):
-            reader = pyarrow.csv.open_csv(self._file(), *self._options(channels, roles, types))
+            reader = pa.csv.open_csv(self._file(), *self._options(channels, roles, types))
             for table in in_pieces(reader, size):
                 yield self._checked(table, roles)
 
@@ -150,9 +147,7 @@ class TextTable:
         while True:
             types: dict[str, Any] = {} if kind is None else {column: kind}
             try:
-                reader = pyarrow.csv.open_csv(
-                    self._file(), *self._options([], {column: "row"}, types)
-                )
+                reader = pa.csv.open_csv(self._file(), *self._options([], {column: "row"}, types))
                 kind = reader.schema.field(column).type  # as the first lines have it
                 for _ in reader:
                     pass
@@ -173,13 +168,13 @@ class TextTable:
     ) -> tuple[Any, Any, Any]:
         kinds = dict.fromkeys(channels, pa.float64()) | dict.fromkeys(_texts(roles), _TEXTS)
         return (
-            pyarrow.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_end),
-            pyarrow.csv.ParseOptions(
+            pa.csv.ReadOptions(column_names=self.columns, skip_rows=self._header_end),
+            pa.csv.ParseOptions(
                 delimiter=self._delimiter,
                 newlines_in_values=True,
                 ignore_empty_lines=not self._keep_empty,
             ),
-            pyarrow.csv.ConvertOptions(
+            pa.csv.ConvertOptions(
                 column_types=kinds | dict(types or {}),
                 include_columns=[*channels, *roles],
                 null_values=_MISSING,
@@ -194,7 +189,7 @@ class TextTable:
         try:
             yield
         except (pa.ArrowException, OSError) as error:
-            label_it = "" if "label" in roles.values() else "give it as the label, or "
+            label_it = "" if "label" in roles.values() else "give it as the label (label), or "
             self._explain(channels, [*channels, *roles], label_it + NAME_COLUMNS)
             raise InputError(f"{self.path}: {str(error).splitlines()[0]}") from None
 
@@ -281,10 +276,12 @@ class TextTable:
                 if self._is_number(text) or text in _MISSING:
                     continue
                 comma = _DECIMAL_COMMA.fullmatch(text)
-                raise InputError(
+                error = (InputError if comma else NamesError)(
                     f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
                     f"{_WITH_COMMA if comma else 'correct it'}, or {remedy}"
                 )
+                error.column = name  # type: ignore[attr-defined]
+                raise error
 
     @property
     def _separator(self) -> str:
@@ -351,10 +348,10 @@ def _texts(roles: Mapping[str, str]) -> list[str]:
 
 def _as_dates(column: Any) -> Any:
     """Dates like 30.04.2024 12:00:00,5 as time; other texts as they are."""
-    order = pc.replace_substring_regex(column, _DAY_FIRST, r"\3-0\2-0\1 \4")
-    padded = pc.replace_substring_regex(order, r"-0(\d\d)", r"-\1")
+    order = pa.compute.replace_substring_regex(column, _DAY_FIRST, r"\3-0\2-0\1 \4")
+    padded = pa.compute.replace_substring_regex(order, r"-0(\d\d)", r"-\1")
     try:
-        return pc.cast(pc.replace_substring(padded, ",", "."), pa.timestamp("ns"))
+        return pa.compute.cast(pa.compute.replace_substring(padded, ",", "."), pa.timestamp("ns"))
     except pa.ArrowInvalid:
         return column
 

@@ -28,6 +28,10 @@ ROUGH, SMOOTH = 0.5, 0.1
 OFFSETS = 0.05  # of the variance: channels of different level
 
 
+LEAST_WIDTH, MOST_WIDTH = 10, 100  # where nobody says how many steps a window has
+RUN_PARTS = 6
+
+
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of ``width`` steps, stored as their start steps in the stream.
@@ -158,6 +162,22 @@ class Windows:
             start=place[self.start].astype(np.int64),
             since=None if self.since is None else place[self.since].astype(np.int64),
         )
+
+
+def width_of_a_second(step: float | None) -> int:
+    """The steps of a second, from 10 to 100; 10 where nobody knows how long a step takes."""
+    return LEAST_WIDTH if not step else int(np.clip(round(1 / step), LEAST_WIDTH, MOST_WIDTH))
+
+
+def fitting_width(width: int, stream: Stream) -> int:
+    """At most a sixth of the usual run of a labelled stream, which is lost before its first window.
+
+    On the development sets that is as good as ten steps or better; a second in runs of one is not.
+    """
+    runs = stream.runs
+    usual = [float(np.median(runs.length[runs.code == code])) for code in np.unique(runs.code)]
+    most = int(np.median(usual)) // RUN_PARTS if usual else width
+    return min(width, max(most, LEAST_WIDTH))
 
 
 def windows_per_step(windows: Windows) -> Ints:

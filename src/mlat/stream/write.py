@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
+from .arrow import pa
 from .conversion import as_states, no_state, one_per_step
 from .sources import FileFormat, file_format
 from .stream import Stream
 
-LOST = frozenset(pyarrow.csv.ConvertOptions().null_values)  # texts that are read as "no state"
+LOST = frozenset(pa.csv.ConvertOptions().null_values)  # texts that are read as "no state"
 ROWS = 1 << 17  # written at a time: a part of a Parquet file (a row group)
 
 
@@ -203,16 +201,16 @@ class StatesFile:
 
     def _open(self, schema: Any) -> None:
         if self._form.delimiter is None:
-            self._writer = pyarrow.parquet.ParquetWriter(self._path, schema)
+            self._writer = pa.parquet.ParquetWriter(self._path, schema)
             return
         # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
         special = {self._form.delimiter, '"', "\n", "\r"}
         quoted = any(not special.isdisjoint(text) for text in self.texts)
-        options = pyarrow.csv.WriteOptions(
+        options = pa.csv.WriteOptions(
             delimiter=self._form.delimiter, quoting_style="needed" if quoted else "none"
         )
         self._sink = pa.output_stream(str(self._path), compression=self._form.compression)
-        self._writer = pyarrow.csv.CSVWriter(self._sink, schema, write_options=options)
+        self._writer = pa.csv.CSVWriter(self._sink, schema, write_options=options)
 
     def _write_rows(self, n: int) -> None:
         rows = pa.concat_tables(self._held).combine_chunks()

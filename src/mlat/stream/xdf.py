@@ -8,8 +8,10 @@ it. Channels that are triggers by their type or name are channels only if they a
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,8 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
         If pyxdf is not installed.
     """
     pyxdf = require_package("pyxdf", "xdf", "reading .xdf files")
-    streams, _ = pyxdf.load_xdf(str(path))
+    with _log_of("pyxdf") as said:
+        streams, _ = pyxdf.load_xdf(str(path))
     held = [stream for stream in streams if len(stream["time_stamps"])]
     texts = [stream for stream in held if _is_markers(stream)]
     numbers = [stream for stream in held if not _is_markers(stream)]
@@ -50,7 +53,9 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
     values = np.asarray(chosen["time_series"])
     columns: dict[str, NDArray[Any]] = dict(zip(_labels(chosen), values.T, strict=True))
     columns["time"] = time
-    notes = []
+    # As of parts that are damaged and skipped. Of every file without clock offsets
+    # it says that these differ.
+    notes = [f"pyxdf: {text}" for text in dict.fromkeys(said) if "clock-segments" not in text]
     if others := [_name(stream) for stream in numbers if stream is not chosen]:
         notes.append(f"stream {_name(chosen)!r} is read, and not {', '.join(others)}")
     if texts:
@@ -61,6 +66,22 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
         if TRIGGER.fullmatch(label) or TRIGGER.fullmatch(kind)
     }
     return ColumnsTable(str(path), columns, [MARKER] if texts else [], notes, left_out)
+
+
+@contextmanager
+def _log_of(library: str) -> Iterator[list[str]]:
+    """What a library logs, tracebacks among it, as texts instead of lines on standard error."""
+    said: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(library)
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
 
 
 def _choose(numbers: Sequence[Any], channels: Sequence[Any] | None, path: Path) -> Any:

@@ -13,6 +13,7 @@ import mlat
 from cli_runs import write_csv
 from label_server import RUN, STATES, Labelling, started, states_stream, unlabelled
 from mlat.label.label_table import Span, read_spans, write_spans
+from mlat.label.recording import Recording
 from page_server import CHROMIUM, chromium
 
 pytest.importorskip("playwright", reason="playwright drives the browser; it is not installed")
@@ -535,3 +536,181 @@ def drag_in_pane(page, start, end, selector):
     page.mouse.move(box["x"] + (start + end) / 2 / length * box["width"], y)
     page.mouse.move(box["x"] + end / length * box["width"], y)
     page.mouse.up()
+
+
+def learned(served):
+    """Wait until a classifier has learned from the labels as they are."""
+    learner, end = served.server.learner, time.monotonic() + 120
+    while not learner.is_current or learner.progress.doing:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_signal_keeps_its_height_and_its_bands(served, visit):
+    page = visit(served.url)
+    height = "document.querySelector('#signal').clientHeight"
+    before = page.evaluate(height)
+    assert before > 400
+    for k in range(6):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, STATES[k % 3])
+    learned(served)
+    page.locator("#compare").click()
+    until(page, "document.querySelector('#comparison table')")
+    assert page.evaluate(height) == before
+    box, panel = page.locator("#time").bounding_box(), page.locator("#panel").bounding_box()
+    assert panel["x"] >= box["x"] + box["width"]  # beside it
+    drawn = """(() => { const {chart} = mlatLabel;
+      const [n, h] = [chart.layer.width, chart.layer.height];
+      const rows = new Set(); chart.dots.forEach((dot, i) => dot && rows.add(Math.floor(i / n)));
+      return [[...rows], chart.bands(h).map(([, centre, half]) => [centre, half])]; })()"""
+    rows, bands = page.evaluate(drawn)
+    assert rows
+    assert all(any(abs(y - centre) <= 1.06 * half + 2 for centre, half in bands) for y in rows)
+
+
+def test_channels_have_values_and_are_hidden_enlarged_and_rescaled(served, visit):
+    page = visit(served.url)
+    press(page, "Home")
+    first = f"{served.recordings[0].stream.values[0, 0]:.3g}".replace("e-0", "e-")
+    until(page, "mlatLabel.chart.texts[0].split('\\n').length === 2")
+    name, value = page.evaluate("mlatLabel.chart.texts[0].split('\\n')")
+    assert name == "sensor 0"
+    assert float(value) == float(first)
+    page.locator("#channels summary").click()
+    assert page.locator("#channel-list li").count() == 4
+    page.locator("#channel-list input").nth(1).uncheck()
+    assert page.evaluate("mlatLabel.chart.lanes.shown") == [0, 2, 3]
+    for box in page.locator("#channel-list input:checked").all()[::-1]:
+        box.click()
+    assert len(page.evaluate("mlatLabel.chart.lanes.shown")) == 1  # one stays
+    page.locator("#channel-list input").nth(1).check()
+    page.locator("#scale").select_option("view")
+    until(page, "mlatLabel.chart.scale === 'view' && mlatLabel.chart.whole")
+    page.locator("#channels summary").click()
+    over = page.locator("#signal .u-over").bounding_box()
+    page.mouse.click(over["x"] - 30, over["y"] + 10)  # the name of the first lane
+    assert page.evaluate("mlatLabel.chart.lanes.chosen") == page.evaluate(
+        "mlatLabel.chart.lanes.shown[0]"
+    )
+    assert page.locator("#overview-canvas").screenshot()
+
+
+def test_what_cannot_act_is_off_and_advice_that_is_done_goes_away(served, visit):
+    page = visit(served.url)
+    off = "[...document.querySelectorAll('#panel button:disabled')].map((one) => one.id)"
+    assert {"split", "join", "edge", "delete", "ignore", "save", "take"} <= set(page.evaluate(off))
+    served.session.label(0, 0, 4 * RUN, "walk")
+    until(page, "mlatLabel.page.spans[0].length === 1")
+    until(page, "!document.querySelector('#delete').disabled")  # the cursor is in it
+    assert {"split", "join"} <= set(page.evaluate(off))
+    served.session.label(0, 4 * RUN, 9 * RUN, "run")
+    until(page, "document.querySelector('#guide').textContent.startsWith('Everything has a label')")
+    learned(served)
+    assert page.locator("#panel button", has_text="Save").count() == 1
+    page.locator("#save").click()
+    until(page, "document.querySelector('#guide').textContent === ''")
+
+
+def test_ignored_spans_are_shown_and_nothing_is_learned_of_them(served, visit):
+    page = visit(served.url)
+    for k in range(2):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, STATES[k])
+    until(page, "mlatLabel.page.spans[0].length === 2")
+    drag(page, 600, 890)
+    press(page, "i")
+    until(page, "mlatLabel.page.spans[0].length === 3")
+    assert [span[2] for span in on_disk(served)] == ["walk", "run", "(ignore)"]
+    assert page.evaluate("mlatLabel.page.states") == ["walk", "run"]
+    assert page.locator("#states button").count() == 2
+    learned(served)
+    for _ in range(8):  # what was ignored is not asked for
+        press(page, "n")
+        until(page, "document.querySelector('#why').textContent.startsWith('This is')")
+        start, end = page.evaluate("mlatLabel.page.selection")
+        assert min(end, 890) - max(start, 600) <= 0.5 * (end - start)
+    out = served.server.learner.save(served.folder / "walk.mlat")
+    assert mlat.load(out).classes_.tolist() == ["run", "walk"]
+    press(page, "z")
+    until(page, "mlatLabel.page.spans[0].length === 2")
+
+
+def test_the_map_shows_what_is_alike_and_labels_what_is_drawn_around(served, visit):
+    page = visit(served.url)
+    for k in range(4):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, STATES[k % 3])
+    learned(served)
+    press(page, "g")
+    until(page, "mlatLabel.map.points.length > 30")
+    points = np.array(page.evaluate("mlatLabel.map.points"))
+    assert (points[:, 3:] >= 0).all()
+    assert (points[:, 3:] <= 1).all()
+    truth = STREAM.states[((points[:, 1] + points[:, 2]) / 2).astype(int)]
+    apart = ((points[:, None, 3:] - points[None, :, 3:]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    assert (truth[apart.argmin(axis=1)] == truth).mean() > 0.9  # neighbours are of one state
+    canvas = page.locator("#map-canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+
+    def place(point):
+        x, y = page.evaluate(
+            "(one) => mlatLabel.map.place(one, mlatLabel.map.canvas.clientWidth, "
+            "mlatLabel.map.canvas.clientHeight)",
+            point,
+        )
+        return box["x"] + x, box["y"] + y
+
+    one = points[50].tolist()
+    page.mouse.click(*place(one))
+    until(page, "mlatLabel.page.selection !== null")
+    start, _ = page.evaluate("mlatLabel.page.selection")
+    assert any(start == p[1] for p in points.tolist())
+    page.mouse.move(box["x"] + 5, box["y"] + 5)  # around all of them
+    page.mouse.down()
+    for x, y in ((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.5)):
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.mouse.up()
+    assert page.evaluate("mlatLabel.map.chosen.length") > 0.8 * len(points)
+    before = on_disk(served)
+    version = page.evaluate("mlatLabel.page.version")
+    name(page, "rest")
+    until(page, f"mlatLabel.page.version === {version + 1}")  # one edit
+    after = on_disk(served)
+    assert set(before) < set(after)  # what was labelled stays
+    assert sum(b - a for a, b, state in after if state == "rest") > 0.3 * len(STREAM)
+    assert not any(mask[RUN * 6 :].any() for mask in served.session.by_hand())  # none is judged by
+    press(page, "z")
+    until(page, f"mlatLabel.page.spans[0].length === {len(before)}")
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (820, 1180), (1280, 800)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_overlaps_on_any_screen(labelling, visit, width, height, scheme):
+    long = mlat.Stream(
+        STREAM.values, channels=[f"a very long name of sensor {c}" for c in range(4)]
+    )
+    served = labelling(Recording("walk.csv", long))
+    page = visit(served.url, viewport={"width": width, "height": height}, color_scheme=scheme)
+    for k in range(6):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, f"{STATES[k % 3]} of some kind")
+    until(page, "mlatLabel.page.spans[0].length === 6")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    boxes = page.evaluate(
+        """[...document.querySelectorAll(`header button, header select, #time .row .name, #guide,
+          .under button, .under summary, #where, #panel button, #panel input, #panel h2,
+          #panel summary`)]
+          .filter((one) => one.offsetParent && !one.closest('details:not([open]) > :not(summary)'))
+          .map((one) => { const b = one.getBoundingClientRect();
+            return [one.id || one.textContent, b.left, b.top, b.right, b.bottom]; })"""
+    )
+    assert len(boxes) > 20
+    for i, (a, *first) in enumerate(boxes):
+        for b, *second in boxes[i + 1 :]:
+            across = min(first[2], second[2]) - max(first[0], second[0])
+            down = min(first[3], second[3]) - max(first[1], second[1])
+            assert across <= 1 or down <= 1, (a, b)
+    if width == 820:  # both halves of the panel are used
+        panel, rest = (page.locator(one).bounding_box() for one in ("#panel .states", ".rest"))
+        assert rest["x"] > panel["x"] + panel["width"]
+        assert 0.5 < rest["height"] / panel["height"] < 2

@@ -96,6 +96,10 @@ def test_other_sites_and_hosts_are_refused(served):
         {"id": 1, "do": "take all", "confidence": "NaN", "version": 0},
         {"id": 1, "do": "split", "recording": 0, "at": 10**30},
         {"id": 1, "do": "undo"},
+        {"id": 1, "do": "label many", "places": [[0, 10**30]], "version": 0, "state": "a"},
+        {"id": 1, "do": "label many", "places": [["0", 1]], "version": 0, "state": "a"},
+        {"id": 1, "do": "label many", "places": [0], "version": 0, "state": "a"},
+        {"id": 1, "do": "label many", "places": [[0, 1]], "version": 7, "state": "a"},
     ],
 )
 def test_what_is_no_edit_changes_nothing_and_is_told(served, message):

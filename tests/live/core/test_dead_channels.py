@@ -10,8 +10,8 @@ from live_oracles import (
     push_all,
 )
 from mlat import StreamClassifier
+from mlat.classifier.intake import NEVER
 from mlat.live import LiveModel
-from mlat.live.core.dead_channels import NEVER
 
 EXACT = {"search": "exact", "far": None}
 

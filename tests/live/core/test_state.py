@@ -215,6 +215,10 @@ def test_a_snapshot_with_a_wrong_array_and_a_right_checksum_is_refused(search):
             change = lambda h, a, name=name, make=make: a.update({name: make(a[name])})  # noqa: E731
             with pytest.raises(InputError):
                 live.restore(changed(good, change))
+    with pytest.raises(InputError, match="all taught windows are forgotten"):
+        live.restore(changed(good, lambda h, a: a["windows"].__setitem__((slice(None), 1), 1)))
+    with pytest.raises(InputError, match="teachable"):
+        live.restore(changed(good, lambda h, a: h["options"].update(teachable="16")))
     with pytest.raises(InputError, match="the belief is no probability"):
         live.restore(changed(good, lambda h, a: a.update(belief=a["belief"] * 2)))
     assert live.snapshot() == good

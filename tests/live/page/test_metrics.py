@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from live_clients import push
+from mlat.live import Prediction
 from mlat.live.page.hub import Hub
 from mlat.live.page.metrics import LAG_BOUNDS, Counts, Histogram, exposition
 
@@ -50,6 +51,34 @@ def test_prometheus_reads_the_counts():
     assert found[("mlat_lag_seconds_sum",)] == pytest.approx(9 * 0.004 + 0.3)
     page.close()
     assert samples(hub.prometheus())[("mlat_clients",)] == 0
+
+
+def test_one_can_alert_on_a_state():
+    hub, told = Hub(), {}
+    clock = iter([10.0, 12.0, 13.0, 16.0])
+    hub.counts.add(predicted("walk", "walk"), 0.0, next(clock))
+    hub.counts.add(predicted("walk", "run"), 0.0, next(clock))
+    hub.counts.add(predicted("", "run"), 0.0, next(clock))
+    hub.counts.add(predicted("run", distance=2.5), 0.0, next(clock))
+    told = samples(hub.prometheus())
+    of = {name: {} for name in ("mlat_state", "mlat_state_seconds", "mlat_state_switches")}
+    for (name, *labels), value in told.items():
+        if name.removesuffix("_total") in of and labels:
+            of[name.removesuffix("_total")][labels[0][1]] = value
+    assert of["mlat_state"] == {"walk": 0, "run": 1, "(unknown)": 0}
+    assert of["mlat_state_seconds"] == {"walk": 1, "run": 1 + 0.5 + 3, "(unknown)": 0.5}
+    assert of["mlat_state_switches"] == {"walk": 1, "run": 2, "(unknown)": 1}
+    assert told[("mlat_distance",)] == 2.5
+    for k in range(300):  # names without end do not make figures without end
+        hub.counts.add(predicted(f"state {k}"), 0.0, 20.0 + k)
+    assert len(hub.counts.seconds) <= 201
+
+
+def predicted(*states, distance=1.0):
+    return [
+        Prediction(0, one, 0.9, distance, (), "" if one else "gap", None, None, ())
+        for one in states
+    ]
 
 
 @given(st.lists(st.floats(0, 100), max_size=30))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from explain_models import committee
 from explain_models import test as sensors
+from mlat import StreamClassifier
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub
 from page_server import CHROMIUM, Served, body_stream, chromium, classifier, predict_steps
@@ -241,9 +243,10 @@ def test_keys(visit, played):
 def test_a_click_enlarges_a_lane(visit, played):
     page = visit(played)
     shows(page, 50)
+    until(page, "document.querySelector('#state').textContent !== '…'")  # its lines have a place
     box = page.locator("#lanes .u-over").bounding_box()
     page.mouse.click(box["x"] + 50, box["y"] + box["height"] * 2.5 / 27)
-    assert page.locator("#channel").input_value() == "2"
+    until(page, "document.querySelector('#channel').value === '2'")
 
 
 def test_teaching(visit, still):
@@ -651,3 +654,69 @@ def test_a_finger_marks_too(visit, session):
     assert page.locator("#channel").input_value() == ""  # it was no tap on a lane
     page.keyboard.press("Escape")
     until(page, "mlatLive.mark.steps === null")
+
+
+def test_channels_that_are_off_by_something_are_told_apart(visit, still):
+    page = visit(still)
+    values = STREAM.values[:200].copy()
+    values[:, 4] += 50.0
+    values[:, 5] -= 3000.0
+    still.publish(values)
+    shows(page, 200)
+    until(page, "mlatLive.page.lanes.offsets[5] < 0")
+    offsets = page.evaluate("mlatLive.page.lanes.offsets")
+    assert [c for c, offset in enumerate(offsets) if offset] == [4, 5]
+    middle = [page.evaluate(f"mlatLive.page.model.middle[{c}]") for c in (4, 5)]
+    part = values[:200]
+    for c, where, offset in zip((4, 5), middle, offsets[4:6], strict=True):
+        assert part[:, c].min() < where + offset < part[:, c].max()
+    drawn = page.evaluate(
+        "mlatLive.chart.data.slice(1).map((one) => [Math.min(...one), Math.max(...one)])"
+    )
+    total = page.evaluate("mlatLive.page.lanes.total")
+    for c, (low, high) in enumerate(drawn):  # every line in its own lane, and none is flat
+        assert total - c - 1 <= low < high <= total - c
+    names = page.evaluate("mlatLive.chart.names(mlatLive.chart.plot)")
+    assert " +50" in names[4]
+    assert re.search(r" −(3,?0|2,?9)\d\d$", names[5])
+    assert "+" not in names[3]
+
+
+def test_all_states_are_shown_and_counts_of_use_are_folded(visit):
+    stream = body_stream(3)
+    many = np.array([f"state {k // 150:02d}" for k in range(len(stream))])
+    clf = StreamClassifier(8, metric="euclidean").fit(stream.values, many)
+    with Served(clf) as served:
+        page = visit(served)
+        served.publish(stream.values[:60])
+        shows(page, 60)
+        until(
+            page, f"document.querySelectorAll('#probabilities li').length === {len(clf.classes_)}"
+        )
+        named = page.locator("#probabilities li > :first-child").all_text_contents()
+        assert named == clf.classes_.tolist()
+        assert not page.locator("#count-dropped").is_visible()
+        page.get_by_text("More counts").click()
+        assert page.locator("#count-dropped").is_visible()
+
+
+def test_on_a_phone_one_teaches_in_seconds_before_the_charts(visit, session):
+    page = visit(session, viewport={"width": 390, "height": 844}, has_touch=True)
+    session.push(STREAM.values[:400], 0)
+    shows(page, 400)
+    assert page.locator("#example-unit").input_value() == "seconds"
+    assert page.locator("#example-n").input_value() == "2"
+    teaching, charts = (page.locator(one).bounding_box() for one in ("#teaching", "#charts"))
+    assert teaching["y"] < 844
+    assert teaching["y"] + teaching["height"] <= charts["y"]
+    page.locator("#example-states button").first.tap()
+    until(page, "document.querySelector('#example-said').textContent.startsWith('Taught')")
+    span = session.live.state.examples.spans[0]
+    assert 200 <= span.age + span.start[0] <= 201
+    assert span.age + span.start[-1] + 40 == 400
+
+
+def test_the_strip_of_agreement_has_a_legend(visit, several):
+    page = visit(several)
+    assert "say the state that is shown" in page.locator(".legend").text_content()
+    assert page.locator(".legend").is_visible()

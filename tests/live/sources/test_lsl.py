@@ -33,10 +33,12 @@ OUTLET = """
 import json, sys, threading, time, pylsl
 
 name, labels, kind, rate, first, n = json.loads(sys.argv[1])
-n_channels = len(labels) if labels else 2
+n_channels = len(labels) if labels and name != "more" else 2
 info = pylsl.StreamInfo(name, "EMG", n_channels, rate, kind, "source-" + name)
 if labels:
-    info.set_channel_labels(labels)
+    channels = info.desc().append_child("channels")
+    for label in labels:
+        channels.append_child("channel").append_child_value("label", label)
 outlet = pylsl.StreamOutlet(info)
 print("ready", flush=True)
 threading.Thread(target=lambda: (sys.stdin.read(), __import__("os")._exit(0)), daemon=True).start()
@@ -48,7 +50,8 @@ for i in range(first, first + n):
     if first < 0 and i in (-1, 0):
         sample[0] = float("inf")
     convert = {"string": str, "int32": int}.get(kind, float)
-    outlet.push_sample([convert(value) for value in sample])
+    stamp = [float("nan")] if first < 0 and i == -5 else []
+    outlet.push_sample([convert(value) for value in sample], *stamp)
     time.sleep(max(0.0, begun + (i - first + 1) / rate - time.monotonic()))
 time.sleep(60)
 """
@@ -229,17 +232,33 @@ def test_an_outlet_without_names_is_taken_in_its_order_and_that_is_said(run):
     run(test)
 
 
-def test_an_infinite_sample_is_refused_where_it_stood(run):
+def test_a_sample_that_is_not_finite_is_refused_where_it_stood(run):
     async def test(outlets):
         await outlets.start("arm", ["a", "b"], n=20, first=-10)
         async with Inlet("lsl:arm", ("a", "b")) as inlet:
-            await inlet.until_steps(18)
-        # The outlet sends infinity for -1 and 0.
-        assert [row[0] for row in inlet.steps()] == [*range(-10, -1), *range(1, 10)]
-        assert sum(refusal.count for refusal in inlet.refusals()) == 2
-        assert "channel 'a' is infinite" in inlet.refusals()[0].reason
+            await inlet.until_steps(17)
+        # The outlet sends infinity for -1 and 0, and -5 at no time.
+        assert [row[0] for row in inlet.steps()] == [*range(-10, -5), -4, -3, -2, *range(1, 10)]
+        assert np.isfinite(inlet.time()).all()
+        assert sum(refusal.count for refusal in inlet.refusals()) == 3
+        reasons = [refusal.reason for refusal in inlet.refusals()]
+        assert "its time stamp is nan" in reasons[0]
+        assert any("channel 'a' is infinite" in reason for reason in reasons)
 
     run(test)
+
+
+def test_an_outlet_that_names_more_channels_than_it_sends_is_refused(run, capfd):
+    """And nothing is printed among the predictions, as pylsl does."""
+
+    async def test(outlets):
+        await outlets.start("more", ["a", "b", "c"])
+        async with Inlet("lsl:more", ("b", "c")) as inlet:
+            await inlet.until(inlet.refusals)
+        assert "names more channels than the 2 it sends" in inlet.refusals()[0].reason
+
+    run(test)
+    assert capfd.readouterr().out == ""
 
 
 def test_columns_by_name():

@@ -800,10 +800,51 @@ def test_payloads_that_repeat_are_never_taken_for_those_before():
     assert deliveries.receive(40, payloads_of([17])[0], again=False) == 3001
 
 
-def test_a_killed_mosquitto_doubles_nothing_of_payloads_that_differ(new_broker):
-    """It is killed after we acknowledged what is kept in the state that it had written."""
+def test_what_comes_again_without_a_mark_is_doubtful_where_its_content_does_not_tell():
+    """Payloads repeat, and the broker goes back by 500 messages and gives their numbers again."""
+    deliveries, payloads = Deliveries(), payloads_of([i % 50 for i in range(2200)])
+    deliveries.connected(True)
+
+    def receive(first, last):
+        doubtful = 0
+        for i in range(first, last):
+            assert deliveries.receive(i + 1, payloads[i], again=False)
+            doubtful += deliveries.is_doubtful
+        return doubtful
+
+    assert receive(0, 2000) == 0
+    deliveries.connected(True)  # a connection that was only lost
+    assert receive(2000, 2100) == 0
+    deliveries.connected(True)
+    assert receive(1600, 2110) == 500  # and ten new ones
+    assert receive(2110, 2120) == 0
+
+
+def test_a_number_and_a_rare_content_tell_of_a_message_after_a_restart():
+    """The position knows the last 64 by both, those before by their number alone."""
+    before, payloads = Deliveries(), payloads_of([*range(2000), 5, 5, *range(2002, 2200)])
+    before.connected(True)
+    for i in range(2100):
+        before.receive(i + 1, payloads[i], again=False)
+    deliveries = Deliveries(before.position(2100))
+    deliveries.connected(True)
+    found = []
+    for i in range(1900, 2110):
+        taken = deliveries.receive(i + 1, payloads[i], again=False) is not None
+        found.append("left out" if not taken else "doubtful" if deliveries.is_doubtful else "new")
+    assert found == 136 * ["doubtful"] + 64 * ["left out"] + 10 * ["new"]
+
+
+@pytest.mark.parametrize(("period", "restarts"), [(None, False), (50, False), (1, True)])
+def test_a_killed_mosquitto_doubles_nothing_in_silence(new_broker, period, restarts):
+    """It is killed after we acknowledged what is kept in the state that it had written.
+
+    Payloads that differ tell what comes again, those that repeat do not. All of what is doubled is
+    counted.
+    """
     settings = "allow_anonymous true\nautosave_on_changes false\nautosave_interval 1800\n"
     broker = new_broker("mosquitto", settings)
+    query = "?client=arm"
 
     async def run():
         values, may_take = [], asyncio.Event()
@@ -814,10 +855,10 @@ def test_a_killed_mosquitto_doubles_nothing_of_payloads_that_differ(new_broker):
             return True
 
         async def send(first, last):
-            some = [json.dumps([i, 0]) for i in range(first, last)]
+            some = [json.dumps([i % (period or last), 0]) for i in range(first, last)]
             await publish(broker.port, "lab/arm", some)
 
-        async with Consumer(broker.port, "lab/arm", query="?client=arm", keep=take) as consumer:
+        async with Consumer(broker.port, "lab/arm", query=query, keep=take) as consumer:
             await consumer.until_connected()
             may_take.set()
             await send(0, 1500)
@@ -830,13 +871,29 @@ def test_a_killed_mosquitto_doubles_nothing_of_payloads_that_differ(new_broker):
             await consumer.until(lambda: len(values) == 2100)
             broker.kill()
             await consumer.until(lambda: consumer.notices("lost"))
+            events = [*consumer.events]
+            if not restarts:
+                broker.start()
+                await consumer.until_connected(times=2)
+                await send(2100, 2110)
+                await consumer.until(lambda: len(values) >= (2110 if period is None else 2690))
+                events = consumer.events
+        if restarts:
             broker.start()
-            await consumer.until_connected(times=2)
-            await send(2100, 2110)
-            await consumer.until(lambda: 2109 in values)
-        assert values == list(range(2110))
-        (no_seq, doubled) = consumer.notices("note")
-        assert "publish seq" in no_seq
-        assert re.search(r"\d+ messages came twice, under other numbers: left out", doubled)
+            options = {"query": query, "keep": take, "after": consumer.position}
+            async with Consumer(broker.port, "lab/arm", **options) as consumer:
+                await consumer.until_connected()
+                await send(2100, 2110)
+                await consumer.until(lambda: len(values) >= 2690)
+                events += consumer.events
+        doubtful = sum(event.doubtful for event in events if isinstance(event, Notice))
+        said = [event.text for event in events if isinstance(event, Notice)]
+        assert any("publish seq" in text for text in said)
+        assert len(values) == 2110 + doubtful, "doubled in silence"
+        if period is None:
+            assert values == list(range(2110))
+            assert any(re.search(r"\d+ messages came twice, without a mark", one) for one in said)
+        else:
+            assert doubtful == 580
 
     asyncio.run(run())

@@ -9,7 +9,6 @@ BENCHMARKS = {
     "export": ("export.in_c", "A model in C: bytes, time, instructions, same states."),
     "river": ("river.progressive", "Learning step by step, beside river's classifiers."),
     "scale": ("scale.many_windows", "Many windows: learning from them, and searching them live."),
-    "dask": ("dask.on_workers", "Learning on a Dask cluster."),
     "spark": ("spark.on_spark", "Many live streams on Spark."),
     "vicon": ("vicon.many_steps", "Very many windows of a real stream: learning and live steps."),
     "solvers": ("fit.losses", "The losses at which the solvers end."),

@@ -10,7 +10,6 @@ part; cycles are those of :mod:`mlat_lab.bench.export_cycles`.
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,6 @@ from mlat.base.checks import Floats, Ints
 from mlat.base.errors import MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
-from mlat.export.c_source import CSource, write_c
 from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
 from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
@@ -102,13 +100,17 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
     rows: list[Row] = []
     for target, ms in STREAMS[name][1].items():
         place = TARGETS[target]
+
+        def written(some: PlainModel, bits: int, fixed: bool = place.fixed) -> CSource:
+            return write_c(some, bits=bits, fixed=fixed)
+
         fitted = fit_into(
             place,
             Limits(place.flash, place.ram, 1e3 * ms),
             whole=ranked,
             thinning=lambda: Thinning(clf, by_steps=True),
             agreement=agreement,
-            write=partial(_in_c, fixed=place.fixed),
+            write=written,
             start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
             free=frozenset({"bits", "trees", "references"}),
             keep=KEEP,
@@ -139,10 +141,6 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
     with np.errstate():  # emlearn makes every warning of numpy an error, for all
         rows += _rivals(name, clf, train, parts, truth, known, bench)
     return rows
-
-
-def _in_c(some: PlainModel, bits: int, *, fixed: bool) -> CSource:
-    return write_c(some, bits=bits, fixed=fixed)
 
 
 def _trees(whole: PlainModel) -> int:

@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 from mlat.base.checks import Floats
 from mlat.base.compiled import jit
 from mlat.classifier.classifier import StreamClassifier
-from mlat.live.search.experts import ExpertSearches, incremental_searches
-from mlat.live.search.incremental import IncrementalSearch
-from mlat.live.search.many import Many
+from mlat.classifier.searches import ExpertSearches, incremental_searches
+from mlat.live.core.many import Many
 from mlat.metric.estimators import MLAT
+from mlat.neighbours.incremental import IncrementalSearch
 from mlat.stream.stream import Stream
 
 from .fit import recording
@@ -105,7 +105,8 @@ def soak(n_steps: int, bench: Bench) -> Row:
             Z = np.concatenate([Z for _, Z in clf.references_.embed_steps(seen, starts)])
             exact = clf.references_.by_class.query(Z)
             found = found.at((slice(None), slice(SOAK_WIDTH - 1, None)))
-            decision = experts.decide(partial(experts.seen, seen, len(Z)), found)
+            ready = np.ones(len(Z), bool)
+            decision = experts.decide(partial(experts.seen, seen, len(Z)), ready, found)
             apart = np.abs(found.nearest[0] ** 2 - exact**2).max(axis=1)
             difference = max(difference, float(apart.max()))
             share = max(share, float((apart / found.bound[0]).max()))
@@ -147,12 +148,12 @@ def incremental_step(
     seen = clf.features_(Stream(values))
     states = experts.start()
     experts.push(states, seen[: clf.width_])
-    n = len(seen) - clf.width_
+    n, ready = len(seen) - clf.width_, np.ones(1, bool)
 
     def step(i: int) -> object:
         end = i % n + clf.width_
         found = experts.push(states, seen[end : end + 1])
-        return experts.decide(partial(experts.seen, seen[: end + 1], 1), found)
+        return experts.decide(partial(experts.seen, seen[: end + 1], 1), ready, found)
 
     return search, step
 

@@ -8,6 +8,8 @@ steps pushed in one process without Spark are the yardstick.
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,9 +20,9 @@ import pyarrow as pa
 import typer
 from pyarrow import parquet
 
-from mlat.base.errors import InputError
+from mlat.base.errors import InputError, MissingPackageError
 from mlat.classifier.classifier import StreamClassifier
-from mlat.cluster.spark.sessions import local_spark, spark_wait
+from mlat.cluster.spark.sessions import import_pyspark, spark_wait
 from mlat.cluster.spark.streams import DEFAULTS, spark_classify
 from mlat.live.core.model import LiveModel
 from mlat.live.core.steps import Steps
@@ -34,6 +36,32 @@ STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
 STORE = "spark.sql.streaming.stateStore."
+
+
+def local_session(cores: int, memory: str) -> Any:
+    """A session on this machine, in which nothing listens beyond it."""
+    import_pyspark("Spark")
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=f"{home}/bin" if home else None) is None:
+        raise MissingPackageError("Spark needs Java 17 or later; install one, or set JAVA_HOME")
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Else the workers are the first python3 of the PATH, which may not have what this one has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    given = {
+        "driver.memory": memory,
+        "driver.bindAddress": "127.0.0.1",
+        "driver.host": "127.0.0.1",
+        "ui.enabled": "false",
+        "ui.showConsoleProgress": "false",
+        "sql.shuffle.partitions": str(2 * cores),
+        "log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("mlat")
+    for name, value in given.items():
+        builder = builder.config(f"spark.{name}", value)
+    return builder.getOrCreate()
 
 
 def make_model(channels: int, width: int) -> StreamClassifier:
@@ -177,7 +205,7 @@ def on_spark(
             raise InputError(f"no state store {one!r}; there are {', '.join(STORES)}")
     clf = make_model(channels, width)
     found: list[Row] = []
-    spark = local_spark(cores, memory=memory, spark_log_level="ERROR")
+    spark = local_session(cores, memory)
     try:
         spark.conf.set(STORE + "rocksdb.changelogCheckpointing.enabled", "true")
         for kept in store or list(STORES):

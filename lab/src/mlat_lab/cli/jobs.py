@@ -39,9 +39,7 @@ def start_workers(jobs: int | None, scheduler: str | None) -> Iterator[Workers]:
     if jobs is not None:
         raise InputError("--jobs is for processes here; with --scheduler its workers are counted")
     # Not before: Dask need not be there for the rest.
-    from mlat.cluster.dask.client import connect
-
-    from ..experiments.dask_jobs import dask_engine
+    from ..experiments.dask_jobs import connect, dask_engine
 
     with connect(scheduler) as client:
         yield Workers(sum(client.nthreads().values()), dask_engine(client))

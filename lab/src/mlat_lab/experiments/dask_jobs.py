@@ -7,32 +7,77 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlat.cluster.dask.tasks import flow
+from mlat import __version__
+from mlat.base.errors import ServiceError, WorkerError, require_package
 
 from .experiment import Experiment
 from .journal import Job, Result
 from .runner import Engine, Worker
 
-ADVICE = "what is done is kept: run the same again, with more memory for each worker"
+CONNECT_SECONDS = 5.0
+
+
+def import_distributed() -> Any:
+    """The package ``distributed``, imported on use."""
+    return require_package(
+        "distributed", "dask", "--scheduler", title="dask and distributed", of="mlat-lab"
+    )
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at the address, which has workers of the same versions."""
+    distributed = import_distributed()
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ServiceError(
+            f"no Dask scheduler at {address} ({why}); start one with `dask scheduler`, and give "
+            "the address that it prints"
+        ) from None
+    try:
+        if not client.nthreads():
+            raise ServiceError(
+                f"the scheduler at {address} has no workers; start some: dask worker {address}"
+            )
+        for worker, version in client.run(_version).items():
+            if version != __version__:
+                raise WorkerError(
+                    f"worker {worker} has mlat {version}, this client {__version__}; install the "
+                    "same version on both"
+                )
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _version() -> str:
+    return __version__
 
 
 def dask_engine(client: Any) -> Engine:
     """An engine for `run_jobs` whose results are those of processes of this machine.
 
-    The workers load the data themselves, from the same place as the client would.
+    The workers load the data themselves, from the same place as the client would. Dask does again
+    what is lost with a worker.
     """
+    distributed = import_distributed()
 
     def compute(experiment: Experiment, jobs: Sequence[Job]) -> Iterator[Result]:
+        there = client.scatter(experiment, broadcast=True, hash=False)
         name = uuid.uuid4().hex
-        sent: list[Any] = []
-
-        def submit(number: int) -> Any:
-            if not sent or sent[0].status != "finished":
-                sent[:] = client.scatter([experiment], broadcast=True, hash=False)
-            return client.submit(do_job, sent[0], name, jobs[number], pure=False)
-
-        for _, result in flow(client, len(jobs), submit, advice=ADVICE):
-            yield result
+        futures = client.map(do_job, list(jobs), experiment=there, name=name, pure=False)
+        try:
+            for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
+                yield result
+        except (MemoryError, distributed.KilledWorker, distributed.CancelledError):
+            raise WorkerError(
+                "workers died, perhaps for want of memory; what is done is kept: run the same "
+                "again, with more memory for each worker"
+            ) from None
+        finally:
+            client.cancel(futures)
 
     return compute
 
@@ -40,7 +85,7 @@ def dask_engine(client: Any) -> Engine:
 _here = threading.local()
 
 
-def do_job(experiment: Experiment, name: str, job: Job) -> Result:
+def do_job(job: Job, experiment: Experiment, name: str) -> Result:
     """Run a job, by a `Worker` that remembers the last stream and split of this experiment."""
     # One for each thread: a `Worker` runs jobs one after the other.
     if getattr(_here, "name", None) != name:

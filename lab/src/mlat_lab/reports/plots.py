@@ -12,7 +12,6 @@ from mlat.base.errors import InputError
 from mlat.metric.estimators import MLAT
 from mlat.plots.blocks import plot_blocks
 from mlat.plots.figure import FAINT, INK, bare, ink_on, state_colours
-from mlat.plots.theorem1 import plot_theorem1
 
 from ..experiments.experiment import Experiment
 from ..experiments.protocol import split, split_seed
@@ -21,6 +20,7 @@ from ..rivals.knn import MetricKNN
 from .page import Picture
 from .paper import TABLE_2, set_title, system_title
 from .statistics import Figure, Footing, cliques
+from .theorem1 import plot_theorem1
 
 BySet = Mapping[str, Mapping[str, Figure]]  # system, data set
 ByPerson = Mapping[str, Mapping[str, Mapping[str, float]]]  # system, data set, person

@@ -141,6 +141,7 @@ def _table(figures: Mapping[str, KindFigures], systems: Sequence[str]) -> list[s
 
 def _differences(figures: Mapping[str, KindFigures]) -> list[str]:
     rows = []
+    rivals = [name for name in RIVALS if all(name in f.accuracy for f in figures.values())]
     for kind, found in figures.items():
         ours = found.accuracy[AUTO]
         expert, expected = found.best_expert, found.expected
@@ -148,10 +149,10 @@ def _differences(figures: Mapping[str, KindFigures]) -> list[str]:
             [
                 kind,
                 signed(ours - GUESSING),
-                *(signed(ours - found.accuracy[name]) for name in RIVALS),
+                *(signed(ours - found.accuracy[name]) for name in rivals),
                 NONE if expert is None else signed(ours - expert[1]),
                 NONE if expected is None else signed(ours - expected),
             ]
         )
-    head = [f"{system_title(AUTO)} minus", "guessing", *map(system_title, RIVALS)]
+    head = [f"{system_title(AUTO)} minus", "guessing", *map(system_title, rivals)]
     return table([*head, "best expert", "expected"], rows)

@@ -2,8 +2,11 @@
 
 ``run`` plays a recording to ``mlat live`` and kills it (SIGKILL) repeatedly until the recording
 ends, and checks the journal (:mod:`mlat.live.journal.verify`). ``fuzz`` damages and forges model
-files, snapshots and journals, or recordings of every format, and looks what comes of it. Exit
-status 1: something is wrong.
+files, snapshots and journals, recordings of every format, or tables and logs of labels, and looks
+what comes of it. ``chaos`` does all that at once for some time: a live session that is fed by a
+broker which restarts, and taught by two pages, and two tabs that label a recording, while both
+programs are killed, their disk is slow or full, and their clock jumps. Exit status
+1: something is wrong.
 """
 
 from __future__ import annotations
@@ -16,21 +19,32 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from mlat.base.errors import InputError, MlatError
+from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.model_file import load
 from mlat.live.core.steps import Steps
 from mlat.live.journal.description import BrokenError, read_journal
 from mlat.live.journal.verify import check_journal
 from mlat.live.sources.replay import read_recording
+from mlat.stream.stream import Stream
+from mlat.stream.write import write_stream
+from mlat.synthetic import rotating_states
 
 from .feeds import Broadcast, Teacher, free_port
 from .fuzz import fuzz, make_subjects
-from .kills import Forked, Kills, Spawned, kill_until_end
+from .kills import FULL, MOMENTS, Forked, Kills, Life, Spawned, Troubles, kill_until_end
+from .label_files import make_label_files
 from .recordings import make_recordings
+from .tabs import Tabs
 
+ROUND = 60.0  # seconds of one journal
 WRONG, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
@@ -41,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(given[: len(given) - len(options) - ("--" in given)])
     args.options = options
     try:
-        lines = {"run": _run, "fuzz": _fuzz}[args.command](args)
+        lines = {"run": _run, "fuzz": _fuzz, "chaos": _chaos}[args.command](args)
     except BrokenError as error:
         print(f"verify: WRONG: {error}", file=sys.stderr)
         return WRONG
@@ -58,7 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _fuzz(args: argparse.Namespace) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="mlat-fuzz-") as folder:
-        subjects = make_recordings(Path(folder)) if args.recordings else make_subjects()
+        subjects = make_subjects()
+        if args.recordings:
+            subjects = make_recordings(Path(folder))
+        elif args.labels:
+            subjects = make_label_files(Path(folder))
         more = {"subjects": subjects, "first": args.first, "tell": print}
         report = fuzz(args.cases, args.seed, **more)
     for failure in report.failures[:20]:
@@ -70,68 +88,133 @@ def _fuzz(args: argparse.Namespace) -> list[str]:
 
 def _run(args: argparse.Namespace) -> list[str]:
     """Run rounds until there were enough kills; check the journal after each."""
-    classifier = load(args.model)
-    recording = read_recording(args.recording, tuple(classifier.channels_))
-    start_up = 0.3 if args.fork else 2.0  # a guess, then measured
-    kills = Kills(args.kills, random.Random(args.seed), start_up)
-    began = time.monotonic()
+    recording = read_recording(args.recording, tuple(load(args.model).channels_))
+    chance = random.Random(args.seed)
+    kills = Kills(args.kills, chance, 0.3 if args.fork else 2.0)  # a guess, then measured
+    if args.fork:
+        Forked.prepare(args.model)
     folder = args.journal or Path(tempfile.mkdtemp(prefix="mlat-verify-"))
-    found: list[str] = []
-    is_wanted = args.journal is not None
-    restarts = n_examples = 0
-    try:
+    with _kept_if_wrong(folder, args.journal is not None):
+        played = _Played(args, kills, Forked if args.fork else Spawned, folder)
         while not kills.rounds or kills.done < kills.wanted:
-            place = folder / f"round-{kills.rounds}"
-            try:
-                place.mkdir(parents=True)
-            except FileExistsError:
-                raise InputError(
-                    f"{place} exists already; give a folder for new journals"
-                ) from None
-            with contextlib.ExitStack() as stack:
-                source, through = f"replay:{args.recording}@{args.pace}", _has_ended
-                if args.mqtt:
-                    broker = Broadcast(recording, _rate(args.pace), place / "broker", kills.random)
-                    stack.enter_context(broker)
-                    source, through = broker.source, broker.through
-                arguments = ["live", str(args.model), "--source", source]
-                if args.teach:
-                    port = free_port()
-                    arguments += ["--serve", f"127.0.0.1:{port}"]
-                    states = classifier.classes_.tolist()
-                    teacher = stack.enter_context(Teacher(states, port, random.Random(args.seed)))
-                kill_until_end(
-                    [*arguments, "--far", "off", "--dead", "off", *args.options],
-                    place,
-                    kills,
-                    Forked if args.fork else Spawned,
-                    through=through,
-                    n_steps=len(recording) if args.mqtt or args.teach else None,
-                    report=print if args.verbose else lambda _: None,
-                )
-            found = check_journal(place / "journal", classifier, recording)
-            _check_complete(found, place / "journal", recording)
+            played.round(recording)
+    return played.lines()
+
+
+def _chaos(args: argparse.Namespace) -> list[str]:
+    """Rounds of a minute at most, and beside them two tabs that label, until the time is over."""
+    began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="mlat-chaos-"))
+    chance = random.Random(args.seed)
+    troubles = [Troubles(), Troubles(disk=0.2), Troubles(clock=86_400.0)]
+    with _kept_if_wrong(folder, False), ThreadPoolExecutor(1) as pool:
+        made = partial(rotating_states, n_channels=3, noise=0.3)
+        args.model, args.recording = folder / "walk.mlat", folder / "label" / "walk.csv"
+        StreamClassifier(8, metric="euclidean").fit(made()).save(args.model)
+        args.recording.parent.mkdir()
+        stream = made(random_state=1)
+        write_stream(args.recording, Stream(stream.values, channels=stream.channels))
+        Forked.prepare(args.model)
+        tabs = Tabs(args.recording, len(stream), random.Random(chance.random()), troubles)
+        labelling = pool.submit(tabs.run, began + args.seconds)
+        kills = Kills(math.inf, chance, 0.3, (*MOMENTS, FULL))
+        played = _Played(
+            args, kills, lambda a, out, said: Forked(a, out, said, chance.choice(troubles)), folder
+        )
+        while (left := began + args.seconds - time.monotonic()) > 0 and not labelling.done():
+            n = math.ceil(_rate(args.pace) * min(left, ROUND))
+            runs = math.ceil(n / len(stream) * 3)
+            values = made(random_state=kills.rounds, runs_per_state=runs).values
+            played.round(Steps(values[:n].astype(np.float64)))
+        labelling.result()
+    counts = ", ".join(f"{n} {what}" for what, n in sorted(tabs.counts.items()))
+    return [*played.lines(), f"labels of two tabs: {counts}; nothing acknowledged is lost"]
+
+
+class _Played:
+    """Rounds of ``mlat live``, and what came of them."""
+
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        kills: Kills,
+        start: Callable[[Sequence[str], Path, Path], Life],
+        folder: Path,
+    ) -> None:
+        self._args, self._kills, self._start, self._folder = args, kills, start, folder
+        self._classifier = load(args.model)
+        self._began = time.monotonic()
+        self._found: list[str] = []
+        self._restarts = self._examples = self._steps = 0
+
+    def round(self, recording: Steps) -> None:
+        """Play a recording from its begin to its end; `BrokenError` if anything is wrong."""
+        args, kills = self._args, self._kills
+        place = self._folder / f"round-{kills.rounds}"
+        try:
+            place.mkdir(parents=True)
+        except FileExistsError:
+            raise InputError(f"{place} exists already; give a folder for new journals") from None
+        teachers: list[Teacher] = []
+        with contextlib.ExitStack() as stack:
+            source, through = f"replay:{args.recording}@{args.pace}", _has_ended
             if args.mqtt:
-                restarts += broker.restarts
+                broker = Broadcast(recording, _rate(args.pace), place / "broker", kills.random)
+                stack.enter_context(broker)
+                source, through = broker.source, broker.through
+            arguments = ["live", str(args.model), "--source", source]
             if args.teach:
-                found.append(teacher.check(read_journal(place / "journal")))
-                n_examples += len(teacher.sent)
+                port, states = free_port(), self._classifier.classes_.tolist()
+                arguments += ["--serve", f"127.0.0.1:{port}"]
+                for some, undoes in ((states[::2], True), (states[1::2], False)):
+                    chance = random.Random(kills.random.random())
+                    teachers.append(Teacher(some, port, chance, undoes=undoes))
+                    stack.enter_context(teachers[-1])
+            kill_until_end(
+                [*arguments, "--far", "off", "--dead", "off", *args.options],
+                place,
+                kills,
+                self._start,
+                through=through,
+                n_steps=len(recording) if args.mqtt or args.teach else None,
+                report=print if args.verbose else lambda _: None,
+            )
+        self._found = check_journal(place / "journal", self._classifier, recording)
+        _check_complete(self._found, place / "journal", recording)
+        self._steps += len(recording)
+        if args.mqtt:
+            self._restarts += broker.restarts
+        for teacher in teachers:
+            self._found.append(teacher.check(read_journal(place / "journal")))
+            self._examples += len(teacher.sent)
+        if args.journal is None:
+            shutil.rmtree(place)
+
+    def lines(self) -> list[str]:
+        kills, args = self._kills, self._args
+        moments = ", ".join(f"{n} at {moment}" for moment, n in sorted(kills.moments.items()))
+        return [
+            f"{kills.done} kills in {kills.rounds} rounds ({moments}), "
+            f"{f'{self._restarts} restarts of the broker, ' if args.mqtt else ''}"
+            f"{f'{self._examples} examples, ' if args.teach else ''}"
+            f"{time.monotonic() - self._began:.0f} s; the last round:",
+            *self._found,
+            f"{kills.n_printed} of {self._steps} predictions were printed, none of them twice and "
+            "none before it was on disk",
+        ]
+
+
+@contextlib.contextmanager
+def _kept_if_wrong(folder: Path, is_wanted: bool) -> Iterator[None]:
+    """Remove a folder at the end, unless it is wanted or shows what is wrong."""
+    try:
+        yield
     except BrokenError:
-        is_wanted = True  # to see what is wrong
+        is_wanted = True
+        print(f"verify: see {folder}", file=sys.stderr)
         raise
     finally:
         if not is_wanted:
             shutil.rmtree(folder)
-    moments = ", ".join(f"{n} at {moment}" for moment, n in sorted(kills.moments.items()))
-    return [
-        f"{kills.done} kills in {kills.rounds} rounds ({moments}), "
-        f"{f'{restarts} restarts of the broker, ' if args.mqtt else ''}"
-        f"{f'{n_examples} examples, ' if args.teach else ''}"
-        f"{time.monotonic() - began:.0f} s; the last round:",
-        *found,
-        f"{kills.n_printed} of {kills.rounds * len(recording)} predictions were printed, none of "
-        "them twice and none before it was on disk",
-    ]
 
 
 def _has_ended(said: Path) -> bool:
@@ -169,10 +252,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--fork", action="store_true", help="fork instead of starting Python")
     run.add_argument("--verbose", action="store_true", help="print a line for each kill")
     run.epilog = "Options after -- are given to mlat live."
+    chaos = commands.add_parser("chaos", help="everything at once, for some time")
+    chaos.add_argument("--seconds", type=float, default=60.0)
+    chaos.add_argument("--seed", type=int, default=None)
+    chaos.add_argument("--pace", default="400", help="steps a second")
+    chaos.add_argument("--verbose", action="store_true", help="print a line for each kill")
+    chaos.set_defaults(mqtt=True, teach=True, journal=None)
     fuzzing = commands.add_parser("fuzz", help="damage and forge files, and open them")
     fuzzing.add_argument(
         "--recordings", action="store_true", help="recordings of every format that mlat reads"
     )
+    fuzzing.add_argument("--labels", action="store_true", help="tables and logs of labels")
     fuzzing.add_argument("--cases", type=int, default=10_000)
     fuzzing.add_argument("--seed", type=int, default=0)
     fuzzing.add_argument("--first", type=int, default=0, help="the first case, to repeat one")

@@ -143,7 +143,8 @@ UNDO = "(undo)"
 class Teacher:
     """Teaches a session through its page, one example after the other, as long as it runs.
 
-    Every fifth is undone; an undo is an example of ``UNDO``, of no windows.
+    Every fifth is undone; an undo is an example of ``UNDO``, of no windows. Several teachers have
+    different states, and only one of them undoes.
 
     It is a context manager. Examples that follow each other differ, in their state or their number
     of windows, so that it can be told which of them are in a journal.
@@ -154,8 +155,11 @@ class Teacher:
         Those that were refused are not among them.
     """
 
-    def __init__(self, states: Sequence[Any], port: int, chance: random.Random) -> None:
+    def __init__(
+        self, states: Sequence[Any], port: int, chance: random.Random, *, undoes: bool = True
+    ) -> None:
         self._states, self._port, self._chance = list(states), port, chance
+        self._undoes = undoes
         self.sent: list[tuple[Any, int, bool]] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._teach, daemon=True)
@@ -173,7 +177,8 @@ class Teacher:
         kept = [
             (what.get("state", UNDO), what.get("n", 0))
             for _, kind, what in contents.inputs
-            if kind in ("teach", "undo")
+            if (kind == "teach" and what["state"] in self._states)
+            or (kind == "undo" and self._undoes)
         ]
         at = 0
         for state, n, answered in self.sent:
@@ -191,7 +196,7 @@ class Teacher:
         while not self._stopping.wait(self._chance.uniform(0.0, 0.1)):
             state, n = self._states[number % len(self._states)], 1 + number % 7
             path, body = "/teach", json.dumps({"state": state, "n": n})
-            if number % 5 == 4:
+            if self._undoes and number % 5 == 4:
                 (state, n), path, body = (UNDO, 0), "/undo", "{}"
             connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
             with contextlib.closing(connection):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -23,11 +25,13 @@ from mlat.live.journal.description import BrokenError, read_journal
 from .warm import MODEL
 
 SMALL = ("--snapshot-every", "300", "--segment-size", "60000")  # so that kills often hit them
-LONGEST_LIFE = 300.0  # seconds
+LONGEST_LIFE = 300.0  # seconds without a new step
 RUNNING = 0.5  # seconds that a process may run, at most, before it is killed
 # When to kill: before the first line is printed, some time after it, or as soon as a file of that
 # kind appears in the journal's folder. The file of a snapshot appears before it is written.
 MOMENTS = ("starting", "running", "running", "new .snapshot", "new .journal")
+FULL = "full disk"  # one more moment: no file may grow any further, and the process ends by itself
+DISK_ERROR = 2  # the exit status then
 
 
 class Life(Protocol):
@@ -66,31 +70,82 @@ class Spawned:
         return self._process.wait(LONGEST_LIFE)
 
 
+@dataclass(frozen=True)
+class Troubles:
+    """What a process has to live with.
+
+    Attributes
+    ----------
+    disk : float
+        Seconds that each flush takes longer, at most.
+    clock : float
+        Seconds by which the clock jumps now and then, at most, forward or back.
+    """
+
+    disk: float = 0.0
+    clock: float = 0.0
+
+    def begin(self) -> None:
+        """In the process."""
+        chance, ahead = random.Random(), 0.0
+
+        def slow(flush: Callable[[Any], None]) -> Callable[[Any], None]:
+            def flushed(file: Any) -> None:
+                time.sleep(chance.uniform(0.0, self.disk))
+                flush(file)
+
+            return flushed
+
+        def jumping() -> float:
+            nonlocal ahead
+            if chance.random() < 0.01:
+                ahead = chance.uniform(-self.clock, self.clock)
+            return clock() + ahead
+
+        clock = time.time
+        if self.disk:
+            os.fsync, os.fdatasync = slow(os.fsync), slow(os.fdatasync)  # type: ignore[assignment]
+        if self.clock:
+            time.time = jumping
+
+
 class Forked:
     """A process forked from one that has imported everything; it starts much faster."""
 
     _context: Any = None
 
-    def __init__(self, arguments: Sequence[str], out: Path, said: Path) -> None:
-        if Forked._context is None:
-            os.environ[MODEL] = arguments[1]  # of "live MODEL …"
-            Forked._context = multiprocessing.get_context("forkserver")
-            Forked._context.set_forkserver_preload(
-                [
-                    "mlat.cli.commands",
-                    "mlat.cli.live_program",
-                    "mlat.live.sources.mqtt",
-                    "mlat.live.web.connections",
-                    "mlat.live.page.routes",
-                    "uvicorn",
-                    "mlat_lab.verify.warm",
-                    __name__,
-                ]
-            )
+    @classmethod
+    def prepare(cls, model: Path) -> None:
+        """Say which model's kernels are compiled; before the first process is started."""
+        os.environ[MODEL] = str(model)
+        cls._context = multiprocessing.get_context("forkserver")
+        cls._context.set_forkserver_preload(
+            [
+                "mlat.cli.commands",
+                "mlat.cli.live_program",
+                "mlat.label.page.server",
+                "mlat.label.page.routes",
+                "mlat.live.sources.mqtt",
+                "mlat.live.web.connections",
+                "mlat.live.page.routes",
+                "uvicorn",
+                "mlat_lab.verify.warm",
+                __name__,
+            ]
+        )
+
+    def __init__(
+        self, arguments: Sequence[str], out: Path, said: Path, troubles: Troubles | None = None
+    ) -> None:
         self._process = Forked._context.Process(
-            target=_run_mlat, args=(list(arguments), str(out), str(said))
+            target=_run_mlat, args=(list(arguments), str(out), str(said), troubles or Troubles())
         )
         self._process.start()
+
+    def limit(self, size: int = -1) -> None:
+        """Let no file grow beyond so many bytes, as on a full disk; -1: as it was."""
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, -1))
 
     def kill(self) -> None:
         os.kill(self._process.pid, signal.SIGKILL)
@@ -111,12 +166,13 @@ class Forked:
         return int(code)
 
 
-def _run_mlat(arguments: list[str], out: str, said: str) -> None:
+def _run_mlat(arguments: list[str], out: str, said: str, troubles: Troubles) -> None:
     for path, descriptor in ((out, 1), (said, 2)):
         file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o666)
         os.dup2(file, descriptor)
         os.close(file)
     sys.argv = ["mlat", *arguments]
+    troubles.begin()
     (program,) = entry_points(group="console_scripts", name="mlat")
     program.load()()
 
@@ -125,9 +181,10 @@ def _run_mlat(arguments: list[str], out: str, said: str) -> None:
 class Kills:
     """How often and when processes were killed; ``start_up`` is how long one takes to start."""
 
-    wanted: int
+    wanted: float
     random: random.Random
     start_up: float
+    at: Sequence[str] = MOMENTS
     done: int = 0
     moments: dict[str, int] = field(default_factory=dict)
     rounds: int = 0
@@ -184,6 +241,7 @@ def kill_until_end(
         except KeyboardInterrupt:
             life.kill()
             raise
+        check_said(said)
         if moment is not None:
             kills.count(moment)
             printed.check(out, journal)
@@ -197,6 +255,13 @@ def kill_until_end(
             kills.n_printed += printed.count
             return
         life_number += 1
+
+
+def check_said(said: Path) -> None:
+    """Nothing that a person is told is a traceback."""
+    text = said.read_text() if said.exists() else ""
+    if "Traceback" in text:
+        raise BrokenError(f"{said} has a traceback: {text.strip().splitlines()[-1]}")
 
 
 class Printed:
@@ -237,16 +302,19 @@ def _same(kept: Any, printed: Any) -> bool:
 
 def _stop_after(life: Life, journal: Path, n_steps: int) -> None:
     """Stop a process in order when so many steps are on disk, or when no more come."""
-    deadline = time.monotonic() + LONGEST_LIFE
-    while life.ended() is None and time.monotonic() < deadline:
-        if journal.exists() and len(read_journal(journal).predictions) >= n_steps:
+    there, last = 0, time.monotonic()
+    while life.ended() is None and time.monotonic() < last + LONGEST_LIFE:
+        n = len(read_journal(journal).predictions) if journal.exists() else 0
+        if n >= n_steps:
             time.sleep(0.5)  # whatever may come twice has time to come
             life.stop()
             return
+        if n > there:  # however slow the machine is
+            there, last = n, time.monotonic()
         time.sleep(0.2)
     if life.ended() is None:
         life.kill()
-        raise BrokenError(f"{journal}: not all steps came within {LONGEST_LIFE:g} s")
+        raise BrokenError(f"{journal}: no step came for {LONGEST_LIFE:g} s, {there} of {n_steps}")
 
 
 def _kill_at_random(
@@ -254,7 +322,7 @@ def _kill_at_random(
 ) -> str | None:
     """Kill at one of the moments; return which, or None if the process or its source ended."""
     began, before = time.monotonic(), _names(journal)
-    moment = kills.random.choice(MOMENTS)
+    moment = kills.random.choice(kills.at)
     delay = kills.random.uniform(0.0, kills.start_up if moment == "starting" else RUNNING)
     from_when = began if moment == "starting" else math.inf
     while life.ended() is None and not through():
@@ -267,6 +335,8 @@ def _kill_at_random(
             break
         # The file may not appear before the recording ends.
         if now > from_when + delay + (RUNNING if moment.startswith("new") else 0.0):
+            if moment == FULL:
+                return _fill_the_disk(life, journal)
             moment = "starting" if from_when == began else "running"
             break
         time.sleep(0.0002)
@@ -274,6 +344,16 @@ def _kill_at_random(
         return None
     life.kill()
     return moment
+
+
+def _fill_the_disk(life: Life, journal: Path) -> str:
+    """Let nothing be written any more; the process must end in order, and say why."""
+    assert isinstance(life, Forked)
+    life.limit(max(path.stat().st_size for path in journal.glob("*.journal")))
+    status = life.wait()
+    if status != DISK_ERROR:
+        raise BrokenError(f"mlat live ended with status {status} when the disk was full")
+    return FULL
 
 
 def _names(folder: Path) -> set[str]:

@@ -142,8 +142,7 @@ def _write_arrow(table: Any, file: Any) -> None:
 
 
 def _hdf5() -> bytes:
-    import h5py
-
+    h5py = require_package("h5py", "mat73", "the fuzzer")
     held = io.BytesIO()
     with h5py.File(held, "w", userblock_size=512) as file:
         found = file.create_dataset(

@@ -33,7 +33,7 @@ from ...stream.stream import Stream
 from ...stream.write import write_stream
 from ..learner import Learner
 from ..session import Change, LabelSession
-from ..span_list import Stretch
+from ..span_list import Stretch, check_state_name
 
 MOST_PAGES = 32
 MOST_WAITING = 1000  # messages for a page that does not take them in
@@ -96,6 +96,7 @@ class LabelRoutes:
             Route("/signal/{digest}/{level:int}/{number:int}", self.signal),
             Route("/spans/{recording:int}", self.spans),
             Route("/proposals/{recording:int}", self.proposals),
+            Route("/map", self.map),
             Route("/media", self.media),
             WebSocketRoute("/news", self.news),
         ]
@@ -146,6 +147,9 @@ class LabelRoutes:
             [start, end, state, round(confidence, 3)] for start, end, state, confidence in found
         ]
         return JSONResponse({"version": version, "proposals": told}, headers=NO_STORE)
+
+    async def map(self, request: Request) -> Response:
+        return JSONResponse(self.learner.map, headers=NO_STORE)
 
     async def media(self, request: Request) -> Response:
         if self._media is None:
@@ -239,6 +243,8 @@ class LabelRoutes:
             self._tell({"kind": "proposals", "version": self.learner.version})
         elif what == "learning":
             self._tell({"kind": "learning", **self._learning()})
+        elif what == "map":
+            self._tell({"kind": "map", "version": self.learner.map["version"]})
         elif what == "comparison":
             self._tell({"kind": "comparison", "comparison": self.learner.comparison})
 
@@ -304,6 +310,8 @@ class LabelRoutes:
             "rename": edit(session.rename, "state", "to"),
             "undo": edit(session.undo),
             "redo": edit(session.redo),
+            "label many": self._label_many,
+            "map": self._map,
             "take": self._take_stretch,
             "take all": self._take_all,
             "next": self._next,
@@ -312,6 +320,28 @@ class LabelRoutes:
             "export": self._export,
             "compare": self._compare,
         }
+
+    def _label_many(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Give the unlabelled steps of some windows of the map a state.
+
+        As of proposals nothing is judged by them: they were chosen by what a model makes of them.
+        """
+        known, state = self.learner.map, check_state_name(asked["state"])
+        if asked["version"] != known["version"]:
+            raise InputError("the map was made anew since; look at it, then choose again")
+        chosen = [one for a, b in asked["places"] for one in known["points"][a:b]]
+        pieces: dict[int, list[Stretch]] = {}
+        for recording, start, end, *_ in sorted(chosen):
+            some = pieces.setdefault(recording, [])
+            if some and start <= some[-1].end:
+                some[-1] = some[-1]._replace(end=max(end, some[-1].end))
+            else:
+                some.append(Stretch(start, end, state))
+        return {"version": self._session.fill(pieces, proposed=True)}
+
+    def _map(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.learner.make_map()
+        return {}
 
     def _take_stretch(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Take what a page has shown of a stretch."""

@@ -35,7 +35,7 @@ async def serve(
     port: int = 0,
     token: str | None = None,
     *,
-    width: int,
+    width: int | None = None,
     model_out: Path,
     model: Path | None = None,
     media: Path | None = None,
@@ -49,8 +49,8 @@ async def serve(
     session : LabelSession
     host, port, token
         As for the live page: beyond loopback a token is needed.
-    width : int
-        Steps per window of what is learned.
+    width : int, optional
+        Steps per window of what is learned; default those of a second, as far as runs allow.
     model_out : path
         Where the page saves a model.
     model : path, optional

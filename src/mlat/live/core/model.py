@@ -15,24 +15,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ...base.checks import Floats, Ints
+from ...base.checks import Bools, Floats
 from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.decision import Decision
+from ...classifier.decision import Decision, nothing_decided
+from ...classifier.intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
+from ...classifier.searches import ExpertSearches, Search, cheaper, incremental_searches
 from ...classifier.state_filter import Belief, extended_filter, filter_proba
-from ...features.features import FeatureSteps
 from ...neighbours.references import References
-from ..search.experts import ALL, ExpertSearches, Search, cheaper, incremental_searches
-from .dead_channels import Still, dead_after
-from .missing import FilledSteps, Held, fill_missing, pieces
 from .options import LiveOptions
 from .order import Order, arrange, check_order, find_gaps, longest_step, release
-from .state import Fingerprint, LiveState, Segment, fingerprint_of, search_of, state_from_bytes
+from .state import Fingerprint, LiveState, fingerprint_of, search_of, state_from_bytes
 from .steps import Prediction, Predictions, Steps, as_steps
-from .teaching import Examples, Past, Teaching
+from .teaching import Examples, Teaching
 
-UNTAUGHT = "untaught"  # why a state is unknown where none was learned or taught
 PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
 BEHIND = 100  # late or repeated steps in a row that are worth a warning
 
@@ -57,7 +54,8 @@ class LiveModel:
         The distance beyond which a window is far from every reference.
     dead_after : array of shape (d,)
         Constant steps after which a channel is dead.
-    features : FeatureSteps
+    intake : Intake
+        From steps to features.
     experts : ExpertSearches
     teaching : Teaching
         Makes references of windows of a session, and takes them back.
@@ -86,8 +84,14 @@ class LiveModel:
         self.clf, self.n_channels = clf, len(clf.channels_)
         self._known: list[str | int] = clf.classes_.tolist()
         self._hash = fingerprint_of(clf)
-        self.dead_after = dead_after(clf.windows_)
-        self.features = FeatureSteps(clf.features_, self.n_channels)
+        self.dead_after, self._width = dead_after(clf.windows_), clf.width_
+        self.intake = Intake(
+            *(clf.features_, clf.width_, self.options.missing, self.options.hold),
+            self.dead_after if self.options.dead == "auto" else None,
+        )
+        dead = [f"dead channel {name}" for name in clf.channels_]
+        self._reasons = [*REASONS, *dead]
+        self._n_neighbours = max(clf.n_neighbors_, len(clf.experts_))
         self.limit = _limit(clf, self.options.far)
         self._use(self.options.search)
         self.state_filter = lru_cache(maxsize=4)(
@@ -108,13 +112,13 @@ class LiveModel:
         return LiveState(
             self._fingerprint,
             Order(),
-            Held.start(self.n_channels),
-            Still.start(self.n_channels),
-            self._begin("filling"),
+            # What can be taught, or at least the last window.
+            self.intake.start(n_past=max(self.teaching.n_past, self._width)),
+            np.empty((0, self.clf.features_.n_features)),
             Belief(self.clf.confidence_.state_filter.stationary),  # () where no state is known
             self.teaching.references((), Examples()),
             Examples(),
-            Past.of(np.empty((0, self.n_channels + 1)), self.teaching.n_past),
+            n_past=self.teaching.n_past,
             incremental=self.experts.start(),
         )
 
@@ -163,14 +167,18 @@ class LiveModel:
     def check(self, steps: Any, seq: Any = None, time: Any = None) -> Steps:
         """Refuse what is no chunk of steps of this model."""
         checked = as_steps(steps, seq, time, n_channels=self.n_channels)
-        check_order(checked, self.options)
+        if self.options.order_by != "none":
+            check_order(checked, self.options)
         return checked
 
     def advance(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """As :meth:`push` with checked steps, in place."""
         parts = []
-        for piece in [steps] if len(steps) <= PIECE else steps.pieces(PIECE):
-            released = arrange(state.order, piece, self.options, state.counters)
+        in_order = self.options.order_by == "none"
+        for piece in [steps] if len(steps.values) <= PIECE else steps.pieces(PIECE):
+            released = piece
+            if not in_order:
+                released = arrange(state.order, piece, self.options, state.counters)
             parts.append(self._accept(state, released))
         predictions = parts[0] if len(parts) == 1 else [one for part in parts for one in part]
         if state.order.most_behind >= BEHIND:
@@ -188,174 +196,102 @@ class LiveModel:
 
     def _accept(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
         """Apply the policies to steps in their order, and classify those that are accepted."""
-        if not len(steps):
+        if not len(steps.values):
             return []
+        gap = None
+        if steps.seq is not None or steps.time is not None:
+            gap = self._gaps(state, steps)
+        taken = self.intake.take(state.memory, steps.values, gap)
+        if taken.extreme is not None and not state.counters["extreme"]:
+            state.warnings.append(self._of_extreme(steps.values, *taken.extreme))
+        for name, count in taken.counts.items():
+            state.counters[name] += count
+        return self._predict(state, steps, taken) if len(taken.why) else []
+
+    def _gaps(self, state: LiveState, steps: Steps) -> Bools:
+        """Which steps follow a gap, by their numbers or times."""
         longest, unexpected = longest_step(state.times, steps, self.options, self.clf.usual_step_)
         if unexpected is not None:
             state.counters["wrong_unit"] += unexpected.wrong_unit
             state.warnings.append(unexpected.warning)
-        gap = find_gaps(state.order, steps, longest)
-        values = self._without_extremes(state, steps.values)
-        settled = fill_missing(state.held, values, gap, self.options, state.counters)
-        if not len(settled.values):
-            return []
-        dead = None
-        if self.options.dead == "auto":
-            dead = state.still.dead(settled.values, self.dead_after)
-            if dead is not None:
-                dead[settled.missing] = -1
-        return self._predict(state, steps, settled, dead)
+        return find_gaps(state.order, steps, longest)
 
-    def _without_extremes(self, state: LiveState, values: Floats) -> Floats:
-        """The values (t, d), NaN where they are extreme, as ``predict`` takes them."""
-        features = self.clf.features_
-        extreme = features.channels.extremes(values)
-        if extreme is None:
-            return values
-        if not state.counters["extreme"]:
-            state.warnings.append(features.describe(extreme, values, self.clf.channels_))
-        state.counters["extreme"] += int(extreme.any(axis=1).sum())
-        return np.where(extreme, np.nan, values)
+    def _of_extreme(self, values: Floats, step: int, channel: int) -> str:
+        extreme = np.zeros(values.shape, bool)
+        extreme[step, channel] = True
+        return self.clf.features_.describe(extreme, values, self.clf.channels_)
 
-    def _begin(self, why: str) -> Segment:
-        """A segment without a step; ``why`` says what came before it."""
-        lift, n_features = self.clf.features_.lift, self.clf.features_.n_features
-        raw = np.empty((0, self.n_channels))
-        return Segment(lift.start(self.n_channels), np.empty((0, n_features)), raw, 0, why)
-
-    def _predict(
-        self, state: LiveState, steps: Steps, settled: FilledSteps, dead: Ints | None
-    ) -> Predictions:
-        """Predictions of accepted steps; the state changes.
-
-        Parameters
-        ----------
-        state : LiveState
-        steps : Steps
-            As they were released, refused ones among them.
-        settled : FilledSteps
-        dead : array of shape (n,), optional
-            A dead channel at each accepted step, or -1; None where no channel is dead.
-        """
-        classes, chosen = self.classes(state), steps[settled.accepted]
-        told = Predictions.none(
-            state.counters["accepted"],
-            (*classes, self.clf.unknown_),
-            (len(settled.values), max(self.clf.n_neighbors_, len(self.experts.experts))),
-            chosen.seq,
-            chosen.time,
-        )
-        for begin, end, starts, broken in pieces(state.segment.length == 0, settled, dead):
-            if broken:
-                is_missing, why = bool(settled.missing[begin]), "missing"
-                if dead is not None and not is_missing:
-                    why = f"dead channel {self.clf.channels_[dead[begin]]}"
-                state.segment = self._begin("missing" if is_missing else "filling")
-                state.past = state.past.after_break()
-                n_filling, decision = 1, None
-            else:
-                if starts:
-                    state.segment = self._begin("gap" if settled.gap[begin] else state.segment.why)
-                    state.incremental = self.experts.start()
-                why = state.segment.why
-                n_filling, decision = self._extend(state, settled.values[begin:end], bool(classes))
-            if self.options.filtered:
-                self._filter(state, n_filling, decision, starts)
-            first = begin + n_filling
-            if n_filling:
-                told.is_unknown(slice(begin, first), why)
-            if decision is not None:
-                codes, proba, distance, rows, said, _ = decision
-                numbers = (told.codes, told.proba, told.agreement, told.distance, told.neighbours)
-                state.counters["far"] += _tell(
-                    *(codes, proba, distance, rows, said, self.experts.weights, self.limit),
-                    *(first, *numbers, told.why, told.probabilities),
-                )
-            elif first < end:
-                told.is_unknown(slice(first, end), UNTAUGHT)
-        state.counters["accepted"] += len(told)
-        state.counters["unknown"] += int(np.count_nonzero(told.why))
-        if dead is not None:
-            state.counters["dead"] += int((dead >= 0).sum())
-        return told
-
-    def _extend(self, state: LiveState, values: Floats, known: bool) -> tuple[int, Decision | None]:
-        """Add steps (t, d) to the segment.
-
-        Returns how many of them come before its first complete window, and the decision on the
-        windows of the others: None where there are none, or no state is ``known``.
-        """
-        segment, w = state.segment, self.clf.width_
-        lift, seen = self.features.push(segment.lift, values)
-        n_filling = min(max(0, w - 1 - segment.length), len(values))
-        n = len(values) - n_filling
-        joined = np.concatenate([segment.features, seen])
-        found = self.experts.push(state.incremental, seen)
+    def _predict(self, state: LiveState, steps: Steps, taken: Taken) -> Predictions:
+        """Predictions of accepted steps; the state changes."""
+        n, why = len(taken.why), taken.why.copy()
+        ready = why == KNOWN
+        # One row for each step, and those before it that its window needs.
+        features = np.concatenate([state.recent, taken.features])
+        state.recent = features[-self._width :].copy()
+        found = self.experts.push(state.incremental, taken.features, taken.marks)
+        names = (*self._known, *state.taught.names, self.clf.unknown_)
         decision = None
-        if known and n:
-            if found and n_filling:
-                found = found.at((ALL, slice(n_filling, None)))
-            windows = partial(self.experts.seen, joined, n)
-            decision = self.experts.decide(windows, found, state.taught)
-        raw = _last(np.concatenate([segment.raw, values]), w)
-        state.past = state.past.after(values, segment.length)
-        length = segment.length + len(values)
-        state.segment = Segment(lift, _last(joined, w), raw, length, segment.why)
-        return n_filling, decision
+        if ready.any():
+            if len(names) > 1:
+                seen = partial(self.experts.seen, features, n)
+                decision = self.experts.decide(seen, ready, found, state.taught)
+            else:
+                why[ready] = UNTAUGHT
+        if self.options.filtered:
+            self._filter(state, taken.marks == BEGINS, ready, decision)
+        if decision is None:
+            decision = nothing_decided(n, len(names) - 1, self._n_neighbours, 1)
+        codes, proba, agreement = np.empty(n, np.int64), np.empty(n), np.empty(n)
+        state.counters["far"] += _tell(
+            *(decision.codes, decision.proba, decision.distance, decision.said),
+            *(self.experts.weights, self.limit, why, codes, proba, agreement),
+        )
+        state.counters["unknown"] += int(np.count_nonzero(why))
+        whole = n == len(steps.values)
+        return Predictions(
+            *(state.counters["accepted"] - n, names, codes, proba, agreement, decision.distance),
+            *(decision.rows, self._reasons, why, decision.proba),
+            None if steps.seq is None else steps.seq if whole else steps.seq[taken.accepted],
+            None if steps.time is None else steps.time if whole else steps.time[taken.accepted],
+        )
 
     def _filter(
-        self, state: LiveState, n_filling: int, decision: Decision | None, starts: bool
+        self, state: LiveState, begins: Bools, ready: Bools, decision: Decision | None
     ) -> None:
-        """Filter steps without a window, and then the decision on windows, in place.
-
-        As ``Confidence.filter`` does.
-        """
+        """Filter the decision on the windows that are ready, in place, as ``Confidence.filter``."""
         state_filter = self.state_filter(len(state.taught.names))
-        proba = np.full((n_filling, len(state_filter.transition)), np.nan)
+        proba = np.full((len(ready), len(state_filter.transition)), np.nan)
         if decision is not None:
-            of_windows, k = decision.proba, self.clf.n_neighbors_
+            proba, k = decision.proba, self.clf.n_neighbors_
             if k > 1:
-                of_windows = (of_windows * k + 1) / (k + of_windows.shape[1])
-            proba = np.concatenate([proba, of_windows])
-        begins = np.zeros(len(proba), bool)
-        begins[0] = starts
+                proba = (proba * k + 1) / (k + proba.shape[1])
         filtered, state.belief = filter_proba(proba, begins, state_filter, state.belief)
         if decision is not None:
-            decision.proba[:] = filtered[n_filling:]
-            decision.codes[:] = decision.proba.argmax(axis=1)
-
-
-FAR = 1  # among the reasons of predictions
+            decision.proba[:] = filtered
+            decision.codes[ready] = filtered[ready].argmax(axis=1)
 
 
 @jit()
 def _tell(  # type: ignore[no-untyped-def]
-    codes, proba, distance, rows, said, weights, limit,
-    first, told_codes, told_proba, agreement, told_distance, neighbours, why, probabilities,
-):  # fmt: skip
-    """Write decisions into the columns of predictions; returns how many windows are far."""
+    decided, probabilities, distance, said, weights, limit, why, codes, proba, agreement
+):
+    """The columns of predictions from decisions; returns how many windows are far.
+
+    ``why`` takes that they are, and the unknown state comes after all others.
+    """
     n_far = 0
     for i in range(len(codes)):
-        at = first + i
-        told_distance[at] = distance[i]
-        probabilities[at] = proba[i]
-        for k in range(rows.shape[1]):
-            neighbours[at, k] = rows[i, k]
-        if distance[i] > limit:
-            why[at] = FAR
+        if why[i] == KNOWN and distance[i] > limit:
+            why[i] = FAR
             n_far += 1
-            continue
-        told_codes[at], told_proba[at] = codes[i], proba[i, codes[i]]
-        agrees = 0.0
-        for m in range(said.shape[1]):
-            agrees += weights[m] if said[i, m] == codes[i] else 0.0
-        agreement[at] = min(agrees, 1.0)  # the weights sum to 1 up to rounding
+        codes[i], proba[i], agreement[i] = probabilities.shape[1], np.nan, np.nan
+        if why[i] == KNOWN:
+            codes[i], proba[i] = decided[i], probabilities[i, decided[i]]
+            agrees = 0.0
+            for m in range(said.shape[1]):
+                agrees += weights[m] if said[i, m] == codes[i] else 0.0
+            agreement[i] = min(agrees, 1.0)  # the weights sum to 1 up to rounding
     return n_far
-
-
-def _last(rows: Floats, n: int) -> Floats:
-    """The last n rows; a view only where it keeps little else alive."""
-    return rows[-n:] if len(rows) <= 2 * n else rows[-n:].copy()
 
 
 def _incremental_searches(

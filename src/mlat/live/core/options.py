@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from ...base.checks import SMALLEST, Limits, annotations_of, check_parameter
+from ...base.checks import SMALLEST, Limits, annotations_of, check_parameter, is_whole
 from ...base.errors import InputError
 from ...stream.conversion import GAP_FACTOR
 
@@ -98,7 +98,8 @@ def other_option(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | Non
     One that may be taught what came longer ago goes on with what is remembered.
     """
     for name, value in now.items():
-        if before[name] != value and not (name == "teachable" and before[name] <= value):
+        was = before[name]
+        if was != value and not (name == "teachable" and is_whole(was) and was <= value):
             return name
     return None
 

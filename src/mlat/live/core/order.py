@@ -71,8 +71,8 @@ class Order:
 
 
 def check_order(steps: Steps, options: LiveOptions) -> None:
-    """Refuse steps without the number or time that gives their order."""
-    if len(steps) and options.order_by != "none" and getattr(steps, options.order_by) is None:
+    """Refuse steps without the number or time that gives their order, if anything does."""
+    if len(steps) and getattr(steps, options.order_by) is None:
         raise InputError(
             f"the steps have no {options.order_by}, which order_by asks for; give it, or leave "
             "order_by out"
@@ -81,7 +81,7 @@ def check_order(steps: Steps, options: LiveOptions) -> None:
 
 def arrange(order: Order, steps: Steps, options: LiveOptions, counters: Counters) -> Steps:
     """The steps to release, in their order; the others wait, or are dropped and counted."""
-    if options.order_by == "none" or not len(steps) or _in_order(order, steps, options):
+    if not len(steps) or _in_order(order, steps, options):
         return steps
     released: list[Waiting] = []
     for i in range(len(steps)):

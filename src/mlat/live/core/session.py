@@ -143,9 +143,10 @@ class LiveSession:
         return self._told(self.model.advance(self.state, self.model.check(chunk, seq, time)))
 
     def _told(self, predictions: Sequence[Prediction]) -> Sequence[Prediction]:
-        if predictions:
+        n = len(predictions)
+        if n:
             self._recent.append(predictions)
-            self._n_recent += len(predictions)
+            self._n_recent += n
             while self._n_recent - len(self._recent[0]) >= RECENT:
                 self._n_recent -= len(self._recent.popleft())
         return predictions
@@ -167,7 +168,7 @@ class LiveSession:
         known = [*clf.classes_.tolist(), "any" if clf.unknown_ == "" else 0][0]
         for part in [*steps.pieces(w)][:2] + [*steps.pieces(1)][2 * w :]:
             self.model.advance(state, part)
-            if options.max_taught and state.segment.length >= w:  # one example, and several
+            if options.max_taught and state.memory.length >= w:  # one example, and several
                 state = self.model.teaching.teach(state, known)
 
     def flush(self) -> Sequence[Prediction]:
@@ -274,7 +275,7 @@ class LiveSession:
     @property
     def window(self) -> Floats:
         """The channels of the last steps, shape (at most w, d), with held values filled in."""
-        return self.state.segment.raw.copy()
+        return self.state.window
 
     @property
     def recent(self) -> list[Prediction]:

@@ -40,17 +40,27 @@ from ...base.checksummed import (
 )
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
+from ...classifier.intake import (
+    HELD,
+    LENGTH,
+    MISSING_FOR,
+    N_PAST,
+    REASONS,
+    REFUSED,
+    STILL,
+    STILL_FOR,
+    SUMS,
+    WHY,
+    Memory,
+)
+from ...classifier.searches import States, TaughtReferences
 from ...classifier.state_filter import Belief
-from ...features.lifts import LiftState
+from ...neighbours.incremental import FOLLOW
 from ...neighbours.references import References, compact
-from ..search.experts import States, TaughtReferences
-from ..search.incremental import FOLLOW
-from .dead_channels import Still
-from .missing import Held
 from .options import OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
-from .teaching import Examples, Past, TaughtSpan, check_state
+from .teaching import Examples, TaughtSpan, check_state
 
 if TYPE_CHECKING:
     from .model import LiveModel
@@ -103,30 +113,6 @@ def _kind_of_header(order_by: str) -> Kind:
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Segment(ShortRepr):
-    """The steps since the last break; empty where the next step begins a new segment.
-
-    Attributes
-    ----------
-    lift : LiftState
-    features : array of shape (at most w, d')
-        The features of its last steps.
-    raw : array of shape (at most w, d)
-        The channels of its last steps.
-    length : int
-        Steps since it began.
-    why : str
-        Why there is no complete window while the segment is shorter than one.
-    """
-
-    lift: LiftState
-    features: Floats
-    raw: Floats
-    length: int = 0
-    why: str = "filling"
-
-
 @dataclass(slots=True, repr=False)
 class LiveState(ShortRepr):
     """All that a session remembers; ``LiveModel.push`` goes on from it.
@@ -137,46 +123,56 @@ class LiveState(ShortRepr):
         The model and the options it belongs to.
     order : Order
         The reorder buffer, and the last number and time.
-    held : Held
-    still : Still
-    segment : Segment
+    memory : Memory
+        What the policies and the lift remember, and the last steps.
+    recent : array of shape (at most w, d')
+        The features of the last steps; NaN where one broke the stream.
     belief : Belief
         Of the state filter.
     taught : TaughtReferences
         The windows that are compared.
     examples : Examples
         What they come from.
-    past : Past
     times : list of float
         The times of the first steps, to check that they are in seconds.
     counters : Counters
     warnings : list of str
         Each is given once.
+    n_past : int
+        Of the last steps those that can be of use to teaching.
     incremental : tuple of dictionaries
         The arrays of each expert's incremental search, where it is used.
     """
 
     made_by: Fingerprint
     order: Order
-    held: Held
-    still: Still
-    segment: Segment
+    memory: Memory
+    recent: Floats
     belief: Belief
     taught: TaughtReferences
     examples: Examples
-    past: Past
     times: list[float] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
     warnings: list[str] = field(default_factory=list)
+    n_past: int = 0
     incremental: States = ()
+
+    @property
+    def n_last(self) -> int:
+        """The steps of the segment that a window may reach back to."""
+        return min(self.memory.length, self.taught.windows.shape[1])
+
+    @property
+    def window(self) -> Floats:
+        """The channels of these steps, (at most w, d)."""
+        return self.memory.rows(self.n_last)[:, :-1]
 
     def copy(self) -> LiveState:
         """An independent copy. What is replaced and never written is shared."""
         return replace(
             self,
             order=self.order.copy(),
-            held=self.held.copy(),
-            still=self.still.copy(),
+            memory=self.memory.copy(),
             times=[*self.times],
             counters=self.counters.copy(),
             warnings=[*self.warnings],
@@ -193,10 +189,10 @@ class LiveState(ShortRepr):
             **self.made_by.as_dict(),
             "counters": {n: c for n, c in self.counters.items() if c or n not in NEWER},
             "warnings": self.warnings,
-            "length": self.segment.length,
-            "lift_count": self.segment.lift.count,
-            "why": self.segment.why,
-            "refused": self.held.refused,
+            "length": self.memory.length,
+            "lift_count": self.memory.length,
+            "why": REASONS[self.memory.places[0, WHY]],
+            "refused": bool(self.memory.places[0, REFUSED]),
             "fresh": self.belief.fresh,
             "names": list(self.taught.names),
             "named": list(self.examples.named),
@@ -334,23 +330,23 @@ def state_from_bytes(data: bytes, blank: LiveState, model: LiveModel) -> LiveSta
 
 
 def _arrays(state: LiveState) -> Arrays:
-    order, segment = state.order, state.segment
-    n_channels = len(state.still.last)
+    order, memory = state.order, state.memory
+    channels, counts, last = memory.channels[0], memory.counts[0], state.n_last
     waiting = [step.values for step in order.waiting]
     arrays: Arrays = {
-        "waiting": np.array(waiting, dtype=np.float64).reshape(-1, n_channels),
+        "waiting": np.array(waiting, dtype=np.float64).reshape(-1, channels.shape[1]),
         "given_up": np.array(order.given_up, dtype=np.int64).reshape(-1, 2),
-        "held": state.held.last,
-        "missing_for": state.held.missing_for,
-        "still": state.still.last,
-        "still_for": state.still.steps,
-        "lift_ring": segment.lift.ring,
-        "lift_sums": segment.lift.sums,
-        "features": segment.features,
-        "raw": segment.raw,
+        "held": channels[HELD],
+        "missing_for": counts[MISSING_FOR],
+        "still": channels[STILL],
+        "still_for": counts[STILL_FOR],
+        "lift_ring": memory.ring[0],
+        "lift_sums": channels[SUMS:],
+        "features": state.recent[len(state.recent) - last :],
+        "raw": memory.rows(last)[:, :-1],
         "belief": state.belief.proba,
         **_example_arrays(state),
-        "past": state.past.rows(),
+        "past": memory.rows(state.n_past),
         "times": np.array(state.times, dtype=np.float64),
     }
     for expert, own in enumerate(state.incremental):
@@ -370,7 +366,9 @@ def _example_arrays(state: LiveState) -> Arrays:
             [np.concatenate([_NOTHING, *[s.start for s in spans]]), state.examples.forgotten],
             axis=1,
         ),
-        "steps": np.concatenate([np.empty((0, len(state.still.last))), *[s.steps for s in spans]]),
+        "steps": np.concatenate(
+            [np.empty((0, state.memory.channels.shape[2])), *[s.steps for s in spans]]
+        ),
         "taught": np.array(old, dtype=np.float64).reshape(-1, w, n_features),
     }
 
@@ -391,14 +389,14 @@ def _upgraded(
     if len(arrays["taught"]) != n or not isinstance(length, int) or not isinstance(names, list):
         raise InputError(f"{DAMAGED}: {n} states are of {len(arrays['taught'])} taught windows")
     ages = np.arange(len(raw)) + float(length - len(raw))
-    past = np.column_stack([raw, ages])[: None if blank.past.most else 0]
+    past = np.column_stack([raw, ages])[: None if blank.n_past else 0]
     of_each = np.ones(n, np.int64)
     arrays |= {
         "features": arrays["features"][-blank.taught.windows.shape[1] :],
         "spans": np.stack([of_each, codes, 0 * of_each, 0 * of_each, of_each], axis=1),
         "windows": np.zeros((n, 2), np.int64),
-        "steps": np.empty((0, len(blank.still.last))),
-        "past": past[max(0, len(past) - blank.past.most) :],
+        "steps": np.empty((0, raw.shape[1])),
+        "past": past[max(0, len(past) - blank.n_past) :],
     }
     begun = int(n > 0 or len(names) > 0)
     return header | {"named": [1] * len(names), "lessons": [begun, begun]}, arrays
@@ -456,7 +454,7 @@ def _check_arrays(
         "windows": (0, 2 * model.options.max_taught),
         "steps": (0, 1 << 40),
         "taught": some,
-        "past": (min(length, width, blank.past.most), min(accepted, blank.past.most)),
+        "past": (min(length, width, blank.n_past), min(accepted, blank.n_past)),
         "times": (0, N_DIFFERENCES + 1),
     }
     follow = tuple(INCREMENTAL + name for name in FOLLOW)
@@ -479,12 +477,12 @@ def _check_arrays(
 
 def _inconsistent(state: LiveState, model: LiveModel, lift_count: int) -> str:
     """What does not fit together in a state of right fields; empty if nothing."""
-    order, options, length = state.order, model.options, state.segment.length
+    order, options, length = state.order, model.options, state.memory.length
     keys = [step.key for step in order.waiting]
     begun = [key for key in (order.first, order.reached) if key is not None]
     own = [step.seq if options.order_by == "seq" else step.time for step in order.waiting]
     belief = state.belief.proba
-    counts = [state.held.missing_for, state.still.steps]
+    counts = [state.memory.counts]
     sums = [of_expert["count"] for of_expert in state.incremental]
     counts += sums
     problems = {
@@ -532,24 +530,32 @@ def _rebuild(
     return LiveState(
         blank.made_by,
         order,
-        Held(arrays["held"], arrays["missing_for"], header["refused"]),
-        Still(arrays["still"], arrays["still_for"]),
-        Segment(
-            LiftState(arrays["lift_ring"], arrays["lift_sums"], header["lift_count"]),
-            arrays["features"],
-            arrays["raw"],
-            header["length"],
-            header["why"],
-        ),
+        _rebuild_memory(arrays, header, blank.memory),
+        arrays["features"],
         Belief(arrays["belief"], header["fresh"]),
         model.teaching.references(names, examples),
         examples,
-        Past.of(arrays["past"], blank.past.most),
         arrays["times"].tolist(),
         Counters({name: header["counters"].get(name, 0) for name in COUNTED}),
         header["warnings"],
+        blank.n_past,
         incremental,
     )
+
+
+def _rebuild_memory(arrays: Arrays, header: dict[str, Any], memory: Memory) -> Memory:
+    """Fill in the arrays of a session before its first step."""
+    past, raw = arrays["past"], arrays["raw"]
+    if len(past) < len(raw):  # of a session that cannot be taught
+        past = np.column_stack([raw, np.arange(len(raw)) + float(header["length"] - len(raw))])
+    memory.channels[0, [HELD, STILL]] = arrays["held"], arrays["still"]
+    memory.channels[0, SUMS:] = arrays["lift_sums"]
+    memory.counts[0, [MISSING_FOR, STILL_FOR]] = arrays["missing_for"], arrays["still_for"]
+    memory.ring[0] = arrays["lift_ring"]
+    memory.past[0, : len(past)] = past
+    memory.places[0, [REFUSED, LENGTH]] = header["refused"], header["length"]
+    memory.places[0, [WHY, N_PAST]] = REASONS.index(header["why"]), len(past)
+    return memory
 
 
 def _rebuild_examples(arrays: Arrays, header: dict[str, Any], model: LiveModel) -> Examples:
@@ -601,6 +607,7 @@ def _inconsistent_examples(arrays: Arrays, header: dict[str, Any], model: LiveMo
         or (forgotten > last).any(),
         "a forgotten window cannot come back": ((forgotten > 0) & (forgotten <= final)).any(),
         "a state is of no example": 0 in named or (namers[code] > example).any(),
+        "all taught windows are forgotten": len(forgotten) > 0 and (forgotten > 0).all(),
         "more is taught than is kept": (forgotten == 0).sum() > model.options.max_taught,
         "the past is no row of steps": ((ages < -1) | (ages != np.floor(ages))).any()
         or ((ages[1:] > 0) & (ages[1:] != ages[:-1] + 1)).any()

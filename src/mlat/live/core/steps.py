@@ -104,7 +104,7 @@ class Predictions(ShortRepr, Sequence[Prediction]):
         NaN without a complete window.
     neighbours : array of shape (n, k)
         -1 for none.
-    reasons : list of str
+    reasons : sequence of str
         Why a state may be unknown.
     why : array of shape (n,)
         An index of ``reasons``; 0 is none.
@@ -120,34 +120,11 @@ class Predictions(ShortRepr, Sequence[Prediction]):
     agreement: Floats
     distance: Floats
     neighbours: Ints
-    reasons: list[str]
+    reasons: Sequence[str]
     why: Ints
     probabilities: Floats
     seq: Ints | None
     time: Floats | None
-
-    @classmethod
-    def none(
-        cls,
-        first: int,
-        names: tuple[str | int, ...],
-        shape: tuple[int, int],
-        seq: Ints | None,
-        time: Floats | None,
-    ) -> Predictions:
-        """Of n steps of which nothing is known yet; ``shape`` is (n, k)."""
-        n, unknown = shape[0], len(names) - 1
-        proba, agreement, distance = np.full((3, n), np.nan)
-        codes, why = np.full(n, unknown, np.int64), np.zeros(n, np.int64)
-        neighbours, probabilities = np.full(shape, -1, np.int64), np.full((n, unknown), np.nan)
-        numbers = (codes, proba, agreement, distance, neighbours)
-        return cls(first, names, *numbers, ["", "far"], why, probabilities, seq, time)
-
-    def is_unknown(self, at: slice, why: str) -> None:
-        """Say why some of them are unknown."""
-        if why not in self.reasons:
-            self.reasons.append(why)
-        self.why[at] = self.reasons.index(why)
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -19,67 +19,14 @@ from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.more_references import with_more_references
+from ...classifier.searches import TaughtReferences, windows_over
 from ...classifier.state_filter import Belief
-from ..search.experts import TaughtReferences, windows_over
 
 if TYPE_CHECKING:
     from .model import LiveModel
     from .state import LiveState
 
-BLOCK = 64  # rows that are copied at most when a step comes
 UNDOABLE = 64  # examples
-
-
-@dataclass(frozen=True, eq=False, slots=True, repr=False)
-class Past(ShortRepr):
-    """The last accepted steps, whatever broke the stream in between.
-
-    Attributes
-    ----------
-    blocks : tuple of arrays of shape (BLOCK, d + 1)
-    tail : array of shape (fewer, d + 1)
-        The channels of each step, and its age: how many steps its segment had before it; -1 of a
-        step that belongs to none.
-    most : int
-        Rows that can be of use.
-    """
-
-    blocks: tuple[Floats, ...]
-    tail: Floats
-    most: int
-
-    @classmethod
-    def of(cls, rows: Floats, most: int) -> Past:
-        """Rows (n, d + 1), oldest first."""
-        return cls((), rows, most)._in_blocks()
-
-    def after(self, values: Floats, age: int) -> Past:
-        """With more steps (t, d) of a segment that had ``age`` before them."""
-        if not self.most:
-            return self
-        before, n = len(self.tail), len(values)
-        tail = np.empty((before + n, self.tail.shape[1]))
-        tail[:before] = self.tail
-        tail[before:, :-1] = values
-        tail[before:, -1] = age if n == 1 else np.arange(age, age + n)
-        past = Past(self.blocks, tail, self.most)
-        return past if len(tail) < BLOCK else past._in_blocks()
-
-    def after_break(self) -> Past:
-        """With one more step, which belongs to no segment."""
-        return self.after(np.zeros((1, self.tail.shape[1] - 1)), -1)
-
-    def _in_blocks(self) -> Past:
-        whole = len(self.tail) // BLOCK
-        cut = [self.tail[i * BLOCK : (i + 1) * BLOCK] for i in range(whole)]
-        blocks, tail = (*self.blocks, *cut), self.tail[whole * BLOCK :]
-        unused = (len(blocks) * BLOCK + len(tail) - self.most) // BLOCK
-        return Past(blocks[max(unused, 0) :], tail, self.most)
-
-    def rows(self) -> Floats:
-        """All that can be of use, (n, d + 1), oldest first."""
-        rows = np.concatenate([*self.blocks, self.tail])
-        return rows[len(rows) - min(len(rows), self.most) :]
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -307,7 +254,7 @@ class Teaching:
         self._model, self._clf, self._options = model, model.clf, model.options
         self._width = self._clf.width_
         # Of a lift that remembers nothing, no steps before a window are needed.
-        lift = model.features.lift
+        lift = model.intake.lift
         self._ring = lift.size if lift.remembers else 0
         self.n_past = 0
         if self._options.max_taught:
@@ -324,7 +271,7 @@ class Teaching:
         InputError
         """
         name = check_state(name, self._clf.unknown_)
-        rows = state.past.rows()
+        rows = state.memory.rows(self.n_past)
         ends = self._last_ends(rows, n, ago)
         if n > self._options.max_taught:
             raise InputError(
@@ -345,7 +292,7 @@ class Teaching:
         InputError
         """
         name = check_state(name, self._clf.unknown_)
-        rows = state.past.rows()
+        rows = state.memory.rows(self.n_past)
         ends = self._ends_in_span(rows, state.counters["accepted"], begin, end)
         return self._taught(state, name, rows, spread(ends, max(1, self._options.max_taught // 4)))
 
@@ -525,8 +472,8 @@ class Teaching:
         """The features of the windows of a span, (k, w, d')."""
         if span.features is not None:
             return span.features[None]
-        begun = self._clf.features_.lift.start(len(self._clf.channels_))
-        _, features = self._model.features.push(begun, span.steps)
+        intake = self._model.intake
+        features = intake.take(intake.start(), span.steps).features
         return windows_over(features, self._width)[span.start]
 
     def _pieces(self, span: TaughtSpan) -> list[TaughtSpan]:

@@ -118,7 +118,7 @@ class Hub:
                     self._emitted = predictions[0].step
                 self.history.extend(predictions, values, now - max(lag, 0.0))
                 if not past:
-                    self.counts.add(predictions, lag)
+                    self.counts.add(predictions, lag, now)
                 self._latest, self._last_step = predictions[-1], now
                 self._lag, self._last_lag = max(self._lag, lag), lag
         self._call_listeners()
@@ -219,6 +219,7 @@ class Hub:
             "unknown": dict(self.counts.unknown),
             "counters": self.session_counters(),
             "refused": self.counts.source_refused,
+            "doubtful": self.counts.doubtful,
             "clients": self.clients,
             "notice": self._notice,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 # prometheus_client's own constant names version 1.0.0 of the format in its newer releases. The two
 # differ only in names beyond ASCII, and there are none here.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MOST_STATES, OTHER = 200, "(other)"  # states with figures of their own, and all the rest
+UNKNOWN = "(unknown)"
 LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 
 # The session's own counters, with the names and descriptions that Prometheus gets.
@@ -50,23 +53,43 @@ class Counts:
         Steps with a prediction, frames made, frames dropped for slow pages, windows taught.
     unknown : Counter
         Steps without a state, by reason; the name of a dead channel is not part of the reason.
-    source_refused : int
-        What came from the source and was no step.
+    source_refused, doubtful : int
+        What came from the source and was no step; steps that may have come before.
     refused : Counter
         Requests that were refused, by reason.
     lag : Histogram
         Seconds from a step's arrival to its prediction.
+    state : str
+        The present one; empty where it is unknown.
+    seconds, switches : Counter
+        By state: for how long it was the present one, and how often it became that.
+    distance : float
+        From the last window to the nearest reference; NaN without one.
     """
 
     def __init__(self) -> None:
-        self.steps = self.frames = self.dropped = self.taught = self.source_refused = 0
+        self.steps = self.frames = self.dropped = self.taught = 0
+        self.source_refused = self.doubtful = 0
         self.unknown: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.lag = Histogram()
+        self.state, self.distance, self._at = "", math.nan, math.nan
+        self.seconds: Counter[str] = Counter()
+        self.switches: Counter[str] = Counter()
 
-    def add(self, predictions: Sequence[Prediction], lag: float) -> None:
+    def add(self, predictions: Sequence[Prediction], lag: float, now: float = math.nan) -> None:
+        """Count predictions that came at a time ``now``; steps that came at once share the time."""
         self.steps += len(predictions)
+        passed = (now - self._at) / max(len(predictions), 1)
+        self._at = now
         for p in predictions:
+            state = "" if p.why else str(p.state)
+            if state not in self.seconds and len(self.seconds) >= MOST_STATES:
+                state = OTHER
+            self.seconds[state] += passed if passed > 0 else 0  # type: ignore[assignment]
+            if state != self.state:
+                self.switches[state] += 1
+            self.state, self.distance = state, math.nan if p.why else float(p.distance)
             if p.why:
                 # One reason for all dead channels: a label for each of them would be too many.
                 dead = p.why.startswith("dead channel")
@@ -119,6 +142,7 @@ class _Collector:
             ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
             ("mlat_taught", "Windows taught from the page.", counts.taught),
             ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
+            ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
             *((name, about, self._session.get(key, 0)) for key, (name, about) in _SESSION.items()),
         ):
             yield CounterMetricFamily(name, about, value)
@@ -130,6 +154,21 @@ class _Collector:
             for reason, n in sorted(by_reason.items()):
                 family.add_metric([reason], n)
             yield family
+        for name, about, by_state in (
+            ("mlat_state_seconds", "For how long each state was the present one.", counts.seconds),
+            ("mlat_state_switches", "How often each state became that.", counts.switches),
+        ):
+            family = CounterMetricFamily(name, about, labels=["state"])
+            for state, n in sorted(by_state.items()):
+                family.add_metric([state or UNKNOWN], n)
+            yield family
+        present = GaugeMetricFamily("mlat_state", "1 for the present state.", labels=["state"])
+        for state in sorted(counts.seconds):
+            present.add_metric([state or UNKNOWN], float(state == counts.state))
+        yield present
+        if not math.isnan(counts.distance):
+            about = "Distance from the last window to the nearest reference."
+            yield GaugeMetricFamily("mlat_distance", about, counts.distance)
         yield GaugeMetricFamily("mlat_clients", "Pages watching.", self._clients)
         if self._age is not None:
             about = "Seconds since the last step."

@@ -110,15 +110,15 @@ class Notices:
 
     Attributes
     ----------
-    n_refused : int
-        Refusals so far, printed or not.
+    n_refused, n_doubtful : int
+        Refusals, and steps that may have come before, so far, printed or not.
     """
 
     def __init__(self, *, at_once: int = 5, clock: Callable[[], float] = time.monotonic) -> None:
         self._at_once, self._clock = at_once, clock
         self._free_at: dict[str, float] = {}  # when a kind may use its full number of lines again
         self._unsaid = 0
-        self.n_refused = 0
+        self.n_refused = self.n_doubtful = 0
 
     def say(self, text: str) -> None:
         """Print a line."""

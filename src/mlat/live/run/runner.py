@@ -258,7 +258,9 @@ class Runner:
                 self.hub.refuse(event.reason, event.count)
         else:
             self.notices.notice(event.kind, event.text)
+            self.notices.n_doubtful += event.doubtful
             if self.hub is not None:
+                self.hub.counts.doubtful += event.doubtful
                 self.hub.notice(event.kind, event.text)
 
     def _warn(self) -> None:

@@ -130,7 +130,7 @@ class LslSource:
             pulled = await self._in_thread(inlet.pull)
             if pulled is None:
                 return
-            for steps, n_refused, reason in _split_at_infinities(*pulled, self._channels):
+            for steps, n_refused, reason in _split_at_bad(*pulled, self._channels):
                 if len(steps):
                     yield Arrival(steps)
                 if n_refused:
@@ -143,19 +143,21 @@ class LslSource:
         return Notice(kind, f"{self.name}: {text}")
 
 
-def _split_at_infinities(
+def _split_at_bad(
     values: Floats, time: Floats, channels: tuple[str, ...]
 ) -> Iterator[tuple[Steps, int, str]]:
     """Groups of samples: good ones as steps, or the number of bad ones and their reason."""
     infinite = np.isinf(values)
-    bad = np.asarray(infinite.any(axis=1))
+    bad = np.asarray(infinite.any(axis=1)) | ~np.isfinite(time)
     edges = [0, *(np.flatnonzero(bad[1:] != bad[:-1]) + 1).tolist(), len(bad)]
     for start, stop in itertools.pairwise(edges):
         if start == stop:  # nothing came
             continue
         if bad[start]:
-            channel = channels[int(np.argmax(infinite[start]))]
-            yield Steps(values[:0]), stop - start, f"channel {channel!r} is infinite"
+            reason = f"its time stamp is {time[start]}"
+            if infinite[start].any():
+                reason = f"channel {channels[int(np.argmax(infinite[start]))]!r} is infinite"
+            yield Steps(values[:0]), stop - start, reason
         else:
             yield Steps(values[start:stop], None, time[start:stop]), 0, ""
 
@@ -202,7 +204,7 @@ class Inlet:
             # recover=False: a lost outlet is looked for and checked by the source, not silently by
             # liblsl.
             self._inlet = self._pylsl.StreamInlet(self._found, max_buflen=KEEP, recover=False)
-            labels = self._inlet.info(TIMEOUT).get_channel_labels()
+            labels = _labels(self._inlet.info(TIMEOUT))
         self._columns = columns(labels, self._found.channel_count(), self._channels)
         if not set(self._channels) <= set(labels or []):
             self.note = "channels are taken in the order they are sent, as no names tell them apart"
@@ -258,8 +260,18 @@ class Inlet:
             if stamps[0] + offset > self._last:  # a better estimate must not turn time back
                 self._offset = offset
         local = stamps + self._offset
-        self._last = float(local[-1])
+        if len(finite := local[np.isfinite(local)]):
+            self._last = float(finite[-1])
         return local
+
+
+def _labels(info: Any) -> list[str]:
+    """The names of the channels, as far as there are any; pylsl's own function prints on stdout."""
+    channel, labels = info.desc().child("channels").child("channel"), list[str]()
+    while not channel.empty() and len(labels) <= info.channel_count():
+        labels.append(channel.child("label").first_child().value())
+        channel = channel.next_sibling()
+    return labels
 
 
 @contextlib.contextmanager
@@ -271,7 +283,7 @@ def _pylsl_errors() -> Iterator[None]:
 
 
 def columns(
-    labels: Sequence[str | None] | None, n_sent: int, channels: tuple[str, ...]
+    labels: Sequence[str] | None, n_sent: int, channels: tuple[str, ...]
 ) -> list[int] | None:
     """Which column of the outlet is which channel of the model; None: as they come.
 
@@ -287,6 +299,8 @@ def columns(
     >>> columns(None, 2, ("ax", "ay"))
     """
     names = list(labels or [])
+    if len(names) > n_sent:
+        raise UnfitError(f"the outlet names more channels than the {n_sent} it sends", refused=True)
     if len(set(names)) == len(names) and set(channels) <= set(names):
         found = [names.index(name) for name in channels]
         return None if found == list(range(n_sent)) else found
@@ -298,8 +312,9 @@ def columns(
     outlet_has_names = bool(names) and all(names)
     if outlet_has_names and not all(_UNNAMED.fullmatch(name) for name in channels):
         absent = [name for name in channels if name not in names]
+        some = ", ".join(name[:40] for name in names[:5])
         raise UnfitError(
-            f"the outlet has no channel {absent[0]!r} (it has {', '.join(map(str, names[:5]))}"
+            f"the outlet has no channel {absent[0]!r} (it has {some}"
             f"{', …' if len(names) > 5 else ''}); name its channels as in training"
             if absent
             else "the outlet gives two channels one name",

@@ -17,7 +17,7 @@ import secrets
 import socket
 import ssl
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
@@ -168,7 +168,11 @@ _NO_CLIENT = (
 )
 _NO_SEQ = (
     "messages without seq: after a crash of the broker or of its publisher a message that is sent "
-    "twice is known by its content alone, and may count twice; publish seq"
+    "twice may count twice, if its content does not tell; publish seq"
+)
+_DOUBTFUL = (
+    "may have come before: the broker goes on from an older state, and only seq could tell them "
+    "apart"
 )
 _QOS_0 = "published with QoS 0: a step that is lost on the way is not sent again; publish with 1"
 
@@ -178,6 +182,7 @@ class _Message:
     count: int
     payload: bytes
     refused: str  # why it cannot be a step, whatever it holds; "" if it can
+    doubtful: bool  # it may have come before
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,7 @@ class MqttSource:
         self._connection: MqttConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._seen_qos0 = self._seen_no_seq = False
+        self._doubtful = 0  # steps that may have come before, and were not told of yet
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
         require_package("aiomqtt", "live", "an MQTT source")
@@ -307,9 +313,10 @@ class MqttSource:
         packet = message.mid if message.qos else 0
         count = self._deliveries.receive(packet, payload, again=bool(message.dup))
         if count is not None and (n := self._deliveries.take_recognised()):
-            self._put_notice("note", f"{n} messages came twice, under other numbers: left out")
+            self._put_notice("note", f"{n} messages came twice, without a mark: left out")
         if count is not None:
-            self._put(_Message(count, payload, self._reason_to_refuse(message)))
+            refused, doubtful = self._reason_to_refuse(message), self._deliveries.is_doubtful
+            self._put(_Message(count, payload, refused, doubtful))
         if not message.qos and not self._seen_qos0:
             self._seen_qos0 = True
             self._put_notice("note", _QOS_0)
@@ -363,6 +370,9 @@ class MqttSource:
                 place = f"topic {self._address.topic}"
                 reasons = [outcome for outcome in outcomes if isinstance(outcome, str)]
                 yield merge_refusals([(place, reason) for reason in reasons])
+        if n := self._doubtful:
+            self._doubtful = 0
+            yield Notice("note", f"{self.name}: {n} steps {_DOUBTFUL}", n)
         self._update_connection()
 
     def _decode(self, item: Notice | _Message) -> Notice | _Decoded | str:
@@ -376,6 +386,8 @@ class MqttSource:
             if steps.seq is None and self._address.client and not self._seen_no_seq:
                 self._seen_no_seq = True
                 self._put_notice("note", _NO_SEQ)
+            if item.doubtful and steps.seq is None:
+                self._doubtful += len(steps)
             return _Decoded(steps, item.count)
         except MalformedError as error:
             self._deliveries.refuse(item.count)
@@ -625,9 +637,11 @@ class Deliveries:
     each other. After a restart of the program these tell which messages are on disk although the
     broker does not know it yet; the oldest by their number alone.
 
-    A broker that was killed may go on from an older state: it sends what it had kept then, under
-    other numbers and without a mark. So the first messages of a connection are also known by their
-    content, where that tells messages apart: none of the last `ALL_DIFFERENT` was like one before.
+    A broker that was killed may go on from an older state: it sends what it had kept then without
+    a mark, under the old numbers or others. So the first messages of a connection are also known by
+    their content: alone, if none of the last `ALL_DIFFERENT` was like one before, and else together
+    with their number, if hardly one in `ALL_DIFFERENT` was like that. A message that has the number
+    of an earlier one, and about which no more can be known, is new and *doubtful*.
 
     No more than `MOST_UNACKNOWLEDGED` messages may be received and not acknowledged: `full` says
     when to stop reading.
@@ -636,6 +650,11 @@ class Deliveries:
     ----------
     after : str
         The position to resume behind; `ValueError` if it is none.
+
+    Attributes
+    ----------
+    is_doubtful : bool
+        Whether the message that was received last may have come before.
     """
 
     def __init__(self, after: str = "") -> None:
@@ -646,8 +665,12 @@ class Deliveries:
         self._known: dict[int, _Known] = {}  # by packet number, in the order of arrival
         self._last = 0  # packet number of the last message
         self._forgotten = 0  # the count up to which packet numbers were given to others
-        self._contents: dict[int, int] = {}  # counts by digest, of the last messages
-        self._alike = 0  # the count of the last message that was like one before
+        # Of the messages before this connection: how many had a digest, how many may have one that
+        # is rare, and the count of a digest, if it alone tells them apart.
+        self._times: Counter[int | None] = Counter()
+        self._rare = 0
+        self._contents: dict[int | None, int] = {}
+        self.is_doubtful = False
         self._returned: int | None = None  # the last that came back, while a connection begins
         self._recognised = 0
         if after:
@@ -659,7 +682,6 @@ class Deliveries:
             known += keys
             for count, (packet, digest) in enumerate(known, self._count - len(known) + 1):
                 self._remember(count, packet, digest)
-            self._alike = self._count
 
     @property
     def full(self) -> bool:
@@ -672,6 +694,14 @@ class Deliveries:
         if not session_present:
             self._known.clear()  # their packet numbers will be given to other messages
             self._last = 0
+        before = [one.digest for one in self._known.values()]
+        times = self._times = Counter(before)
+        self._rare = len(before) // ALL_DIFFERENT
+        tell_apart = len(before) >= ALL_DIFFERENT and all(
+            times[digest] == 1 for digest in before[-ALL_DIFFERENT:]
+        )
+        known = self._known.values() if tell_apart else ()
+        self._contents = {one.digest: one.count for one in known if times[one.digest] == 1}
 
     def receive(self, packet: int, payload: bytes, *, again: bool) -> int | None:
         """The count of a new message; None if it was received before.
@@ -679,36 +709,32 @@ class Deliveries:
         ``packet`` is 0 for a message without QoS, which is never sent again.
         """
         digest = int.from_bytes(hashlib.blake2s(payload, digest_size=4).digest(), "big")
-        known = self._known.get(packet) if again else None
-        if known is not None and known.digest in (None, digest):
+        known = self._known.get(packet)
+        may_be_known = known is not None and known.digest in (None, digest)
+        if known is not None and may_be_known and again:
             self._open.append((known.count, packet))
             return None
-        like = self._contents.get(digest, 0)
+        self.is_doubtful = False
         if self._returned is not None:
-            if like > max(self._returned, self._alike) and self._tells_apart:
+            like = self._contents.get(digest, 0)
+            if known is not None and known.digest == digest and self._times[digest] <= self._rare:
+                like = known.count
+            if like > self._returned:
                 self._returned = like
                 self._recognised += 1
                 self._open.append((like, packet))
                 return None
-            self._returned = None
+            self.is_doubtful = may_be_known
+            if not may_be_known:
+                self._returned = None
         self._count += 1
-        if like:
-            self._alike = self._count
-        self._contents.pop(digest, None)
-        self._contents[digest] = self._count
-        if len(self._contents) > MOST_KNOWN:
-            del self._contents[next(iter(self._contents))]
         if packet:
             self._open.append((self._count, packet))
             self._remember(self._count, packet, digest)
         return self._count
 
-    @property
-    def _tells_apart(self) -> bool:
-        return self._count - self._alike >= ALL_DIFFERENT
-
     def take_recognised(self) -> int:
-        """How many were known by their content alone, since this was last asked."""
+        """How many were known without a mark, since this was last asked."""
         n, self._recognised = self._recognised, 0
         return n
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ...base.checks import Bools, Floats
 from ...base.errors import InputError
 from ...stream.column_roles import role_by_name
-from ...stream.read import open_table, read_channels, read_stream
 from ..core.steps import Steps
 from .source import Arrival, Closing, Event, Notice
 
@@ -174,6 +173,8 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
     InputError
         No such file, a channel that it lacks, a value that is not a number.
     """
+    from ...stream.read import open_table, read_stream  # with Arrow, which no other source needs
+
     names = [str(name) for name in open_table(path, channels=channels).columns]
     if time not in names:
         time = _clock(path, channels, names) or time
@@ -204,6 +205,8 @@ def read_recording(path: Path, channels: tuple[str, ...], time: str = "time") ->
 
 def _clock(path: Path, channels: tuple[str, ...], names: list[str]) -> str:
     """The column that `read_stream` takes as the time by its name, or ""."""
+    from ...stream.read import read_channels
+
     named = [name for name in names if name not in channels and role_by_name(name) == "time"]
     if len(named) != 1 or not set(channels) <= set(names):
         return ""

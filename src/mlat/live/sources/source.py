@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..core.steps import Steps
@@ -34,10 +34,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A change of the connection: "connected", "lost", "retrying", "ended", or a "note"."""
+    """A change of the connection: "connected", "lost", "retrying", "ended", or a "note".
+
+    ``doubtful`` counts steps of which the source cannot know whether they came before.
+    """
 
     kind: str
     text: str
+    doubtful: int = field(default=0, repr=False)
 
 
 Event = Arrival | Refusal | Notice

@@ -1,14 +1,16 @@
 // The labelling page: what is shown, what is selected, and what every key and button does.
-import { inks as readInks, look, paint } from "./palette.js";
+import { inks as readInks, paint } from "./palette.js";
 import { setUpTheme } from "./theme.js";
 import { Media } from "./media.js";
 import { News } from "./news.js";
 import { Pieces } from "./pieces.js";
-import { drawOverview, drawRibbon, firstAfter, inside } from "./ribbons.js";
+import { MapOfWindows } from "./map.js";
+import { drawOverview, drawRibbon, firstAfter, inside, look } from "./ribbons.js";
 import { SignalChart } from "./signal_chart.js";
 import { View } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
+const IGNORE = "(ignore)"; // the state of what is none: the name that the table has
 const MOST_BUTTONS = 60; // states that have a button; all others are typed
 const NEAR = { mouse: 6, touch: 18, pen: 10 }; // pixels from an edge that grab it
 
@@ -53,12 +55,34 @@ const other = () => (active === panes[0] ? panes[1] : panes[0]);
 const shownPanes = () => panes.filter((pane) => pane.number !== null);
 const media = new Media($("media"), (step) => moveCursor(step, { follow: true, fromMedia: true }));
 
+/** The state of a window: of its label, else of its proposal with how sure that is. */
+function stateOf([r, start, end]) {
+  const middle = (start + end) / 2;
+  const label = inside(page.spans[r] ?? [], middle, middle + 1e-9)[0];
+  return label ?? inside(page.proposals[r] ?? [], middle, middle + 1e-9)[0] ?? null;
+}
+
+const map = new MapOfWindows({
+  colour: (state) => look(colour(state)),
+  stateOf,
+  make: () => ask("map"),
+  read: () => getJSON("/map"),
+  inks: () => page.inks,
+  go: ([r, start, end]) => {
+    goTo(r);
+    moveCursor(start, { follow: false });
+    select(start, end, { show: true });
+    looked();
+  },
+  chosen: (dots) => dots.length && ($("guide").textContent = `${dots.length} windows chosen on the map: press the key of a state, or type one.`),
+});
+
 const recording = () => page.recordings[page.number];
 const spans = () => page.spans[page.number] ?? [];
 const proposals = () => page.proposals[page.number] ?? [];
 
 function colour(state) {
-  return page.codes.get(state) ?? 0;
+  return state === IGNORE ? -1 : (page.codes.get(state) ?? 0);
 }
 
 // --- news
@@ -68,6 +92,7 @@ async function take(message) {
   else if (message.kind === "edit") edit(message);
   else if (message.kind === "proposals") readProposals(message.version);
   else if (message.kind === "learning") showLearning(message);
+  else if (message.kind === "map") map.read();
   else if (message.kind === "comparison") showComparison(message.comparison);
 }
 
@@ -99,7 +124,7 @@ async function hello(message) {
 
 function addStates(states) {
   for (const state of states) {
-    if (page.codes.has(state)) continue;
+    if (page.codes.has(state) || state === IGNORE) continue;
     page.codes.set(state, page.states.length);
     page.states.push(state);
   }
@@ -210,10 +235,10 @@ function showStates() {
     const more = page.states.length - MOST_BUTTONS;
     $("states-about").textContent = more > 0 ? `${page.states.length}; ${more} more can be typed` : "";
   }
-  const labelled = [...seconds.values()].filter(Boolean).length;
+  const labelled = page.states.filter((state) => seconds.get(state)).length;
   page.labelledStates = labelled;
+  map.draw();
   for (const id of ["save", "compare"]) $(id).disabled = !(labelled >= 2 || (page.model && labelled >= 1));
-  $("compare").hidden = !page.model && labelled < 2;
   guide();
 }
 
@@ -256,7 +281,9 @@ function guide() {
     if (proposalHere()) text += " Enter takes the proposal.";
   } else if (n === 0 && !proposals().length) text = "Drag over a stretch of the signal where you know the state.";
   else if (n === 1 && !proposals().length) text = "Now label a stretch of another state; with two states the rest is proposed.";
-  else text = "Take what is right, correct what is wrong; Next (N) shows where a label helps most.";
+  else if (proposals().some(hasEmpty)) text = "Take what is right, correct what is wrong; Next (N) shows where a label helps most.";
+  else if (page.current && page.savedModels?.length) text = ""; // all is done
+  else text = "Everything has a label. Save the model (M).";
   if ($("guide").textContent !== text) $("guide").textContent = text;
 }
 
@@ -268,12 +295,27 @@ function showProposals() {
   const steps = rest.reduce((sum, one) => sum + one[1] - one[0], 0);
   $("take-all").disabled = !rest.length;
   $("take-all").textContent = rest.length ? `Take all ${rest.length}` : "Take all";
-  $("take").disabled = !proposalHere();
+  showTools();
   $("next").disabled = !page.ready;
   $("proposals-about").textContent = any
     ? rest.length ? `${view().duration(steps)} are of at least ${Math.round(100 * confidence)} % confidence` : ""
     : "appear when two states are labelled";
   guide();
+}
+
+/** What cannot be done here is off. */
+function showTools() {
+  if (!page.view) return;
+  const here = inside(spans(), page.cursor, page.cursor + 1)[0];
+  const can = page.selection || spanAtCursor();
+  for (const button of $("states").querySelectorAll("button")) button.disabled = !can;
+  $("ignore").disabled = !can;
+  $("name-form").querySelector("button").disabled = !can;
+  $("take").disabled = !proposalHere();
+  $("delete").disabled = !(page.selection ? inside(spans(), ...page.selection)[0] : here);
+  $("split").disabled = !(here && here[0] < Math.round(page.cursor));
+  $("edge").disabled = $("join").disabled = !spans().length;
+  $("join").disabled = spans().length < 2;
 }
 
 /** Whether some step of a proposal has no label. */
@@ -300,6 +342,8 @@ function showLearning({ doing, fraction, error, current, saved }) {
   $("model-about").textContent = current ? "learned from all labels" : page.model ? `${page.model} proposes` : "";
   page.current = current;
   page.savedModels = saved;
+  map.learned(current && !doing);
+  guide();
 }
 
 function showComparison(comparison) {
@@ -329,11 +373,6 @@ function showComparison(comparison) {
     body.append(row([state, ...(old ? [percent(old.recall[state])] : []), percent(fresh.recall[state])], "td"));
   }
   table.append(head, body);
-  const keep = document.createElement("p");
-  keep.className = "line";
-  const choose = button("Save the new one", () => save());
-  keep.append(choose);
-  if (old) keep.append(button("Keep the old one", () => (box.hidden = true)));
   const about = document.createElement("p");
   about.className = "soft";
   const tests = Object.values(comparison.tests).reduce((sum, n) => sum + n, 0);
@@ -341,13 +380,7 @@ function showComparison(comparison) {
     ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere.` : "";
   about.textContent = `Judged by ${tests} stretches that you labelled by hand; the new one learned from other stretches of ` +
     `this recording, so of another day or person it says less. The saved one is learned from all.${untested}`;
-  box.replaceChildren(table, about, keep);
-}
-
-function button(text, act) {
-  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text });
-  made.addEventListener("click", act);
-  return made;
+  box.replaceChildren(table, about);
 }
 
 // --- what is shown
@@ -408,7 +441,7 @@ function showPanes() {
   $("time").classList.toggle("two", two);
   $("beside").setAttribute("aria-pressed", String(two));
   $("second-name").textContent = two ? page.recordings[panes[1].number].name : "";
-  $("overview-name").textContent = two ? recording().name : "Whole recording";
+  $("overview-name").textContent = two ? recording().name : "Overview";
   $("overview-name").title = two ? recording().name : "";
 }
 
@@ -462,7 +495,7 @@ function draw(now) {
   for (const pane of shownPanes()) drawPane(pane);
   if (overviewChanged) {
     overviewChanged = false;
-    drawOverview($("overview-canvas"), spans(), proposals(), recording().steps, colour, inks);
+    drawOverview($("overview-canvas"), spans(), proposals(), recording().steps, colour, inks, page.pieces);
   }
   const box = $("window").style;
   box.left = `${(100 * v.begin) / v.steps}%`;
@@ -523,7 +556,7 @@ function moveCursor(step, { follow = true, extend = false, fromMedia = false } =
   const v = view();
   if (follow && (step < v.begin || step > v.end)) v.set(step - v.length / 2, v.length);
   if (!fromMedia) media.seek(step);
-  $("take").disabled = !proposalHere();
+  showTools();
   request();
 }
 
@@ -552,6 +585,8 @@ async function ask(what, more, done) {
 function label(state) {
   state = state.trim();
   if (!state) return;
+  $("why").textContent = "";
+  if (map.chosen.length) return labelMany(state);
   const stretch = page.selection ?? spanAtCursor();
   if (!stretch) return say("Select a stretch first: drag over the signal, or Shift and arrow keys.", true);
   const [start, end] = stretch;
@@ -559,7 +594,15 @@ function label(state) {
   return ask("label", { recording: page.number, start, end, state }, `Labelled ${state}`);
 }
 
+/** What was chosen on the map, as one edit. */
+function labelMany(state) {
+  const [n, places, version] = [map.chosen.length, map.runs(), map.version];
+  clearSelection();
+  return ask("label many", { places, version, state }, `Labelled ${n} windows ${state}`);
+}
+
 function clearSelection() {
+  map.choose([]);
   page.selection = null;
   page.anchor = null;
   showProposals();
@@ -676,10 +719,16 @@ function setUpSignal(pane) {
   const { chart } = pane;
   const fingers = new Map();
   let drag = null;
+  const onNames = (event) => event.clientX < chart.plot.over.getBoundingClientRect().left;
   element.addEventListener("pointerdown", (event) => {
     if (event.button > 1 || !page.view) return;
     if (active !== pane) use(pane);
     element.focus({ preventScroll: true });
+    if (onNames(event)) {
+      const channel = chart.channelAt(event.clientY);
+      for (const one of panes) one.chart.choose({ chosen: channel === one.chart.chosen ? null : channel });
+      return request();
+    }
     element.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, event.clientX);
     if (fingers.size === 2) {
@@ -690,6 +739,11 @@ function setUpSignal(pane) {
     } else drag = { kind: "select", from: chart.step(event.clientX), x: event.clientX, moved: false };
   });
   element.addEventListener("pointermove", (event) => {
+    if (!fingers.size && chart.plot) {
+      const named = onNames(event) ? (page.recordings[pane.number]?.channels[chart.channelAt(event.clientY)] ?? "") : "";
+      const title = named && `${named}: click for more of it`;
+      if (element.title !== title) element.title = title;
+    }
     if (!drag || !fingers.has(event.pointerId)) return;
     fingers.set(event.pointerId, event.clientX);
     const wide = chart.plot.over.clientWidth || 1;
@@ -771,7 +825,13 @@ function setUpRibbon(pane, canvas, of, movable) {
     if (drag) {
       page.cursor = Math.max(0, Math.min(recording().steps, Math.round(stepAt(event))));
       select(drag.edge, page.cursor);
-    } else if (movable) canvas.style.cursor = edgeAt(event) === null ? "pointer" : "ew-resize";
+      return;
+    }
+    const at = stepAt(event);
+    const span = inside(list(), at, at + 1e-9)[0];
+    const sure = span?.length > 3 ? `, ${Math.round(100 * span[3])} %` : "";
+    canvas.title = span ? `${span[2]}${sure}, ${view().text(span[0], true)} to ${view().text(span[1], true)}` : "";
+    if (movable) canvas.style.cursor = edgeAt(event) === null ? "pointer" : "ew-resize";
   });
   canvas.addEventListener("pointerdown", (event) => {
     if (!page.view || event.button) return;
@@ -871,6 +931,8 @@ const KEYS = {
   "[": () => step(-1),
   "]": () => step(1),
   Enter: () => takeOne(),
+  i: () => label(IGNORE),
+  g: () => map.toggle(),
   Escape: () => clearSelection(),
   Delete: () => remove(),
   Backspace: () => remove(),
@@ -922,6 +984,7 @@ $("name-form").addEventListener("submit", (event) => {
 });
 $("undo").addEventListener("click", undo);
 $("redo").addEventListener("click", redo);
+$("ignore").addEventListener("click", () => label(IGNORE));
 $("split").addEventListener("click", split);
 $("join").addEventListener("click", join);
 $("edge").addEventListener("click", moveEdge);
@@ -953,5 +1016,36 @@ new ResizeObserver(() => {
   request();
 }).observe($("overview"));
 
+$("scale").addEventListener("change", ({ target }) => {
+  for (const pane of panes) pane.chart.choose({ scale: target.value });
+  request();
+});
+$("channels").addEventListener("toggle", showChannels);
+
+/** Which channels are shown, each with its value at the cursor. */
+function showChannels() {
+  if (!$("channels").open) return;
+  const { chart } = active;
+  const values = page.pieces.at(Math.max(0, Math.min(Math.floor(page.cursor), recording().steps - 1)));
+  $("channel-list").replaceChildren(
+    ...recording().channels.map((name, c) => {
+      const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: !chart.hidden.has(c) });
+      box.addEventListener("change", () => {
+        const hidden = new Set(chart.hidden);
+        box.checked ? hidden.delete(c) : hidden.add(c);
+        if (hidden.size === recording().channels.length) return (box.checked = true);
+        for (const pane of panes) pane.chart.choose({ hidden });
+        request();
+      });
+      const label = document.createElement("label");
+      label.append(box, name);
+      const value = Object.assign(document.createElement("small"), { textContent: chart.valueOf(c, values) });
+      const item = document.createElement("li");
+      item.append(label, value);
+      return item;
+    }),
+  );
+}
+
 // For tests and measurements.
-globalThis.mlatLabel = { page, panes, chart: panes[0].chart, request, looked };
+globalThis.mlatLabel = { page, panes, chart: panes[0].chart, request, looked, map };

@@ -127,6 +127,35 @@ export class Pieces {
     return true;
   }
 
+  /** How much all channels vary in each of n columns of the recording, from 0 to 1. */
+  activity(n) {
+    const d = this.recording.channels.length;
+    const { steps, blocks } = this.recording;
+    const [low, high] = [new Float32Array(n * d).fill(NaN), new Float32Array(n * d).fill(NaN)];
+    const found = new Float32Array(n);
+    for (let x = 0; x < n; x++) {
+      this.column(this.coarsest, (x * steps) / n, ((x + 1) * steps) / n, x, d, low, high, blocks[this.coarsest]);
+      for (let c = 0; c < d; c++) found[x] += high[x * d + c] - low[x * d + c] || 0;
+    }
+    const sorted = Float32Array.from(found).sort();
+    const usual = sorted[Math.floor(0.95 * (n - 1))] || 1;
+    return found.map((value) => Math.min(1, value / usual));
+  }
+
+  /** The values at a step (d), or null while they are on their way. */
+  at(step) {
+    const number = Math.floor(step / PIECE);
+    const d = this.recording.channels.length;
+    const piece = this.get(0, number);
+    if (piece) return piece.subarray((step - number * PIECE) * d, (step - number * PIECE + 1) * d);
+    const key = `0/${number}`;
+    if (!this.under.has(key) && this.under.size < AT_ONCE) {
+      this.under.add(key);
+      this.load(key).finally(() => this.under.delete(key));
+    }
+    return null;
+  }
+
   /** The steps themselves, (n * d) from `begin`; null if they are not all here. */
   steps(begin, end) {
     this.want(0, begin, end);

@@ -1,6 +1,13 @@
 // Labels and proposals as ribbons over time: of what is in view, and of the whole recording.
 import { FONT, begin as beginCanvas, fitted } from "./canvas.js";
-import { look, paint } from "./palette.js";
+import { inks as readInks, look as lookOf, paint } from "./palette.js";
+
+/** The look of a state; -1 is what is ignored. */
+export function look(code) {
+  if (code >= 0) return lookOf(code);
+  const { unknown, ink } = readInks();
+  return { fill: unknown, pattern: "falling", ink };
+}
 
 /** The first of sorted spans that ends after a step. */
 export function firstAfter(spans, step) {
@@ -60,13 +67,18 @@ export function drawRibbon(canvas, spans, view, colour, inks, shaded = false) {
   }
 }
 
-/** The whole recording: labels above, proposals below them. */
-export function drawOverview(canvas, labels, proposals, steps, colour, inks) {
+const BAND = 10; // pixels of the labels, and of the proposals
+
+/** The whole recording: how much the signal varies, labels above it, proposals below. */
+export function drawOverview(canvas, labels, proposals, steps, colour, inks, pieces) {
   const { context, width, height } = beginCanvas(canvas);
-  context.fillStyle = inks.faint;
+  context.fillStyle = inks.stripe;
   context.fillRect(0, 0, width, height);
-  const half = Math.round(height * 0.62);
-  for (const [spans, top, bottom, isShaded] of [[labels, 0, half, false], [proposals, half + 1, height, true]]) {
+  const room = height - 2 * BAND - 4;
+  const busy = pieces.activity(Math.max(1, Math.round(width)));
+  context.fillStyle = inks.soft;
+  busy.forEach((share, x) => context.fillRect(x, BAND + 2 + (room * (1 - share)) / 2, 1, Math.max(1, room * share)));
+  for (const [spans, top, bottom, isShaded] of [[labels, 0, BAND, false], [proposals, height - BAND, height, true]]) {
     let drawn = -1;
     for (const [start, end, state, confidence] of spans) {
       const from = (start / steps) * width;

@@ -2,15 +2,20 @@
 // a long recording are drawn as pixels, column by column, which takes as long for an hour as for a day.
 import { FONT, RIGHT, fitted, gutter } from "./canvas.js";
 import { Lanes } from "./lanes.js";
-import { look } from "./palette.js";
+import { look } from "./ribbons.js";
 
 const X_AXIS = 24;
+const LIMIT = 1.06; // of the usual values: lines stay in their band
+const BUSY = 8; // steps in a column of pixels, from which the lines are an envelope
+const LIGHT = 140; // of 255: how opaque it is where it is high
+const VALUE_ROOM = 27; // pixels of a lane that has its value under its name
 
 export class SignalChart {
   /** @param resized () => void */
   constructor(element, resized) {
     this.element = element;
     this.plot = null;
+    [this.hidden, this.chosen, this.scale] = [new Set(), null, "usual"];
     this.layer = document.createElement("canvas"); // the pixels of the lines
     new ResizeObserver(() => {
       this.resize();
@@ -24,8 +29,10 @@ export class SignalChart {
     const d = recording.channels.length;
     // Values come relative to the usual range of their channel.
     const unit = { channels: recording.channels, middle: Array(d).fill(0), half: Array(d).fill(1) };
-    this.lanes = new Lanes(unit, recording.channels.map((_, c) => c), null);
-    this.marks = { spans: [], selection: null, cursor: 0 };
+    const all = recording.channels.map((_, c) => c);
+    this.lanes = new Lanes(unit, all.filter((c) => !this.hidden.has(c)), this.chosen);
+    this.named = null;
+    this.marks ??= { spans: [], selection: null, cursor: 0 };
     this.plot = new uPlot(this.options(), [[0, 1], [null, null]], this.element);
     this.resize();
   }
@@ -68,13 +75,21 @@ export class SignalChart {
   }
 
   names(u) {
-    const key = `${u.bbox.height} ${gutter()}`;
+    const cursor = Math.min(Math.floor(this.marks.cursor), this.recording.steps - 1);
+    const values = this.pieces.at(Math.max(0, cursor));
+    const key = `${u.bbox.height} ${gutter()} ${cursor} ${values !== null}`;
     if (this.named !== key) {
       this.named = key;
       u.ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
       const room = (gutter() - 14) * devicePixelRatio;
-      const every = Math.ceil((13 * devicePixelRatio * this.lanes.total) / Math.max(1, u.bbox.height));
-      this.texts = this.recording.channels.map((name, c) => (c % every ? "" : fitted(u.ctx, name, room)));
+      const lane = u.bbox.height / devicePixelRatio / this.lanes.total;
+      const every = Math.ceil(13 / Math.max(1, lane));
+      this.texts = this.lanes.shown.map((c, i) => {
+        if (i % every && c !== this.chosen) return "";
+        const name = fitted(u.ctx, this.recording.channels[c], room);
+        const value = lane * this.lanes.heights[i] > VALUE_ROOM ? this.valueOf(c, values) : "";
+        return value ? `${name}\n${value}` : name;
+      });
     }
     return this.texts;
   }
@@ -88,8 +103,9 @@ export class SignalChart {
     ctx.rect(left, top, width, height);
     ctx.clip();
     ctx.fillStyle = this.inks.stripe;
-    const lane = height / this.lanes.total;
-    for (let i = 0; i < this.lanes.total; i += 2) ctx.fillRect(left, top + i * lane, width, lane);
+    this.bands(height).forEach(([, centre, half], i) => {
+      if (i % 2 === 0) ctx.fillRect(left, top + centre - half / 0.9, width, half / 0.45);
+    });
     const x = (step) => left + ((step - this.view.begin) / this.view.length) * width;
     ctx.globalAlpha = 0.16;
     let drawn = -1;
@@ -128,6 +144,25 @@ export class SignalChart {
     ctx.restore();
   }
 
+  /** The channel, its middle and half its height in pixels, of each lane. */
+  bands(height) {
+    const { lanes } = this;
+    const unit = height / lanes.total;
+    return lanes.shown.map((c, i) => [c, (lanes.total - lanes.centres[i]) * unit, 0.45 * lanes.heights[i] * unit]);
+  }
+
+  /** How a channel's values become heights from -1 to 1; what is beyond stays in its band. */
+  scaled(c, low, high, n, d) {
+    if (this.scale !== "view") return (z) => Math.max(-LIMIT, Math.min(LIMIT, z));
+    let [least, most] = [Infinity, -Infinity];
+    for (let i = c; i < n * d; i += d) {
+      if (low[i] < least) least = low[i];
+      if (high[i] > most) most = high[i];
+    }
+    const [middle, half] = [(least + most) / 2, (most - least) / 2 || 1];
+    return (z) => (z - middle) / half;
+  }
+
   /** Many steps in a column: from its smallest to its largest value. */
   pixels(ctx, box) {
     const [n, h] = [Math.round(box.width), Math.round(box.height)];
@@ -146,11 +181,10 @@ export class SignalChart {
     this.whole = this.pieces.columns(this.view.begin, this.view.end, n, low, high);
     dots.fill(0);
     const ink = pixel(this.inks.ink);
-    const lane = h / this.lanes.total;
-    for (let c = 0; c < d; c++) {
-      const centre = (c + 0.5) * lane;
-      const scale = 0.45 * lane;
-      const [top, bottom] = [Math.max(0, centre - 0.6 * lane), Math.min(h - 1, centre + 0.6 * lane)];
+    const light = (ink & 0x00ffffff) | (LIGHT << 24); // of an envelope: of many steps in a column
+    const inside = this.view.length / n > BUSY ? light : ink;
+    for (const [c, centre, half] of this.bands(h)) {
+      const height = this.scaled(c, low, high, n, d);
       let before = -1;
       for (let x = 0; x < n; x++) {
         const i = x * d + c;
@@ -158,8 +192,8 @@ export class SignalChart {
           before = -1;
           continue;
         }
-        let from = Math.max(top, Math.min(bottom, centre - scale * high[i]));
-        let to = Math.max(top, Math.min(bottom, centre - scale * low[i]));
+        let from = Math.max(0, centre - half * height(high[i]));
+        let to = Math.min(h - 1, centre - half * height(low[i]));
         const middle = (from + to) / 2;
         if (before >= 0) {
           // Columns are joined, so that a steep line has no holes.
@@ -167,7 +201,9 @@ export class SignalChart {
           to = Math.max(to, before);
         }
         before = middle;
-        for (let y = Math.round(from); y <= to || y === Math.round(from); y++) dots[y * n + x] = ink;
+        const [first, last] = [Math.round(from), Math.max(Math.round(from), Math.floor(to))];
+        const shade = last - first < 4 ? ink : inside;
+        for (let y = first; y <= last; y++) dots[y * n + x] = shade;
       }
     }
     layer.getContext("2d").putImageData(this.image, 0, 0);
@@ -182,7 +218,6 @@ export class SignalChart {
     this.whole = values !== null;
     if (!values) return this.pixels(ctx, box);
     const d = this.recording.channels.length;
-    const lane = box.height / this.lanes.total;
     ctx.save();
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
@@ -190,8 +225,8 @@ export class SignalChart {
     ctx.strokeStyle = this.inks.ink;
     ctx.lineWidth = devicePixelRatio;
     ctx.beginPath();
-    for (let c = 0; c < d; c++) {
-      const centre = box.top + (c + 0.5) * lane;
+    for (const [c, centre, half] of this.bands(box.height)) {
+      const height = this.scaled(c, values, values, end - begin, d);
       let pen = false;
       for (let k = 0; k < end - begin; k++) {
         const value = values[k * d + c];
@@ -199,7 +234,7 @@ export class SignalChart {
           pen = false;
           continue;
         }
-        const y = centre - 0.45 * lane * Math.max(-1.3, Math.min(1.3, value));
+        const y = box.top + centre - half * height(value);
         if (pen) ctx.lineTo(x(begin + k), y);
         else ctx.moveTo(x(begin + k), y);
         pen = true;
@@ -207,6 +242,25 @@ export class SignalChart {
     }
     ctx.stroke();
     ctx.restore();
+  }
+
+  /** Show these channels alone, one of them higher, by their usual values or by those in view. */
+  choose({ hidden = this.hidden, chosen = this.chosen, scale = this.scale }) {
+    Object.assign(this, { hidden, chosen, scale });
+    if (this.plot) this.set(this.recording, this.pieces, this.view, this.inks, this.colour);
+  }
+
+  /** The channel at a height of the screen. */
+  channelAt(clientY) {
+    const box = this.plot.over.getBoundingClientRect();
+    return this.lanes.at(this.lanes.total * (1 - (clientY - box.top) / Math.max(1, box.height)));
+  }
+
+  /** A channel's value at the cursor, as it was measured; empty while it is not known. */
+  valueOf(c, values) {
+    if (!values || Number.isNaN(values[c])) return "";
+    const { middle, half } = this.recording;
+    return String(Number((middle[c] + half[c] * values[c]).toPrecision(3)));
   }
 
   resize() {

@@ -113,7 +113,7 @@ function setLanes() {
   if (!page.model) return;
   const shown = shownChannels();
   page.lanes = new Lanes(page.model, shown, page.chosen);
-  $("channels-about").textContent = `${shown.length}, each over its usual range`;
+  $("channels-about").textContent = `${shown.length}, each over its usual range, or by how much it is off`;
   const name = page.lanes.chosen === null ? "" : `, ${page.model.channels[page.chosen]} enlarged`;
   $("lanes").setAttribute("aria-label", `${shown.length} channels over time${name}`);
   chart.set(page.lanes, page.inks);
@@ -245,4 +245,4 @@ connect(
 );
 
 // For tests and measurements.
-globalThis.mlatLive = { page, paintTimes, mark };
+globalThis.mlatLive = { page, paintTimes, mark, chart };

@@ -83,7 +83,11 @@ export class LaneChart {
   names(u) {
     u.ctx.font = `${11 * devicePixelRatio}px ${FONT}`;
     const room = (gutter() - 14) * devicePixelRatio;
-    return this.lanes.shown.map((c) => fitted(u.ctx, this.lanes.model.channels[c], room));
+    return this.lanes.shown.map((c, i) => {
+      const offset = this.lanes.offsets[i];
+      const by = offset ? ` ${offset > 0 ? "+" : "−"}${figure(Math.abs(offset))}` : "";
+      return fitted(u.ctx, this.lanes.model.channels[c], room - u.ctx.measureText(by).width) + by;
+    });
   }
 
   /** Every other lane is tinted, and the window that was classified last is marked. */
@@ -162,11 +166,26 @@ export class LaneChart {
     const begin = Math.max(buffer.first, Math.floor(view.begin));
     const end = Math.min(buffer.next, Math.ceil(view.end));
     const every = Math.max(1, Math.ceil((2 * (end - begin)) / MOST_POINTS));
+    this.follow(buffer, begin, end);
     if (every > 2) this.coarse(buffer, begin, end, every);
     else this.fine(buffer, begin, end);
     this.plot.batch(() => {
       this.plot.setData(this.data, false);
       this.plot.setScale("x", { min: view.begin, max: view.end });
+    });
+  }
+
+  /** Lanes whose values are all beyond the usual ones go where these are, and say how far. */
+  follow(buffer, begin, end) {
+    const every = Math.max(1, Math.floor((end - begin) / 200));
+    this.lanes.shown.forEach((c, i) => {
+      let [low, high] = [Infinity, -Infinity];
+      for (let step = begin; step < end; step += every) {
+        const value = buffer.values[buffer.at(step) * buffer.d + c];
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+      if (low <= high) this.lanes.follow(i, low, high);
     });
   }
 

@@ -5,7 +5,7 @@ import { agreeing, count, percent, reason, reasonShort, seconds, confidently } f
 
 const $ = (id) => document.getElementById(id);
 const QUIET = 1500; // milliseconds between two announcements of a screen reader
-const MOST_BARS = 4;
+const MOST_BARS = 60;
 
 function say(id, text) {
   const element = $(id);
@@ -34,7 +34,7 @@ function swatch({ fill, pattern, ink }) {
   context.fill();
 }
 
-/** The most probable states as bars; a few states stay in the model's order, so that none jumps. */
+/** The probability of every state as bars, in the model's order, so that none jumps; of very many the most probable. */
 function showProbabilities(probabilities, classes, codes) {
   const list = $("probabilities");
   const order = probabilities.map((_, i) => i).sort((a, b) => probabilities[b] - probabilities[a]);

@@ -30,6 +30,11 @@ export function offerTeaching(model) {
   $("example-undo").hidden = !model.undo;
   $("example-save").hidden = !model.save;
   on.mark.allowed = Boolean(model.teach_span);
+  if (model.teach_span && model.rate && !on.inSeconds) {
+    on.inSeconds = true; // once: from then on it is as the person has chosen
+    $("example-unit").value = "seconds";
+    $("example-n").value = "2";
+  }
   document.body.classList.toggle("can-mark", on.mark.allowed);
   showUnit();
 }

@@ -13,21 +13,31 @@ export class Lanes {
     this.heights = shown.map((c) => (c === this.chosen && shown.length > 1 ? ENLARGED : 1));
     this.total = this.heights.reduce((sum, height) => sum + height, 0);
     let top = this.total;
+    this.offsets = shown.map(() => 0); // of channels that are not where they usually are
     this.centres = this.heights.map((height) => (top -= height) + height / 2);
   }
 
-  /** A value's height, from 0 (bottom) to `total`, limited to its lane and a little more. */
+  /** Move a lane to its values, from `low` to `high`, where none of them is usual. */
+  follow(i, low, high) {
+    const c = this.shown[i];
+    const [middle, half] = [this.model.middle[c], this.model.half[c]];
+    const away = Math.abs(this.offsets[i]) > 0 ? 0.5 : 1; // so that it does not go back and forth
+    const isOff = low > middle + away * half || high < middle - away * half;
+    if (!isOff) this.offsets[i] = 0;
+    else if (!this.offsets[i] || low > this.edge(i, 1) || high < this.edge(i, -1)) this.offsets[i] = (low + high) / 2 - middle;
+  }
+
+  /** A value's height, from 0 (bottom) to `total`, within its lane, which usual values fill. */
   place(i, value) {
     const c = this.shown[i];
-    // Usual values fill the lane; lines may reach a little into the next.
-    const z = (0.45 * (value - this.model.middle[c])) / this.model.half[c];
-    return this.centres[i] + this.heights[i] * Math.max(-0.6, Math.min(0.6, z));
+    const z = (0.45 * (value - this.model.middle[c] - this.offsets[i])) / this.model.half[c];
+    return this.centres[i] + this.heights[i] * Math.max(-0.49, Math.min(0.49, z));
   }
 
   /** The value at the edge of a lane: +1 above, -1 below the middle. */
   edge(i, side) {
     const c = this.shown[i];
-    return this.model.middle[c] + side * this.model.half[c];
+    return this.model.middle[c] + this.offsets[i] + side * this.model.half[c];
   }
 
   /** Which channel lies at a height. */

@@ -1,1 +1,0 @@
-"""Learning, predicting and searching on a Dask cluster."""
