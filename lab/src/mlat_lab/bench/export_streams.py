@@ -23,6 +23,7 @@ from mlat.base.checks import Floats, Ints
 from mlat.base.errors import MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
+from mlat.export.c_source import CSource, write_c
 from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
 from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
