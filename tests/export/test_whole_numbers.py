@@ -13,8 +13,8 @@ from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
+from mlat.export.plain_lift import TAKES
 from mlat.export.whole_numbers import WholeNumbers
-from mlat.features.lifts import RUNNING
 from state_streams import lasting
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -79,8 +79,8 @@ def test_only_ties_within_the_bound_differ(clf, bits, tmp_path):
     whole = Compiled(clf, tmp_path, bits=bits, fixed=True)
     told, wanted = whole.push(FRESH.values), exact.push(FRESH.values)
     assert_within_the_bound(clf, model, bounds, told, wanted)
-    assert whole.code.rounding < 0.5
-    assert (told[0] == clf.predict(FRESH)).mean() >= (0.99 if bits == 16 else 0.9)
+    assert whole.code.rounding < (0.5 if bits == 16 else 1.0)
+    assert (told[0] == clf.predict(FRESH)).mean() >= (0.99 if bits == 16 else 0.85)
 
 
 @given(clf=random_models(), bits=st.sampled_from([16, 8]), seed=st.integers(0, 10**6))
@@ -220,6 +220,13 @@ def test_what_whole_numbers_cannot_hold_is_refused():
         write_c(PlainModel.of(StreamClassifier(metric="euclidean").fit(level)), bits=8, fixed=True)
 
 
-def test_every_running_map_is_among_those_tried():
+def test_every_map_that_is_exported_is_among_those_tried():
     tried = {m for one in SHAPES.values() for m in getattr(one.get("lift"), "maps", ())}
-    assert {*RUNNING} <= tried
+    assert {*TAKES} <= tried
+
+
+def test_a_map_that_is_not_known_is_refused_by_its_name(monkeypatch):
+    clf = StreamClassifier(**SHAPES["levels"]).fit(TRAIN)
+    monkeypatch.delitem(TAKES, "low_pass")
+    with pytest.raises(InputError, match="'low_pass' cannot be exported"):
+        PlainModel.of(clf)

@@ -339,6 +339,7 @@ def write_c(
     for mark, text in {
         "/*EXPERTS*/": "\n".join(experts),
         "/*FORESTS*/": "\n".join(of_forests),
+        "/*WINDOW*/\n": "\n" + text_of("window.c"),
         "/*MATHEMATICS*/": "" if fixed else "#include <math.h>",
     }.items():
         algorithm = algorithm.replace(mark, text)

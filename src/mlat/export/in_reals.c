@@ -39,6 +39,7 @@ typedef struct {
 
 /* Of numbers of 16 bits. */
 typedef mlat_real mlat_unit;
+/*WINDOW*/
 
 #if MLAT_NARROW
 /* The same as whole numbers up to MLAT_NARROW; returns their unit. */

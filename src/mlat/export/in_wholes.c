@@ -162,6 +162,7 @@ typedef struct {
 
 /* Of numbers of 16 bits. */
 typedef int mlat_unit;
+/*WINDOW*/
 
 #if MLAT_NARROW
 /* The same shifted to be at most MLAT_NARROW; returns by how much. */
@@ -183,9 +184,15 @@ static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int lea
 }
 #define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
 /* Half of a stored square in the unit of a window, which is such that it fits. */
-#define least_unit(by) ((by)->square_exponent > 0 ? (by)->square_exponent - 1 : 0)
-#define fit_squares(q, by) ((q)->down = (q)->unit + 1 - (by)->square_exponent)
-#define short_square(stored, q) ((stored) >> (q)->down)
+#define least_unit(by) ((by)->square_exponent > 15 ? (by)->square_exponent - 15 : 0)
+#define short_square(stored, q) ((int32_t)(((uint32_t)(stored) << (q)->up) >> (q)->down))
+
+static void fit_squares(question *q, const numbers *by)
+{
+    const int up = by->square_exponent - q->unit - 1;
+    q->up = up > 0 ? up : 0;
+    q->down = up > 0 ? 0 : -up;
+}
 #endif
 
 /* A distance in typical ones, Q24, from its square. */

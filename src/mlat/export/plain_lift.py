@@ -5,6 +5,7 @@ A map that is not in ``TAKES`` is refused by its name: C and ONNX have to be tol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ class PlainLift:
         for name in lift.maps:
             if name not in TAKES:
                 raise InputError(f"the map {name!r} cannot be exported yet; fit a model without it")
-            of = lift.maps[name] if isinstance(lift.maps, dict) else None
+            of = lift.maps[name] if isinstance(lift.maps, Mapping) else None
             sources += [TAKES[name]] * (n_channels if of is None else len(of))
         made = lift.prepared(n_channels)
         return cls(np.array(sources), made.channels, made.floors, made.size)

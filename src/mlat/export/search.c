@@ -184,24 +184,6 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* What rows of the table are multiplied with. Beside rows of 8 bits these are whole numbers of 16, in
- * a unit that fits the window, so that sums have 32 bits. */
-#if MLAT_NARROW
-typedef mlat_factor factor;
-typedef int32_t row_sum;
-#else
-typedef mlat_real factor;
-typedef mlat_square row_sum;
-#define widened(sum, unit) (sum)
-#endif
-
-/* A window that is compared. */
-typedef struct {
-    const factor *u;
-    mlat_unit unit;
-    int down; /* of squares */
-} question;
-
 /* The sum of products of numbers and a row of the table, in ranges of its columns. Four sums, as one
  * would wait for each of its additions. */
 static row_sum row_product(const factor *v, const mlat_stored *row, const unsigned short *range,

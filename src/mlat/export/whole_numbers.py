@@ -176,7 +176,7 @@ class WholeNumbers:
         if self._narrow:
             # For windows within training's range: its u is rounded once more, and the square.
             most = float(largest_row * 2.0 ** (metric_bits - shift + self._x_bits) * self._stored)
-            more = max(_exponent(most / self._narrow), exponent, 0)
+            more = max(_exponent(most / self._narrow), exponent - 15, 0)
             square_error += (2 * self._stored * w * n * 0.5 + 2) * 2.0**more * last_digit
         ratio = 2.0 ** (LOG_BITS - square_bits // 2) / one.typical
         factor, factor_shift = _mantissas(np.array([ratio]), 30)

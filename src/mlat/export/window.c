@@ -1,0 +1,17 @@
+/* What rows of the table are multiplied with. Beside rows of 8 bits these are whole numbers of 16, in
+ * a unit that fits the window, so that sums have 32 bits. */
+#if MLAT_NARROW
+typedef mlat_factor factor;
+typedef int32_t row_sum;
+#else
+typedef mlat_real factor;
+typedef mlat_square row_sum;
+#define widened(sum, unit) (sum)
+#endif
+
+/* A window that is compared. */
+typedef struct {
+    const factor *u;
+    mlat_unit unit;
+    int up, down; /* of squares */
+} question;
