@@ -463,7 +463,7 @@ def test_one_that_says_nothing_does_not_delay_the_end():
 
 
 def test_a_cancellation_that_a_library_swallows_does_not_keep_the_source_open():
-    """As of a time limit that is over in the same moment; the source went on connecting for ever."""
+    """As of a time limit that is over in the same moment: the source connected for ever."""
 
     async def run():
         source = open_source("mqtt://127.0.0.1:1/lab/arm")
