@@ -475,7 +475,9 @@ def test_a_cancellation_that_a_library_swallows_does_not_keep_the_source_open():
 
         source._task = asyncio.create_task(swallow_one())
         await asyncio.sleep(0)
-        await asyncio.wait_for(source.close(), 20)
+        closing = asyncio.create_task(source.close())
+        done, _ = await asyncio.wait([closing], timeout=20)
+        assert done
         assert source._task.cancelled()
 
     asyncio.run(run())
