@@ -462,6 +462,27 @@ def test_one_that_says_nothing_does_not_delay_the_end():
     asyncio.run(run())
 
 
+def test_a_cancellation_that_a_library_swallows_does_not_keep_the_source_open():
+    """As of a time limit that is over in the same moment: the source connected for ever."""
+
+    async def run():
+        source = open_source("mqtt://127.0.0.1:1/lab/arm")
+
+        async def swallow_one():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            await asyncio.sleep(60)
+
+        source._task = asyncio.create_task(swallow_one())
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(source.close())
+        done, _ = await asyncio.wait([closing], timeout=20)
+        assert done
+        assert source._task.cancelled()
+
+    asyncio.run(run())
+
+
 def test_a_password_is_used_and_never_shown(new_broker, tmp_path, monkeypatch, caplog):
     tool = shutil.which("mosquitto_passwd")
     if tool is None:

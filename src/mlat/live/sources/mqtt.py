@@ -258,10 +258,10 @@ class MqttSource:
         await self._disconnect()
 
     async def _disconnect(self) -> None:
-        if self._task is not None and not self._task.done():
+        # Again and again: a library may take a cancellation for the end of its own time limit.
+        while self._task is not None and not self._task.done():
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task], timeout=1.0)
 
     async def _stay_connected(self) -> None:
         """Connect, wait until the connection is lost, and again."""
