@@ -39,8 +39,8 @@ from mlat.cli import main
 from mlat.synthetic import rotating_states
 
 stream = rotating_states({"on": 0.2, "off": -0.2}, n_channels=2, run_length=60, random_state=0)
-mlat.StreamClassifier(8, metric="mlat").fit(stream).save("a.mlat")
-clf = mlat.load("a.mlat")
+mlat.StreamClassifier(8, metric="mlat").fit(stream).save(sys.argv[1])
+clf = mlat.load(sys.argv[1])
 live = clf.live()
 states = [p.state for p in live.push(stream.values)]
 assert states == clf.predict(stream.values).tolist()
@@ -49,7 +49,7 @@ for use in (lambda: mlat.read_stream("a.csv"), lambda: mlat.plots.plot_stream(st
         use()
     except mlat.base.errors.MissingPackageError as error:
         print(error)
-sys.argv = ["mlat", "live", "a.mlat", "--source", "-"]
+sys.argv[1:] = ["live", sys.argv[1], "--source", "-"]
 main()
 """
 
@@ -57,8 +57,8 @@ main()
 def test_a_model_is_used_without_arrow_and_matplotlib(tmp_path):
     lines = "".join(f"{i},{i}\n" for i in range(9))
     run = subprocess.run(
-        [sys.executable, "-c", USES_A_MODEL],
-        input=lines, cwd=tmp_path, check=True, capture_output=True, text=True,
+        [sys.executable, "-c", USES_A_MODEL, str(tmp_path / "a.mlat")],
+        input=lines, check=True, capture_output=True, text=True,
     )  # fmt: skip
     said = run.stdout.splitlines()
     assert said[0].startswith("a file or data frame needs pyarrow; install it: pip install 'mlat[")

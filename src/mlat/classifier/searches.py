@@ -23,13 +23,13 @@ from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
 from ..base.fixed_order import padded
 from ..neighbours.incremental import ANCHOR, Arrays, Found, IncrementalSearch, found_nothing
-from ..neighbours.points import PointSearch
+from ..neighbours.points import PointSearch, StepSearch
 from .decision import Decision, Rule, decide, decide_by_votes
 
 if TYPE_CHECKING:
     from .classifier import StreamClassifier
 
-Search = IncrementalSearch | PointSearch
+Search = IncrementalSearch | PointSearch | StepSearch
 States = tuple[Arrays, ...]
 ALL = slice(None)
 # What an expert, by its number, sees of some of the windows: (m, w, d').
@@ -43,7 +43,8 @@ def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[S
     """
     searches: list[Search] = []
     for expert in clf.experts_:
-        search = PointSearch.of(expert) or IncrementalSearch.of(expert, anchor=anchor)
+        search = PointSearch.of(expert) or StepSearch.of(expert)
+        search = search or IncrementalSearch.of(expert, anchor=anchor)
         if search is None:
             return None
         searches.append(search)

@@ -1,7 +1,8 @@
-"""The search of a committee's expert that sees one step, and has few numbers for it: a forest.
+"""The searches of a committee's experts that see one step: nothing of them moves on with a stream.
 
-Its point is compared with those of all references by differences, as ``predict`` does, so every
-distance is known exactly. All that a stream remembers is its last step.
+So every distance is known exactly. A forest has few numbers for a step: its point is compared with
+those of all references by differences, as ``predict`` does. Whitened features are searched as
+``predict`` searches them.
 """
 
 from __future__ import annotations
@@ -55,6 +56,49 @@ class PointSearch:
     def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         arrays = (*self._arrays, state["ring"], state["count"])
         _take(np.ascontiguousarray(seen), owner, marks, *arrays, found)
+
+
+class StepSearch:
+    """The exact search of an expert, for live streams; made by :meth:`of`.
+
+    Its methods are those of ``IncrementalSearch``. A state has the steps since the segment began,
+    count (n,).
+    """
+
+    def __init__(self, expert: References) -> None:
+        self._expert = expert
+
+    @classmethod
+    def of(cls, expert: References) -> StepSearch | None:
+        """None for any other expert than whitened features of single steps."""
+        is_one = expert.metric is None and expert.view.mixing is not None
+        return cls(expert) if is_one and expert.windows.width == 1 else None
+
+    @property
+    def operations(self) -> tuple[float, float]:
+        size = float(len(self._expert) * self._expert.n_dimensions)
+        return size, size
+
+    def start(self, n_streams: int = 1) -> Arrays:
+        return {"count": np.zeros(n_streams, np.int64)}
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+        return {name: np.array(array) for name, array in arrays.items()}
+
+    def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
+        _count(state["count"], owner, marks)
+        there = np.flatnonzero(marks)
+        if len(there) < len(marks):
+            found.nearest[:], found.rows[:], found.bound[:] = np.nan, -1, np.nan
+        if len(there):
+            found.nearest[there], found.rows[there] = self._expert.by_class.query_rows(seen[there])
+            found.bound[there] = 0.0
+
+
+@jit()
+def _count(count, owner, marks):  # type: ignore[no-untyped-def]
+    for i in range(len(owner)):
+        count[owner[i]] = 0 if marks[i] == 0 else 1 if marks[i] == 2 else count[owner[i]] + 1
 
 
 @jit()
