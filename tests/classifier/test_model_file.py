@@ -525,9 +525,9 @@ def auto_model(tmp_path_factory):
     StreamClassifier(width=6, held_out=False, unknown_rate=0.1).fit(stream).save(path)
     header = read_header(path)
     kinds = [expert["metric"]["kind"] for expert in header["experts"]]
-    assert kinds == ["MLAT", "Forest", "Forest"]
+    assert kinds == ["MLAT", "Forest", "Forest", "euclidean"]
     assert "running_deviation" in header["lift"]["maps"]
-    assert len(header["committee"]["members"]) == 3
+    assert len(header["committee"]["members"]) == 4
     return path
 
 

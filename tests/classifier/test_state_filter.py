@@ -117,7 +117,7 @@ def test_a_run_ends_after_as_many_steps_as_the_median_run():
     np.testing.assert_allclose(state_filter.transition[0], [1 - end, end / 2, end / 2])
     np.testing.assert_allclose(state_filter.transition[1], [end * 2 / 3, 1 - end, end / 3])
     np.testing.assert_allclose(state_filter.transition[2], [end / 2, end / 2, 1 - end])
-    assert state_filter.tempering == 0.4
+    assert state_filter.tempering == 0.2
 
 
 def test_recordings_cut_runs_but_are_no_switches():

@@ -60,7 +60,7 @@ def test_parts_of_each_expert_add_up_over_the_features_it_sees():
             assert towards.parts.total == pytest.approx(towards.distances[0] ** 2, rel=1e-6)
         assert one.margin.by_channel(one.channels, 3).sum() == pytest.approx(one.margin.total)
     assert found.opinions[0].features == ("sensor 1", "sensor 2", "sensor 3")
-    assert found.opinions[-1].features[0] == "log deviation of sensor 1"
+    assert found.opinions[2].features[0] == "log deviation of sensor 1"
 
 
 def test_who_decided_and_who_disagreed():

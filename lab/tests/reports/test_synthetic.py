@@ -1,6 +1,7 @@
 """The report of the synthetic suite, from results made by hand and from a small run."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -85,6 +86,16 @@ def test_page(results, experiment, tmp_path):
         ["level", "+45.0", "+10.0", "-7.0", "+30.0", "+15.0", "-2.0"]
     ]
     assert json.loads((tmp_path / "summary.json").read_text())["parts"]["level"]["expected"] == 72
+
+
+def test_a_rival_that_was_not_run_has_no_column(results, experiment, tmp_path):
+    systems = {name: one for name, one in experiment.systems.items() if name != LINEAR}
+    some = [result for result in results if result["system"] != LINEAR]
+    list(write_report(synthetic_report(some, replace(experiment, systems=systems)), tmp_path))
+    page = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert table_below(page, "## The default against the others") == [
+        ["level", "+45.0", "+10.0", "-7.0", "+15.0", "-2.0"]
+    ]
 
 
 def test_what_the_default_and_its_experts_are_is_measured(tmp_path):
