@@ -43,8 +43,8 @@ def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[S
     """
     searches: list[Search] = []
     for expert in clf.experts_:
-        search = PointSearch.of(expert) or StepSearch.of(expert)
-        search = search or IncrementalSearch.of(expert, anchor=anchor)
+        of_steps = PointSearch.of(expert) or StepSearch.of(expert)
+        search = of_steps or IncrementalSearch.of(expert, anchor=anchor)
         if search is None:
             return None
         searches.append(search)
