@@ -39,13 +39,6 @@ class NearestNeighbors:
     Parameters
     ----------
     references : array of shape (n, r)
-    mean : array of shape (r,), optional
-        For references that are some of many: the mean of all of them. Distances are then the same
-        to the last bit as among all.
-    scale : float, optional
-        And their scale, so that squared distances have the same unit.
-    rows : array of shape (n,), optional
-        The row number of each reference; default 0 to n - 1.
 
     Attributes
     ----------
@@ -59,15 +52,9 @@ class NearestNeighbors:
         The row number of each point.
     """
 
-    def __init__(
-        self,
-        references: Floats,
-        mean: Floats | None = None,
-        rows: Ints | None = None,
-        scale: float | None = None,
-    ) -> None:
-        self.mean = references.mean(axis=0) if mean is None else mean
-        self._hold(np.ascontiguousarray(references - self.mean, dtype=np.float64), rows, scale)
+    def __init__(self, references: Floats) -> None:
+        self.mean = references.mean(axis=0)
+        self._hold(np.ascontiguousarray(references - self.mean, dtype=np.float64), None)
 
     @classmethod
     def of_own(cls, points: Floats, mean: Floats, rows: Ints) -> NearestNeighbors:
@@ -75,12 +62,12 @@ class NearestNeighbors:
         search = cls.__new__(cls)
         search.mean = mean
         points -= mean
-        search._hold(points, rows, None)
+        search._hold(points, rows)
         return search
 
-    def _hold(self, points: Floats, rows: Ints | None, scale: float | None) -> None:
+    def _hold(self, points: Floats, rows: Ints | None) -> None:
         largest = max(points.max(initial=0.0), -points.min(initial=0.0))
-        self.points, self.scale = points, power_above(largest) if scale is None else scale
+        self.points, self.scale = points, power_above(largest)
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows
@@ -97,21 +84,13 @@ class NearestNeighbors:
         Equally near references come in the order of their rows. ``device`` is one of PyTorch,
         which makes the products; the result is the same.
         """
-        squared, rows = self.query_squared(points, n_neighbors, device)
-        return self.scale * np.sqrt(squared), rows
-
-    def query_squared(
-        self, points: Floats, n_neighbors: int = 1, device: str | None = None
-    ) -> tuple[Floats, Ints]:
-        """The same with squared distances, which differ where distances round to the same.
-
-        They are in units of ``scale**2``, which itself may be beyond all numbers.
-        """
         if not 1 <= n_neighbors <= len(self):
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
             )
-        return self.nearest_of_each(points, n_neighbors, np.array([0, len(self)]), device=device)
+        every = np.array([0, len(self)])
+        squared, rows = self.nearest_of_each(points, n_neighbors, every, device=device)
+        return self.scale * np.sqrt(squared), rows
 
     def nearest_of_each(
         self,
