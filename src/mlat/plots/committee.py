@@ -26,6 +26,7 @@ from .figure import (
 
 MAX_STATES = 8  # columns of the table of states
 MAX_FEATURES = 6  # bars of an expert
+MAX_COLUMNS = 3  # of experts beside each other
 WIDTH = 11.0  # inches of the figure
 TOGETHER = "all together"
 
@@ -47,7 +48,9 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
     """
     experts = found.opinions
     n_bars = max(min(len(one.features), max_features) for one in experts)
-    heights = [0.5 * len(experts) + 1.6, 0.26 * n_bars + 0.7]
+    n_rows = -(-len(experts) // MAX_COLUMNS)
+    n_columns = -(-len(experts) // n_rows)
+    heights = [0.5 * len(experts) + 1.6, n_rows * (0.26 * n_bars + 0.9) - 0.2]
     figure = Figure(figsize=(WIDTH, sum(heights) + 1.4), layout="constrained")
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
     above = outer[0].subgridspec(1, 2, width_ratios=[1.25, 1])
@@ -55,10 +58,10 @@ def plot_committee(found: Explanation, *, max_features: int = MAX_FEATURES) -> F
     sums = figure.add_subplot(above[0])
     _draw_sums(sums, found)
     _draw_states(figure.add_subplot(above[1], sharey=sums), found, order)
-    below = outer[1].subgridspec(1, len(experts))
-    for column, one in enumerate(experts):
-        ax = figure.add_subplot(below[column])
-        _draw_features(ax, one, _colours(found), max_features, WIDTH / len(experts))
+    below = outer[1].subgridspec(n_rows, n_columns)
+    for place, one in enumerate(experts):
+        ax = figure.add_subplot(below[place])
+        _draw_features(ax, one, _colours(found), max_features, WIDTH / n_columns)
     figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
     figure.supxlabel(fill(found.in_words, 150), fontsize=9, color=INK)
     return figure
