@@ -65,7 +65,9 @@ def test_fit_tells_who_is_in_the_committee(fitted):
     assert f"\nWeights from {committee.n_runs} held-out runs" in out
     assert "│ running deviation, running difference " in out
     for member, expert in zip(committee.deciding, clf.experts_, strict=True):
-        learned = "100 trees." if expert.windows.width == 1 else "MLAT, solver filter: loss"
+        learned = "MLAT, solver filter: loss" if expert.windows.width > 1 else "100 trees."
+        if expert.metric is None:
+            learned = "Euclidean distance: of whitened features."
         assert f"\n{member.name}: {learned}" in out
     assert re.search(r"\nLearned in [\d.]+ s\.\n", out)
 
@@ -129,7 +131,7 @@ def test_fit_without_anything_to_judge_by(in_folder):
     short = rotating_states(**SENSORS, run_length=15, runs_per_state=1)
     write_csv(Path("s.csv"), short)
     out, _ = run("fit", "s.csv", "--label", "state", "-o", "m.mlat")
-    assert {weight for weight, _ in weights(out).values()} == {"33%"}
+    assert {weight for weight, _ in weights(out).values()} == {"25%"}
     assert {alone for _, alone in weights(out).values()} == {""}
     assert "Usual weights: fewer than two states have runs far enough apart" in out
     assert "Weights from" not in out
@@ -253,7 +255,8 @@ def test_inspect_tells_of_every_expert(fitted, in_folder):
         begin = expert.name.lower().replace(" ", "-")
         drawn.add(f"{begin}-usage.png")
         if expert.width == 1:
-            assert "Distance: between what the 100 trees of a forest" in section
+            of_trees = "Distance: between what the 100 trees of a forest"
+            assert (of_trees in section) == ("forest" in begin)
         else:
             assert "Eigenvalues: " in section
             assert "By lag: size of the block" in section

@@ -26,6 +26,7 @@ from .figure import (
 
 MAX_STATES = 8  # columns of the table of states
 MAX_FEATURES = 6  # bars of an expert
+MAX_COLUMNS = 3  # of experts beside each other
 WIDTH = 11.0  # inches of the figure
 TOGETHER = "all together"
 
@@ -64,10 +65,12 @@ def plot_committee(
     sums = figure.add_subplot(above[0])
     _draw_sums(sums, found)
     _draw_states(figure.add_subplot(above[1], sharey=sums), found, order)
-    below = outer[1].subgridspec(1, len(experts))
-    for column, one in enumerate(experts):
-        ax = figure.add_subplot(below[column])
-        _draw_features(ax, one, _colours(found), max_features, WIDTH / len(experts))
+    n_rows = _n_rows(found)
+    n_columns = -(-len(experts) // n_rows)
+    below = outer[1].subgridspec(n_rows, n_columns)
+    for place, one in enumerate(experts):
+        ax = figure.add_subplot(below[place])
+        _draw_features(ax, one, _colours(found), max_features, WIDTH / n_columns)
     figure.supxlabel(fill(found.in_words, 150), fontsize=9, color=INK)
     return figure
 
@@ -79,7 +82,12 @@ def committee_height(found: Explanation, max_features: int = MAX_FEATURES) -> fl
 
 def _heights(found: Explanation, max_features: int) -> list[float]:
     n_bars = max(min(len(one.features), max_features) for one in found.opinions)
-    return [0.5 * len(found.opinions) + 1.6, 0.26 * n_bars + 0.7]
+    return [0.5 * len(found.opinions) + 1.6, _n_rows(found) * (0.26 * n_bars + 0.9) - 0.2]
+
+
+def _n_rows(found: Explanation) -> int:
+    """Rows of experts beside each other."""
+    return -(-len(found.opinions) // MAX_COLUMNS)
 
 
 def _colours(found: Explanation) -> dict[object, Floats]:
