@@ -43,7 +43,7 @@ def test_a_short_soak():
 
 def test_a_committee_is_measured_beside_one_expert():
     clf = live.committee(10, channels=3, n_states=3, per_state=60)
-    assert len(clf.experts_) == 3
+    assert len(clf.experts_) == 4
     assert len(clf.windows_) == 180
     values = live.live_values(600, 3)
     ticks = live.real_time(clf, values, n_streams=5, rate=200.0, seconds=0.1)

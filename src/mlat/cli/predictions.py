@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -68,9 +70,22 @@ class Predictions:
     def _filled(self) -> Iterator[Stream]:
         """The pieces, with short gaps filled by the policy "hold" of a live session."""
         hold, memory = 0, _nothing_held(self._classifier.n_channels_)
-        for piece in self._pieces:
+        pieces, head, n_first = iter(self._pieces), list[Stream](), 0
+        # It is tried on the first steps, however the stream is cut into pieces.
+        while (
+            self._fill is None
+            and n_first < MOST_TRIED
+            and (piece := next(pieces, None)) is not None
+        ):
+            head.append(piece)
+            n_first += len(piece)
+        before = None
+        for piece in chain(head, pieces):
             if self._fill is None and piece.missing.any():
-                self._fill = self._fill_unasked(piece)
+                self._fill = self._fill_unasked(reduce(Stream.followed_by, head))
+                if before is not None:
+                    _hold(memory, before, self._fill)
+            before = piece
             most = self._fill or 0
             if isinstance(most, Seconds):
                 step = piece.usual_step or self._classifier.usual_step_
