@@ -244,7 +244,8 @@ def test_a_page_that_never_reads_does_not_stay(impatient):
                 await until(lambda: hub.clients == MAX_CLIENTS)
                 await until(lambda: hub.clients == 0)  # they do not answer pings
                 assert not refusals(hub)
-                push(hub, 0, 12_000, d=100)
+                # More than the buffers of a system take, so that no ping can be sent.
+                push(hub, 0, 12_000, d=400)
                 for _ in range(8):
                     open_deaf_socket(stack, server.port, SHAKE)
                 await until(lambda: refusals(hub).get("too slow", 0) == 8)
