@@ -520,10 +520,9 @@ def test_what_is_skipped_of_a_damaged_xdf_file_is_said(tmp_path, stream, capfd):
         file.write_bytes(bytes(changed))
         try:
             notes = read_stream(file).notes
-        except InputError as error:  # of a pyxdf that skips less
-            assert "cannot be read as .xdf" in str(error)
-        else:
-            assert any(f"pyxdf: {said}" in note for note in notes)
+        except InputError:  # of a pyxdf that skips less
+            continue
+        assert any(f"pyxdf: {said}" in note for note in notes)
     assert capfd.readouterr() == ("", "")
 
 
