@@ -59,7 +59,7 @@ def run(query):
         query.stop()
 
 
-@pytest.mark.parametrize("experts", [1, 3])
+@pytest.mark.parametrize("experts", [1, 4])
 def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path, experts):
     """By time, with timestamps: held values, gaps, rows too late to be taken, rows twice."""
     if experts > 1:

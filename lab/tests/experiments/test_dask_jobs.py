@@ -52,7 +52,7 @@ def test_a_fault_of_the_data_is_said_in_a_line(address, tmp_path):
 
 def test_a_wrong_address_is_an_error_of_one_line(tmp_path, gestures):
     table = ("--table", "streams", "--sets", "gesture_phase", "--data", gestures)
-    command = ("reproduce", *table, "--out", tmp_path)
+    command = ("reproduce", *table, "--systems", "ED", "--out", tmp_path)
     refused = partial(cli_runs.refused, command=app)
     line = refused(*command, "--scheduler", "tcp://127.0.0.1:9")
     assert "no Dask scheduler at tcp://127.0.0.1:9" in line

@@ -577,7 +577,7 @@ def test_channels_have_values_and_are_hidden_enlarged_and_rescaled(served, visit
     assert name == "sensor 0"
     assert float(value) == float(first)
     page.locator("#channels summary").click()
-    assert page.locator("#channel-list li").count() == 4
+    until(page, "document.querySelectorAll('#channel-list li').length === 4")
     page.locator("#channel-list input").nth(1).uncheck()
     assert page.evaluate("mlatLabel.chart.lanes.shown") == [0, 2, 3]
     for box in page.locator("#channel-list input:checked").all()[::-1]:
