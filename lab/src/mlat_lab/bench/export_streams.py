@@ -9,6 +9,7 @@ part; cycles are those of :mod:`mlat_lab.bench.export_cycles`.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -215,7 +216,8 @@ def _rivals(
             )
         else:
             Z, kind, before, ram = [as_features(z) for z in given], "float", "", 2 * 4 * 64
-            with tempfile.TemporaryDirectory() as folder:
+            # It compiles a wrapper in the folder where it is called.
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
                 file = Path(folder, "rival.h")
                 emlearn.convert(network.fit(as_features(X[ends]), y)).save(
                     file=str(file), name="rival"
