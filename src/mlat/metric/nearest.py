@@ -240,7 +240,9 @@ class Candidates:
         """The same from products (b, c) with the candidates from ``begin`` on."""
         candidates = (self.exact.reshape(-1), self.place, self.squared, self.rows)
         bounds = (*self.rounding, self.bounded)
-        select_nearest(product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared)
+        select_nearest(
+            product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared
+        )
 
 
 class OverlappingWindows(Candidates):

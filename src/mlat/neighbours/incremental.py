@@ -96,9 +96,9 @@ class IncrementalSearch:
         self, expert: References, metric: ToeplitzMetric, references: PreparedReferences
     ) -> None:
         self.references, self._expert, self._metric = references, expert, metric
-        view, every = expert.view, np.arange(expert.n_seen)
-        as_they_are = view.columns is None or view.mixing is not None
-        self._columns = every if as_they_are else view.columns  # of the features that are pushed
+        self._columns = np.arange(expert.n_seen)  # of the features that are pushed
+        if expert.view.columns is not None and expert.view.mixing is None:
+            self._columns = expert.view.columns
         self._place = np.empty(len(expert), np.int64)  # of each row, state by state
         self._place[expert.nearest.rows] = np.arange(len(expert))
 

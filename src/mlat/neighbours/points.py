@@ -134,11 +134,11 @@ def _by_products(  # type: ignore[no-untyped-def]
         if not norms[i] < bounded:  # it would overflow, and is compared with every reference
             single[i] = 0.0
     # What the product rounds to depends on company; what it leaves to be compared is enough anyhow.
-    product = np.empty((n, len(rough)), np.float32)
     if n == 1:
+        product = np.empty((1, len(rough)), np.float32)
         _dots(single[0], rough, product[0])
     else:
-        product[:] = np.dot(single, rough.T)
+        product = np.dot(single, rough.T)
     rows, squared = np.full((n, n_states), -1), np.full((n, n_states), np.inf)
     places = ANYWHERE, ANYWHERE
     select_nearest(product, 0, points, norms, *among, *places, rows, squared)
