@@ -233,11 +233,11 @@ def encode_predictions(part: Predictions) -> bytes:
     return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *columns])
 
 
-def _in_order(codes: Ints) -> tuple[Ints, Ints]:
+def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
     """The codes that there are, in the order in which they come, and each as an index of these."""
-    there, first, index = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return there[order], np.argsort(order)[index]
+    order: dict[int, int] = {}
+    index = [order.setdefault(code, len(order)) for code in codes.tolist()]
+    return [*order], index
 
 
 def decode_predictions(body: bytes) -> list[Prediction]:

@@ -365,12 +365,12 @@ class History:
         self._arrived[at] = arrived
         self.first = max(self.first, self.next - self.capacity)
 
-    def _labels_of(self, part: Predictions) -> Ints:
+    def _labels_of(self, part: Predictions) -> list[int]:
         """The index of the label of each step."""
-        both = np.stack([part.codes, part.why], axis=1)
-        each, place = np.unique(both, axis=0, return_inverse=True)
-        found = [self._index(part.names[code], part.reasons[why]) for code, why in each.tolist()]
-        return np.array(found, np.int64)[place.reshape(-1)]
+        every = [*zip(part.codes.tolist(), part.why.tolist(), strict=True)]
+        new = dict.fromkeys(every)  # in the order in which they come
+        index = {(s, why): self._index(part.names[s], part.reasons[why]) for s, why in new}
+        return [index[both] for both in every]
 
     def _index(self, state: str | int, why: str) -> int:
         label = (None if why or state in ("", -1) else json_state(state), why)
