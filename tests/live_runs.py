@@ -11,7 +11,7 @@ import numpy as np
 import mlat
 from mlat.live import LiveSession, Prediction, Steps
 from mlat.live.journal.journal import Identity, Journal
-from mlat.live.journal.records import Batch, encode_predictions
+from mlat.live.journal.records import Batch, encode_batch
 from mlat.live.journal.writer import JournalWriter
 from mlat.live.run.output import Lines
 from mlat.live.run.runner import Runner
@@ -107,7 +107,7 @@ def run(
 
 
 def same(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
-    return encode_predictions(ours) == encode_predictions(theirs)
+    return encode_batch(Batch([], ours)) == encode_batch(Batch([], theirs))
 
 
 def batches(n: int = 60, size: int = 10) -> list[Batch]:

@@ -13,7 +13,7 @@ from mlat.classifier.decision import decide
 from mlat.classifier.searches import ExpertSearches, incremental_searches
 from mlat.live.core.many import Many
 from mlat.neighbours.incremental import IncrementalSearch
-from mlat.neighbours.points import PointSearch, StepSearch
+from mlat.neighbours.points import StepSearch
 from mlat.synthetic import rotating_states
 from state_streams import clusters
 
@@ -58,7 +58,7 @@ def test_forests_have_a_search_of_their_own():
     clf = committee("of different widths")
     assert [expert.windows.width for expert in clf.experts_] == [14, 1, 1, 1]
     kinds = [type(search) for search in incremental_searches(clf)]
-    assert kinds == [IncrementalSearch, PointSearch, PointSearch, StepSearch]
+    assert kinds == [IncrementalSearch, StepSearch, StepSearch, StepSearch]
 
 
 @settings(max_examples=40)

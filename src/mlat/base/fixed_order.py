@@ -39,7 +39,7 @@ class Product:
     def __call__(self, X: Floats) -> Floats:
         rows = np.ascontiguousarray(X.reshape(X.size // X.shape[-1], X.shape[-1]), dtype=np.float64)
         out = np.zeros((len(rows), self._B.shape[1]))
-        _product(rows, self._B, out)
+        multiply(rows, self._B, out)
         return out[:, : self.n_columns].reshape(*X.shape[:-1], self.n_columns)
 
 
@@ -53,7 +53,7 @@ def padded(B: Floats) -> Floats:
 
 
 @jit()
-def _product(X, B, out):  # type: ignore[no-untyped-def]
+def multiply(X, B, out):  # type: ignore[no-untyped-def]
     n, size = X.shape
     r = B.shape[1]
     for i in range(n):

@@ -23,13 +23,13 @@ from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
 from ..base.fixed_order import padded
 from ..neighbours.incremental import ANCHOR, Arrays, Found, IncrementalSearch, found_nothing
-from ..neighbours.points import PointSearch, StepSearch
+from ..neighbours.points import StepSearch
 from .decision import Decision, Rule, decide, decide_by_votes
 
 if TYPE_CHECKING:
     from .classifier import StreamClassifier
 
-Search = IncrementalSearch | PointSearch | StepSearch
+Search = IncrementalSearch | StepSearch
 States = tuple[Arrays, ...]
 ALL = slice(None)
 # What an expert, by its number, sees of some of the windows: (m, w, d').
@@ -43,8 +43,7 @@ def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[S
     """
     searches: list[Search] = []
     for expert in clf.experts_:
-        of_steps = PointSearch.of(expert) or StepSearch.of(expert)
-        search = of_steps or IncrementalSearch.of(expert, anchor=anchor)
+        search = StepSearch.of(expert) or IncrementalSearch.of(expert, anchor=anchor)
         if search is None:
             return None
         searches.append(search)
@@ -64,7 +63,7 @@ class ExpertSearches:
     ----------
     clf : StreamClassifier
         Fitted.
-    searches : sequence of IncrementalSearch or PointSearch
+    searches : sequence of IncrementalSearch or StepSearch
         Of each expert; none for the exact search.
     limit : float
         The distance beyond which a window is far from every reference.
@@ -119,9 +118,11 @@ class ExpertSearches:
         owner = np.zeros(t, np.int64) if owner is None else owner
         marks = np.ones(t, np.int64) if marks is None else marks
         found = found_nothing(len(states), t, self._n_classes) if found is None else found
-        each = zip(self.searches, self.experts, states, zip(*found, strict=True), strict=True)
-        for search, expert, state, own in each:
-            search.push(state, expert.view(features), owner, marks, Found._make(own))
+        features = np.ascontiguousarray(features)
+        nearest, rows, bound, n, candidates = found
+        for m, search in enumerate(self.searches):
+            own = Found(nearest[m], rows[m], bound[m], n[m], candidates[m])
+            search.push(states[m], features, owner, marks, own)
         return found
 
     def seen(self, features: Floats, n: int, m: int, some: Ints) -> Floats:

@@ -166,10 +166,9 @@ class Leaves:
 
     def __init__(self, forest: Forest) -> None:
         self.nodes = (
-            forest.roots_,
-            forest.feature_,
-            forest.threshold_,
-            forest.child_,
+            # Half the memory: a step reads nodes from all over.
+            *(forest.roots_.astype(np.int32), forest.feature_.astype(np.int32)),
+            *(forest.threshold_, forest.child_.astype(np.int32)),
             np.ascontiguousarray(forest.value_ / len(forest.roots_)),
         )
 

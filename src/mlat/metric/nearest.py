@@ -240,7 +240,9 @@ class Candidates:
         """The same from products (b, c) with the candidates from ``begin`` on."""
         candidates = (self.exact.reshape(-1), self.place, self.squared, self.rows)
         bounds = (*self.rounding, self.bounded)
-        _select(product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared)
+        select_nearest(
+            product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared
+        )
 
 
 class OverlappingWindows(Candidates):
@@ -328,7 +330,7 @@ def _least(product, squared, less):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _select(  # type: ignore[no-untyped-def]
+def select_nearest(  # type: ignore[no-untyped-def]
     product, begin, x, x_squared, others, place, squared, numbers, relative, absolute, bounded,
     edges, here, there, rows, distances,
 ):  # fmt: skip

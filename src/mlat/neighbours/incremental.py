@@ -96,6 +96,9 @@ class IncrementalSearch:
         self, expert: References, metric: ToeplitzMetric, references: PreparedReferences
     ) -> None:
         self.references, self._expert, self._metric = references, expert, metric
+        self._columns = np.arange(expert.n_seen)  # of the features that are pushed
+        if expert.view.columns is not None and expert.view.mixing is None:
+            self._columns = expert.view.columns
         self._place = np.empty(len(expert), np.int64)  # of each row, state by state
         self._place[expert.nearest.rows] = np.arange(len(expert))
 
@@ -160,17 +163,25 @@ class IncrementalSearch:
             owner = np.flatnonzero(there >= back)
             seen = ring[owner, (count[owner] - back) % width]
             found = found_nothing(1, len(owner), len(self._expert.classes)).at(0)
-            self.push(state, seen, owner, np.ones(len(owner), np.int64), found)
+            of_all = np.arange(seen.shape[1]), owner, np.ones(len(owner), np.int64)
+            self._take(state, np.ascontiguousarray(seen), *of_all, found)
         return state
 
-    def push(self, state: Arrays, seen: Floats, owner: Ints, marks: Ints, found: Found) -> None:
+    def push(self, state: Arrays, features: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         """Take steps (t, d') in order, of the streams ``owner`` (t,); the state changes in place.
 
         By its mark a step ends the segment of its stream (0), goes on with it (1) or begins one
         (2). What is found is written to ``found``.
         """
+        if self._expert.view.mixing is not None:
+            features = self._expert.view(features)
+        self._take(state, features, self._columns, owner, marks, found)
+
+    def _take(
+        self, state: Arrays, steps: Floats, columns: Ints, owner: Ints, marks: Ints, found: Found
+    ) -> None:
         arrays = (state["ring"], state["products"], state["sums"], state["count"])
-        _push_rows(np.ascontiguousarray(seen), owner, marks, *arrays, self.references, found)
+        _push_rows(steps, owner, marks, columns, *arrays, self.references, found)
 
     def compare(self, found: Found, some: Ints | slice, Z: Floats) -> tuple[Floats, Ints]:
         """What ``predict`` finds for some rows (m,): distances (m, S) and references (m, S).
@@ -548,10 +559,12 @@ def clear(found, row):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _push_rows(values, owner, marks, ring, products, sums, counts, refs, found):  # type: ignore[no-untyped-def]
+def _push_rows(  # type: ignore[no-untyped-def]
+    features, owner, marks, columns, ring, products, sums, counts, refs, found
+):
     """Take one step per row, in order; the arrays of the n streams' state change."""
-    m, d = values.shape
-    width = ring.shape[1]
+    m, width, d = len(features), ring.shape[1], len(columns)
+    step = np.empty(d)
     n_columns, n_places = refs.right.shape
     size = max(1, min(m, GROUP))
     window = np.zeros((width + 1) * d)
@@ -577,8 +590,10 @@ def _push_rows(values, owner, marks, ring, products, sums, counts, refs, found):
                 ready[i] = False
                 left[i] = 0.0
                 continue
+            for f in range(d):
+                step[f] = features[begin + i, columns[f]]
             _enter(
-                values[begin + i],
+                step,
                 ring[o],
                 sums[o],
                 counts[o],

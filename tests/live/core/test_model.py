@@ -180,3 +180,17 @@ def test_votes_are_counted_exactly_in_either_search():
     for session in (live, sums):
         rest = session.push(values[300:900])
         assert states(rest) == clf.predict(values[:900])[300:].tolist()
+
+
+def test_a_snapshot_of_before_that_kept_the_last_step_of_each_expert_opens():
+    clf = fitted("auto")
+    live, values = clf.live(search="incremental"), STREAM.values
+    live.push(values[:20])
+    header, arrays, _ = unpack(live.snapshot(), "")
+    for m, expert in enumerate(clf.experts_):
+        ring = f"expert{m}.flat.ring"
+        if m and ring not in arrays:
+            arrays[ring] = np.zeros((1, 1, expert.n_seen))
+    again = clf.live(search="incremental")
+    again.restore(pack(header, arrays))
+    assert again.push(values[20:]) == live.push(values[20:])

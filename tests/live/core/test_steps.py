@@ -4,7 +4,8 @@ import pytest
 from live_models import EXACT, STREAM, fitted
 from live_oracles import states
 from mlat import InputError
-from mlat.live import Steps
+from mlat.live import LiveSession, Steps
+from mlat.live.core.steps import Predictions
 
 
 def test_a_chunk_may_be_changed_afterwards():
@@ -48,3 +49,22 @@ def test_a_wrong_chunk_changes_nothing(chunk, more, message):
     with pytest.raises(InputError, match=message):
         live.push(chunk, **more)
     assert live.snapshot() == before
+
+
+def test_a_long_chunk_is_told_as_its_steps_one_by_one():
+    """Longer than what is classified at a time; with fewer taught windows than neighbours."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1200, 2))
+    values[20:620] = np.nan
+
+    def taught():
+        live = LiveSession.empty(2, width=2, n_neighbors=5, far=None)
+        live.push(values[:4])
+        live.teach("still", 2)
+        return live
+
+    together = taught().push(values)
+    assert isinstance(together, Predictions)
+    alone = taught()
+    assert repr([*together]) == repr([one for row in values for one in alone.push(row)])
+    assert len(together[-1].neighbours) == 2

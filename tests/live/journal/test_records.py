@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from live_runs import CLF, VALUES
 from mlat.base.errors import InputError
-from mlat.live import Prediction, Steps
+from mlat.live import LiveSession, Prediction, Steps
+from mlat.live.core.steps import Predictions
 from mlat.live.journal.records import (
     Batch,
     Example,
@@ -25,26 +27,40 @@ from mlat.live.sources import Arrival
 
 figures = st.floats(allow_nan=True, allow_infinity=True)
 whole = st.integers(-(2**63), 2**63 - 1)
-predictions = st.builds(
-    Prediction,
-    step=st.integers(0, 2**62),
-    state=st.text(max_size=5) | st.integers(-1, 9),
-    proba=figures,
-    distance=figures,
-    neighbours=st.lists(st.integers(-1, 2**40), max_size=4).map(tuple),
-    why=st.text(max_size=5),
-    seq=st.none() | whole,
-    time=st.none() | st.floats(allow_nan=False),
-    probabilities=st.lists(figures, max_size=4).map(tuple),
-    agreement=st.floats(0, 1) | st.just(np.nan),
-)
 
 
-@given(st.lists(predictions, max_size=5))
+@st.composite
+def predictions(draw):
+    """Any: with a complete window, which has a distance and probabilities, or without."""
+    complete = draw(st.booleans())
+    return Prediction(
+        step=draw(st.integers(0, 3) | st.integers(0, 2**62)),
+        state=draw(st.text(max_size=5) | st.integers(-1, 9)),
+        proba=draw(figures),
+        distance=draw(st.floats(allow_nan=False)) if complete else np.nan,
+        neighbours=tuple(draw(st.lists(st.integers(0, 2**40), max_size=4))),
+        why=draw(st.text(max_size=5)),
+        seq=draw(st.none() | whole),
+        time=draw(st.none() | st.floats(allow_nan=False)),
+        probabilities=tuple(draw(st.lists(figures, min_size=1, max_size=2))) if complete else (),
+        agreement=draw(st.floats(0, 1) | st.just(np.nan)),
+    )
+
+
+@given(st.lists(predictions(), max_size=5))
 def test_predictions_come_back(given_):
-    found = decode_batch(encode_batch(Batch([], given_))).predictions
+    encoded = encode_batch(Batch([], given_))
+    found = decode_batch(encoded).predictions
     assert repr(found) == repr(given_)  # NaN is not equal to itself, but reads the same
-    assert encode_predictions(found) == encode_predictions(given_)
+    assert encode_batch(Batch([], found)) == encoded
+
+
+def test_columns_of_a_session_are_written_as_its_predictions_one_by_one():
+    told = LiveSession(CLF).push(Steps(VALUES[:40], np.arange(40) + 7, np.arange(40.0)))
+    assert isinstance(told, Predictions)
+    encoded = encode_batch(Batch([], told))
+    assert encode_batch(Batch([], [*told])) == encoded
+    assert repr(decode_batch(encoded).predictions) == repr([*told])
 
 
 def test_where_all_experts_agree_nothing_is_written_of_it():
@@ -52,9 +68,9 @@ def test_where_all_experts_agree_nothing_is_written_of_it():
     known = Prediction(0, "a", 0.5, 1.0, (1,), "", None, None, (0.5, 0.5), 1.0)
     unknown = Prediction(1, "", np.nan, np.nan, (), "gap", None, None, (), np.nan)
     plain = encode_batch(Batch([], [known, unknown]))
-    assert len(plain) == 5 + len(encode_predictions([known, unknown]))
+    assert len(plain) == 5 + len(encode_predictions(Predictions.of([known, unknown])))
     assert repr(decode_batch(plain).predictions) == repr([known, unknown])
-    assert decode_predictions(encode_predictions([known]))[0].agreement == 1.0
+    assert decode_predictions(encode_predictions(Predictions.of([known])))[0].agreement == 1.0
     split = encode_batch(Batch([], [replace(known, agreement=0.6), unknown]))
     assert len(split) == len(plain) + 5 + 16
 

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from live_clients import push
 from mlat.live import Prediction
+from mlat.live.core.steps import Predictions
 from mlat.live.page.hub import Hub
 from mlat.live.page.metrics import LAG_BOUNDS, Counts, Histogram, exposition
 
@@ -75,10 +76,12 @@ def test_one_can_alert_on_a_state():
 
 
 def predicted(*states, distance=1.0):
-    return [
-        Prediction(0, one, 0.9, distance, (), "" if one else "gap", None, None, ())
-        for one in states
-    ]
+    return Predictions.of(
+        [
+            Prediction(0, one, 0.9, distance, (), "" if one else "gap", None, None, ())
+            for one in states
+        ]
+    )
 
 
 @given(st.lists(st.floats(0, 100), max_size=30))

@@ -350,7 +350,7 @@ def show_steps(steps: Row, bench: Bench) -> None:
                 ("its search alone", ", 20 taps", "long_few", short),
             )
         ),
-        (f"{experts}, w=10", together, f"{together / session:.1f} of one's", "3, and 300 µs"),
+        (f"{experts}, w=10", together, f"1/{brute / together:.1f} of the query", "1/3"),
         (f"{experts}, w={LONG}", later, f"{later / together:.2f} of w=10", "1.5"),
         ("reading the search's bytes", steps["read"], f"search: {short / steps['read']:.1f}", ""),
     ]

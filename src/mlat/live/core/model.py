@@ -179,8 +179,9 @@ class LiveModel:
             released = piece
             if not in_order:
                 released = arrange(state.order, piece, self.options, state.counters)
-            parts.append(self._accept(state, released))
-        predictions = parts[0] if len(parts) == 1 else [one for part in parts for one in part]
+            accepted = self._accept(state, released)
+            if accepted is not None:
+                parts.append(accepted)
         if state.order.most_behind >= BEHIND:
             warning = (
                 f"{BEHIND} steps in a row came late or again; if the source counts anew, begin a "
@@ -188,16 +189,16 @@ class LiveModel:
             )
             if warning not in state.warnings:
                 state.warnings.append(warning)
-        return predictions
+        return parts[0] if len(parts) == 1 else Predictions.joined(parts) if parts else []
 
     def advance_waiting(self, state: LiveState) -> Sequence[Prediction]:
         """As :meth:`flush`, in place."""
-        return self._accept(state, release(state.order, self.options, self.n_channels))
+        return self._accept(state, release(state.order, self.options, self.n_channels)) or []
 
-    def _accept(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
+    def _accept(self, state: LiveState, steps: Steps) -> Predictions | None:
         """Apply the policies to steps in their order, and classify those that are accepted."""
         if not len(steps.values):
-            return []
+            return None
         gap = None
         if steps.seq is not None or steps.time is not None:
             gap = self._gaps(state, steps)
@@ -206,7 +207,7 @@ class LiveModel:
             state.warnings.append(self._of_extreme(steps.values, *taken.extreme))
         for name, count in taken.counts.items():
             state.counters[name] += count
-        return self._predict(state, steps, taken) if len(taken.why) else []
+        return self._predict(state, steps, taken) if len(taken.why) else None
 
     def _gaps(self, state: LiveState, steps: Steps) -> Bools:
         """Which steps follow a gap, by their numbers or times."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.checks import Bools, Floats, Ints, ShortRepr
 from ...base.errors import InputError
@@ -126,6 +127,42 @@ class Predictions(ShortRepr, Sequence[Prediction]):
     seq: Ints | None
     time: Floats | None
 
+    @classmethod
+    def of(cls, predictions: Sequence[Prediction]) -> Predictions:
+        """The columns of some, which belong together as those of :func:`parts_of` do."""
+        first, names, reasons = predictions[0], dict[Any, int](), {"": 0}
+        rows = [p.neighbours for p in predictions]
+        each = [p.probabilities for p in predictions]
+        return cls(
+            first.step,
+            codes=np.array([names.setdefault(p.state, len(names)) for p in predictions]),
+            names=tuple(names),
+            proba=np.array([p.proba for p in predictions]),
+            agreement=np.array([p.agreement for p in predictions]),
+            distance=np.array([p.distance for p in predictions]),
+            neighbours=filled([row for own in rows for row in own], map(len, rows), -1),
+            why=np.array([reasons.setdefault(p.why, len(reasons)) for p in predictions]),
+            reasons=[*reasons],
+            probabilities=filled([one for own in each for one in own], map(len, each), np.nan),
+            seq=None if first.seq is None else np.array([p.seq for p in predictions]),
+            time=None if first.time is None else np.array([p.time for p in predictions]),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Those of one session that follow each other, and know the same states."""
+        columns: dict[str, Any] = {
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
+            for column in fields(cls)
+            if isinstance(getattr(parts[0], column.name), np.ndarray)
+            and column.name != "neighbours"
+        }
+        # Of few taught windows there are fewer neighbours than where there is none at all.
+        k = max(part.neighbours.shape[1] for part in parts)
+        near = [(part.neighbours, k - part.neighbours.shape[1]) for part in parts]
+        padded = [np.pad(own, [(0, 0), (0, lacks)], constant_values=-1) for own, lacks in near]
+        return replace(parts[0], **columns | {"neighbours": np.concatenate(padded)})
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -180,6 +217,36 @@ class Predictions(ShortRepr, Sequence[Prediction]):
 
     def __radd__(self, other: Sequence[Prediction]) -> list[Prediction]:
         return [*other, *self]
+
+
+def filled(flat: Any, lengths: Iterable[int], nothing: float) -> NDArray[Any]:
+    """Rows of some lengths, one after the other, as an array that is filled up."""
+    lengths = np.array([*lengths], np.int64)
+    table = np.full((len(lengths), lengths.max(initial=0)), nothing)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = flat
+    return table
+
+
+def parts_of(predictions: Sequence[Prediction]) -> list[Predictions]:
+    """Predictions as columns; apart where steps do not follow each other, or have other fields."""
+    if isinstance(predictions, Predictions):
+        return [predictions]
+    parts: list[list[Prediction]] = []
+    n_states = 0  # of this part
+    for p in predictions:
+        last, n_own = parts[-1][-1] if parts else None, len(p.probabilities)
+        follows = last is not None and p.step == last.step + 1 and n_own in (0, n_states or n_own)
+        if (
+            last is not None
+            and follows
+            and (p.seq is None, p.time is None) == (last.seq is None, last.time is None)
+        ):
+            parts[-1].append(p)
+            n_states = n_states or n_own
+        else:
+            parts.append([p])
+            n_states = n_own
+    return [Predictions.of(part) for part in parts]
 
 
 COUNTED = {  # name of each counter: what it counts

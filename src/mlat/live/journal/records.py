@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.checks import Ints
 from ...base.checksummed import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
 from ...base.errors import InputError
-from ..core.steps import Prediction, Steps
+from ..core.steps import Prediction, Predictions, Steps, parts_of
 from ..sources.source import Arrival
 
 
@@ -113,11 +114,11 @@ _TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 def encode_batch(batch: Batch) -> bytes:
     """Return the payload of a record."""
     entries = [_encode_input(one) for one in batch.inputs]
-    entries.append((_PREDICTIONS, encode_predictions(batch.predictions)))
-    agreement = [p.agreement for p in batch.predictions]
-    usual = [_usual_agreement(p.why) for p in batch.predictions]
-    if not np.array_equal(agreement, usual, equal_nan=True):
-        entries.append((_AGREEMENT, _bytes(agreement, "<f8")))
+    for part in parts_of(batch.predictions):
+        entries.append((_PREDICTIONS, encode_predictions(part)))
+        usual = [_usual_agreement(part.reasons[why]) for why in part.why]
+        if not np.array_equal(part.agreement, usual, equal_nan=True):
+            entries.append((_AGREEMENT, _bytes(part.agreement, "<f8")))
     return b"".join(_ENTRY_HEAD.pack(kind, len(body)) + body for kind, body in entries)
 
 
@@ -131,7 +132,7 @@ def decode_batch(payload: bytes) -> Batch:
     """
     inputs: list[Input] = []
     predictions: list[Prediction] = []
-    entries = _Reader(payload)
+    entries, n_before = _Reader(payload), 0
     while entries.left:
         kind, length = entries.unpack(_ENTRY_HEAD)
         body = entries.bytes(length)
@@ -146,14 +147,13 @@ def decode_batch(payload: bytes) -> Batch:
         elif kind == _FLUSHED:
             inputs.append(Flushed())
         elif kind == _PREDICTIONS:
+            n_before = len(predictions)
             predictions += decode_predictions(body)
-        elif kind == _AGREEMENT:  # of the predictions just before
-            if len(body) != 8 * len(predictions):
+        elif kind == _AGREEMENT:  # of the entry just before
+            if len(body) != 8 * (len(predictions) - n_before):
                 raise InputError("how far experts agree is of other predictions")
-            agreement = np.frombuffer(body, "<f8").tolist()
-            predictions = [
-                replace(p, agreement=value) for p, value in zip(predictions, agreement, strict=True)
-            ]
+            own = zip(predictions[n_before:], np.frombuffer(body, "<f8").tolist(), strict=True)
+            predictions[n_before:] = [replace(p, agreement=value) for p, value in own]
         else:
             raise InputError(
                 f"the journal has an entry of kind {kind}, which this version of mlat does not "
@@ -203,32 +203,41 @@ def _decode_arrival(body: bytes) -> Arrival:
     return Arrival(Steps(values, seq, time), position)
 
 
-def encode_predictions(predictions: Sequence[Prediction]) -> bytes:
+def encode_predictions(part: Predictions) -> bytes:
     """Return the predictions column by column; states and reasons are indices of a table.
 
     Without how far experts agree, which a batch has an entry of its own for.
     """
-    states: dict[str | int, int] = {}
-    reasons: dict[str, int] = {}
-    state = [states.setdefault(p.state, len(states)) for p in predictions]
-    why = [reasons.setdefault(p.why, len(reasons)) for p in predictions]
-    table = json.dumps({"states": [_plain(s) for s in states], "why": list(reasons)}).encode()
-    has = [_HAS_SEQ * (p.seq is not None) | _HAS_TIME * (p.time is not None) for p in predictions]
+    n = len(part)
+    states, state = _in_order(part.codes)
+    reasons, why = _in_order(part.why)
+    names = [_plain(part.names[code]) for code in states]
+    table = json.dumps({"states": names, "why": [part.reasons[code] for code in reasons]}).encode()
+    has = _HAS_SEQ * (part.seq is not None) | _HAS_TIME * (part.time is not None)
+    near = part.neighbours >= 0
+    there = np.repeat(~np.isnan(part.distance)[:, None], part.probabilities.shape[1], axis=1)
     columns = [
-        _bytes([p.step for p in predictions], "<i8"),
+        _bytes(np.arange(part.first, part.first + n), "<i8"),
         _bytes(state, "<u2"),
         _bytes(why, "<u2"),
-        _bytes(has, "<u1"),
-        _bytes([p.proba for p in predictions], "<f8"),
-        _bytes([p.distance for p in predictions], "<f8"),
-        _bytes([p.seq or 0 for p in predictions], "<i8"),
-        _bytes([0.0 if p.time is None else p.time for p in predictions], "<f8"),
-        _bytes([len(p.neighbours) for p in predictions], "<u2"),
-        _bytes([len(p.probabilities) for p in predictions], "<u2"),
-        _bytes([row for p in predictions for row in p.neighbours], "<i8"),
-        _bytes([value for p in predictions for value in p.probabilities], "<f8"),
+        _bytes(np.full(n, has), "<u1"),
+        _bytes(part.proba, "<f8"),
+        _bytes(part.distance, "<f8"),
+        _bytes(np.zeros(n) if part.seq is None else part.seq, "<i8"),
+        _bytes(np.zeros(n) if part.time is None else part.time, "<f8"),
+        _bytes(near.sum(axis=1), "<u2"),
+        _bytes(there.sum(axis=1), "<u2"),
+        _bytes(part.neighbours[near], "<i8"),
+        _bytes(part.probabilities[there], "<f8"),
     ]
-    return b"".join([_PREDICTIONS_HEAD.pack(len(predictions), len(table)), table, *columns])
+    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *columns])
+
+
+def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
+    """The codes that there are, in the order in which they come, and each as an index of these."""
+    order: dict[int, int] = {}
+    index = [order.setdefault(code, len(order)) for code in codes.tolist()]
+    return [*order], index
 
 
 def decode_predictions(body: bytes) -> list[Prediction]:
@@ -279,7 +288,10 @@ def _plain(state: Any) -> str | int:
 
 
 def _bytes(values: Any, kind: str) -> bytes:
-    return np.ascontiguousarray(values, dtype=kind).tobytes()
+    column = np.array(values, dtype=kind)
+    if kind == "<f8":
+        column[np.isnan(column)] = np.nan  # the one NaN for every NaN
+    return column.tobytes()
 
 
 def _split(flat: list[Any], lengths: Iterable[int]) -> list[list[Any]]:

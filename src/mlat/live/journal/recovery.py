@@ -13,7 +13,7 @@ from ..core.session import LiveSession
 from ..core.steps import Prediction
 from ..sources.source import Arrival
 from .journal import Journal
-from .records import Example, Flushed, Input, Taught, Undone, encode_predictions
+from .records import Batch, Example, Flushed, Input, Taught, Undone, encode_batch
 from .snapshots import Snapshots
 
 # Distances may differ between machines in their last digits; states may not.
@@ -85,7 +85,7 @@ def _said_of(where: str) -> Iterator[None]:
 def replay(session: LiveSession, one: Input) -> Sequence[Prediction]:
     """Give an input to a session again; return its predictions."""
     if isinstance(one, Arrival):
-        return [*session.push(one.steps)]
+        return session.push(one.steps)
     if isinstance(one, Flushed):
         return session.flush()
     give_example(session, one)
@@ -105,7 +105,7 @@ def give_example(session: LiveSession, one: Taught) -> tuple[str | int, int]:
 
 def _agree(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
     """Whether predictions are equal, distances and probabilities up to rounding."""
-    if encode_predictions(ours) == encode_predictions(theirs):  # the usual case
+    if encode_batch(Batch([], ours)) == encode_batch(Batch([], theirs)):  # the usual case
         return True
     return len(ours) == len(theirs) and all(map(_close, ours, theirs))
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Ints
+from ..core.steps import Predictions, parts_of
 from .metrics import Counts, exposition
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Hub:
         self._listeners: set[Callable[[], None]] = set()
         self._emitted = 0  # the first step that is in no frame yet
         self._changed = False
-        self._latest: Prediction | None = None
+        self._latest: Predictions | None = None
         self._lag = self._last_lag = 0.0
         self._last_step: float | None = None
         self._notice: dict[str, str] | None = None
@@ -113,13 +114,14 @@ class Hub:
         with self.lock:
             self.session, self._changed = session, True
             values = self._waiting.match(steps, predictions)
-            if predictions:
-                if predictions[0].step != self.history.next:
-                    self._emitted = predictions[0].step
-                self.history.extend(predictions, values, now - max(lag, 0.0))
+            for part in parts_of(predictions):
+                if part.first != self.history.next:
+                    self._emitted = part.first
+                own, values = np.split(values, [len(part)])
+                self.history.extend(part, own, now - max(lag, 0.0))
                 if not past:
-                    self.counts.add(predictions, lag, now)
-                self._latest, self._last_step = predictions[-1], now
+                    self.counts.add(part, lag, now)
+                self._latest, self._last_step = part, now
                 self._lag, self._last_lag = max(self._lag, lag), lag
         self._call_listeners()
 
@@ -224,7 +226,7 @@ class Hub:
             "notice": self._notice,
         }
         if self._latest is not None:
-            p = self._latest
+            p = self._latest[-1]
             status["latest"] = {
                 "step": p.step,
                 "state": None if p.why else json_state(p.state),
@@ -345,32 +347,33 @@ class History:
         self._time = np.empty(capacity, np.float64)
         self._values = np.empty((capacity, 0), np.float32)
 
-    def extend(
-        self, predictions: Sequence[Prediction], values: NDArray[Any], arrived: float
-    ) -> None:
+    def extend(self, part: Predictions, values: NDArray[Any], arrived: float) -> None:
         """Add steps, their channels (n, d), and when they arrived (seconds since 1970)."""
-        if predictions[0].step != self.next:  # another stream, or steps that were not published
-            self.first = self.next = predictions[0].step
+        if part.first != self.next:  # another stream, or steps that were not published
+            self.first = self.next = part.first
         if values.shape[1] != self.n_channels:
             self.n_channels = values.shape[1]
             self._values = np.empty((self.capacity, self.n_channels), np.float32)
-        if len(predictions) > self.capacity:
-            self.first = self.next = predictions[-self.capacity].step
-            predictions, values = predictions[-self.capacity :], values[-self.capacity :]
-        at = np.arange(self.next, self.next + len(predictions)) % self.capacity
+        new = slice(max(0, len(part) - self.capacity), None)
+        self.next += len(part)
+        at = np.arange(self.next - len(part) + new.start, self.next) % self.capacity
         with np.errstate(over="ignore"):  # what a 32-bit float cannot hold is drawn as infinite
-            self._values[at] = values
-        self._proba[at] = [p.proba for p in predictions]
-        self._agreement[at] = [p.agreement for p in predictions]
-        self._label[at] = [self._index(p) for p in predictions]
-        self._time[at] = [np.nan if p.time is None else p.time for p in predictions]
+            self._values[at] = values[new]
+        self._proba[at], self._agreement[at] = part.proba[new], part.agreement[new]
+        self._label[at] = self._labels_of(part)[new]
+        self._time[at] = np.nan if part.time is None else part.time[new]
         self._arrived[at] = arrived
-        self.next += len(predictions)
         self.first = max(self.first, self.next - self.capacity)
 
-    def _index(self, prediction: Prediction) -> int:
-        unknown = prediction.why or prediction.state in ("", -1)
-        label = (None if unknown else json_state(prediction.state), prediction.why)
+    def _labels_of(self, part: Predictions) -> list[int]:
+        """The index of the label of each step."""
+        every = [*zip(part.codes.tolist(), part.why.tolist(), strict=True)]
+        new = dict.fromkeys(every)  # in the order in which they come
+        index = {(s, why): self._index(part.names[s], part.reasons[why]) for s, why in new}
+        return [index[both] for both in every]
+
+    def _index(self, state: str | int, why: str) -> int:
+        label = (None if why or state in ("", -1) else json_state(state), why)
         index = self._label_index.setdefault(label, len(self.labels))
         if index == len(self.labels):
             self.labels.append(label)
@@ -455,10 +458,12 @@ def _keys(
     steps: Steps, predictions: Sequence[Prediction]
 ) -> tuple[list[float] | None, list[float]]:
     """The keys of the steps that arrived, None if they have none, and of the predictions."""
-    if steps.seq is not None:
-        return steps.seq.tolist(), [np.nan if p.seq is None else p.seq for p in predictions]
-    if steps.time is not None:
-        return steps.time.tolist(), [np.nan if p.time is None else p.time for p in predictions]
+    for name in ("seq", "time"):
+        own = getattr(steps, name)
+        if own is not None:
+            columns = [(getattr(part, name), len(part)) for part in parts_of(predictions)]
+            wanted = [np.full(n, np.nan) if keys is None else keys for keys, n in columns]
+            return own.tolist(), [key for keys in wanted for key in keys.tolist()]
     return None, []
 
 

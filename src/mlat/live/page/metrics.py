@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..core.steps import Prediction
+    from ..core.steps import Predictions
 
 # prometheus_client's own constant names version 1.0.0 of the format in its newer releases. The two
 # differ only in names beyond ASCII, and there are none here.
@@ -77,25 +77,26 @@ class Counts:
         self.seconds: Counter[str] = Counter()
         self.switches: Counter[str] = Counter()
 
-    def add(self, predictions: Sequence[Prediction], lag: float, now: float = math.nan) -> None:
+    def add(self, part: Predictions, lag: float, now: float = math.nan) -> None:
         """Count predictions that came at a time ``now``; steps that came at once share the time."""
-        self.steps += len(predictions)
-        passed = (now - self._at) / max(len(predictions), 1)
+        self.steps += len(part)
+        passed = (now - self._at) / max(len(part), 1)
         self._at = now
-        for p in predictions:
-            state = "" if p.why else str(p.state)
+        columns = (part.codes.tolist(), part.why.tolist(), part.distance.tolist())
+        for code, reason, distance in zip(*columns, strict=True):
+            why = part.reasons[reason]
+            state = "" if why else str(part.names[code])
             if state not in self.seconds and len(self.seconds) >= MOST_STATES:
                 state = OTHER
             self.seconds[state] += passed if passed > 0 else 0  # type: ignore[assignment]
             if state != self.state:
                 self.switches[state] += 1
-            self.state, self.distance = state, math.nan if p.why else float(p.distance)
-            if p.why:
+            self.state, self.distance = state, math.nan if why else distance
+            if why:
                 # One reason for all dead channels: a label for each of them would be too many.
-                dead = p.why.startswith("dead channel")
-                self.unknown["dead channel" if dead else p.why] += 1
+                self.unknown["dead channel" if why.startswith("dead channel") else why] += 1
         if lag >= 0:  # not NaN, and not negative because a clock was set back
-            self.lag.observe(lag, len(predictions))
+            self.lag.observe(lag, len(part))
 
 
 def exposition(

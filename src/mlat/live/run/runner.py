@@ -218,7 +218,7 @@ class Runner:
         for group in _joinable(arrivals):
             joined = _joined(group)
             try:
-                results.append((joined, [*self.session.push(joined.steps)]))
+                results.append((joined, self.session.push(joined.steps)))
             except InputError as error:  # the session is as it was before
                 if len(group) > 1:
                     for arrival in group:
@@ -233,7 +233,9 @@ class Runner:
         """Write a record; then acknowledge it to the source, and show it."""
         if not results:
             return
-        batch = Batch([one for one, _ in results], [p for _, some in results for p in some])
+        parts = [some for _, some in results if len(some)]
+        predictions = parts[0] if len(parts) == 1 else [p for some in parts for p in some]
+        batch = Batch([one for one, _ in results], predictions)
         if self.writer is not None:
             await self.writer.append(batch)
         lag = time.monotonic() - since
