@@ -184,8 +184,8 @@ class Predictions:
         if self._n_unlike:
             said.append(
                 f"{_steps(self._n_unlike)} named although unlike anything the model knows, more "
-                f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state "
-                "that it never saw"
+                f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state, "
+                "a person or a place of the sensors that it never saw"
             )
         return "; ".join(said)
 
