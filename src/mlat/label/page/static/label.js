@@ -377,7 +377,8 @@ function showComparison(comparison) {
   about.className = "soft";
   const tests = Object.values(comparison.tests).reduce((sum, n) => sum + n, 0);
   const untested = comparison.untested.length
-    ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere.` : "";
+    ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere, of at least ` +
+      `${view().duration(comparison.least)}.` : "";
   about.textContent = `Judged by ${tests} stretches that you labelled by hand; the new one learned from other stretches of ` +
     `this recording, so of another day or person it says less. The saved one is learned from all.${untested}`;
   box.replaceChildren(table, about);
