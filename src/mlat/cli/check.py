@@ -175,8 +175,7 @@ def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
 
 def hints_on_time(stream: Stream) -> list[str]:
     """What ends runs and can be mended by equal steps; and a time that is not in seconds."""
-    step = stream.usual_step
-    found: list[str] = []
+    step, found = stream.usual_step, list[str]()
     if stream.time is None or not step:
         return found
     n_gaps = int(stream.gap_before[1:].sum())
