@@ -103,6 +103,13 @@ def test_it_says_that_a_time_may_be_in_milliseconds(tmp_path):
     assert "A step is 20 of the time's units" in run("check", file, "--no-picture")[0]
 
 
+def test_states_that_are_numbers_are_not_shown_as_a_channel_in_silence(tmp_path):
+    file = table(tmp_path / "a.csv", 120, state=lambda t: t // 30 % 2)
+    assert "is taken for a channel: say so (--label state)" in run("check", file, "--no-picture")[0]
+    said = run("check", file, "--no-picture", "--label", "state")[0]
+    assert "is taken for a channel" not in said
+
+
 def test_of_two_columns_of_texts_both_are_named(tmp_path):
     file = table(tmp_path / "a.csv", 120, note=lambda t: "hello")
     assert "column 'note': 'hello' is not a number" in refused("check", file, "--no-picture")

@@ -22,6 +22,7 @@ from .options import Label
 from .output import check_can_write
 from .screen import console, percent, working
 
+STATE_NAMES = {"state", "label", "class", "activity", "target"}
 MANY = 0.01  # of the steps
 LONG_STEP = 5  # seconds, if that is what the time counts
 FAR_APART = 1000  # times the spread of another channel: of another unit, or one of them is dead
@@ -149,6 +150,11 @@ def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
     spread = {one["channel"]: one["deviation"] for one in values}
     dead = [name for name, deviation in spread.items() if not deviation > 0]
     found = [f"{name} never changes: leave it out (--channels)." for name in dead]
+    found += [
+        f"{name} has the name of states, and is taken for a channel: say so (--label {name})."
+        for name in spread
+        if name.lower() in STATE_NAMES
+    ]
     alive = {name: deviation for name, deviation in spread.items() if deviation > 0}
     least, most = (f(alive, key=alive.__getitem__, default="") for f in (min, max))
     if alive and alive[most] > FAR_APART * alive[least]:
