@@ -297,9 +297,7 @@ def percent(fraction: float) -> str:
 
 
 def _confusion_table(found: Confusions) -> Table:
-    table = Table(
-        "true", title="Confusions, in steps: a row for each true state", title_justify="left"
-    )
+    table = Table("", title="Confusions, in steps: true ↓, predicted →", title_justify="left")
     for state in found.states:
         table.add_column(str(state), justify="right", no_wrap=True)
     counts = found.counts
