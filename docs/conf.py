@@ -115,6 +115,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 # Pages with nothing below them need no navigation at their side.
+html_context = {"default_mode": "auto"}  # light or dark as the system has it
 html_sidebars = {"index": [], "start/index": [], "paper-to-code": []}
 html_theme_options: dict[str, Any] = {
     "logo": {

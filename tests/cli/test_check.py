@@ -64,3 +64,54 @@ def test_in_json(tmp_path):
     assert [one["channel"] for one in told["values"]] == ["ax", "temp", "dead"]
     assert round(told["values"][0]["missing"] * len(stream)) == 3
     assert {one["state"] for one in told["states"]} == set(stream.classes.tolist())
+
+
+def table(file, rows, **columns):
+    """A recording at 50 Hz, with columns that are given by step."""
+    rng = np.random.default_rng(0)
+    names = list(dict.fromkeys(["time", "ax", "ay", "state", *columns]))
+    lines = [",".join(names)]
+    for t in range(rows):
+        own = {"time": t / 50, "ax": rng.normal(), "ay": rng.normal(), "state": "ab"[t // 30 % 2]}
+        own |= {name: of(t) for name, of in columns.items()}
+        lines.append(",".join(str(own[name]) for name in names))
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_it_offers_equal_steps_where_sensors_have_rates_of_their_own(tmp_path):
+    file = table(tmp_path / "a.csv", 120, ax=lambda t: "" if t % 2 else t % 7)
+    out, _ = run("check", file, "--no-picture")
+    assert "rates of their own: equal steps can be made of them (--rate 50)" in out
+    assert "One run only" not in out
+    assert "rates of their own" not in run("check", file, "--no-picture", "--rate", 25)[0]
+
+
+def test_it_offers_equal_steps_where_steps_are_lost_and_fit_says_so_too(tmp_path):
+    file = table(tmp_path / "a.csv", 400)
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for t, line in enumerate(lines) if t % 35 != 20))
+    hint = "gaps in time end runs: equal steps can be made of them (--rate 50)"
+    assert hint in run("check", file, "--no-picture")[0]
+    model = ["--label", "state", "-o", tmp_path / "a.mlat", "--metric", "euclidean"]
+    assert hint in run("fit", file, *model)[0]
+    assert hint not in run("fit", file, *model, "--rate", 50)[0]
+
+
+def test_it_says_that_a_time_may_be_in_milliseconds(tmp_path):
+    file = table(tmp_path / "a.csv", 120, time=lambda t: 1714471200000 + 20 * t)
+    assert "A step is 20 of the time's units" in run("check", file, "--no-picture")[0]
+
+
+def test_states_that_are_numbers_are_not_shown_as_a_channel_in_silence(tmp_path):
+    file = table(tmp_path / "a.csv", 120, state=lambda t: t // 30 % 2)
+    assert "is taken for a channel: say so (--label state)" in run("check", file, "--no-picture")[0]
+    said = run("check", file, "--no-picture", "--label", "state")[0]
+    assert "is taken for a channel" not in said
+
+
+def test_of_two_columns_of_texts_both_are_named(tmp_path):
+    file = table(tmp_path / "a.csv", 120, note=lambda t: "hello")
+    assert "column 'note': 'hello' is not a number" in refused("check", file, "--no-picture")
+    file = table(tmp_path / "b.csv", 120, ay=lambda t: "ERR" if t == 9 else t % 5)
+    assert "line 11, column 'ay': 'ERR'" in refused("check", file, "--no-picture")

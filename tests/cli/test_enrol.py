@@ -33,7 +33,7 @@ def test_of_another_person_nothing_is_expected(in_folder):
     write_csv(in_folder / "new.csv", other)
     where = ["walk.mlat", "new.csv", "--label", "state", "-o", "n.mlat"]
     out, _ = run("enrol", *where)
-    assert out.startswith("Expected accuracy: unknown.")
+    assert out.startswith("Expected accuracy: unknown, for nothing was left out; use mlat evaluate")
     told = json.loads(run("enrol", *where, "--json")[0])
     assert told["stream"]["steps"] == len(other)
     assert "references of another stream" in mlat.load("n.mlat").committee_.why

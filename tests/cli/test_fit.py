@@ -139,6 +139,18 @@ def test_fit_without_anything_to_judge_by(in_folder):
     assert mlat.load("m.mlat").committee_.expected is None
 
 
+def test_accuracy_within_runs_is_not_called_held_out(in_folder):
+    """One run of each state: what is left out of it is of the same run."""
+    write_csv(Path("s.csv"), rotating_states(**SENSORS, run_length=150, runs_per_state=1))
+    out, _ = run("fit", "s.csv", "--label", "state", "-o", "m.mlat")
+    assert "Expected accuracy: unknown." in out
+    assert "alone, within runs" in out
+    assert "It says nothing of another run" in out
+    assert "held-out parts of runs" in out
+    assert "alone, held out" not in out
+    assert "held-out runs" not in out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -25,6 +25,22 @@ def test_version_and_help():
         assert re.search(rf"\b{command}\b", listed)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no terminals as files")
+def test_a_terminal_is_told_that_a_command_is_being_loaded():
+    ours, terminal = os.openpty()
+    try:
+        program = "from mlat.cli import main; main()"
+        command = [sys.executable, "-c", program, "inspect", "--help"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=terminal, check=True)
+        said = os.read(ours, 100).decode(errors="replace")
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    assert said.startswith("loading")
+    assert said.endswith(" \r")  # and nothing is left of it
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
 def test_without_arguments_it_shows_help():
     out, error = run(status=2)
     assert "Usage: " in out + error

@@ -228,6 +228,16 @@ def test_many_short_gaps_in_time_lead_to_a_rate(folder, tmp_path):
     assert f"{WIDTH - 1} of" in run(*given, "--rate", "50", "--max-gap", "0.1")[1]
 
 
+def test_sensors_with_rates_of_their_own_lead_to_a_rate(folder, tmp_path):
+    values = again.values.copy()
+    values[::2, :2], values[1::2, 2:] = np.nan, np.nan
+    clock = np.arange(len(again)) * 0.02
+    file = write_csv(tmp_path / "own.csv", mlat.Stream(values, channels=again.channels), time=clock)
+    given = ["predict", folder / "walk.mlat", file, "-o", tmp_path / "states.csv"]
+    assert "--rate HZ resamples an irregular time, or sensors with" in run(*given)[1]
+    assert "--rate HZ" not in run(*given, "--rate", "50")[1]
+
+
 @pytest.mark.parametrize("fill", ["3", "0.07s"])
 def test_gaps_are_filled_as_in_a_live_session(folder, tmp_path, fill):
     stream = with_holes(again)

@@ -10,6 +10,7 @@ from label_server import STATES, Labelling, states_stream
 from mlat.base.disk import next_free
 from mlat.label.journal_recording import is_journal, read_journal_recording
 from mlat.label.learner import set_aside
+from mlat.label.recording import Recording
 from mlat.label.span_list import Stretch
 from mlat.live import Steps
 from mlat.live.journal.journal import Identity, Journal
@@ -65,6 +66,20 @@ def test_the_circle(tmp_path):
         again = mlat.load(new)
         assert len(again.windows_) > len(clf.windows_)  # its references are among them
     assert model.read_bytes() == kept
+
+
+def test_stretches_shorter_than_a_second_are_judged_by(tmp_path):
+    """What is learned has windows that fit the runs, so must what judges it."""
+    stream = states_stream(2)
+    recording = Recording("walk.csv", mlat.Stream(stream.values, time=stream.time))
+    with Labelling(tmp_path, [recording], width=None) as served:
+        for k in range(6):
+            served.session.label(0, 300 * k + 20, 300 * k + 60, STATES[k % 3])
+        learner = served.server.learner
+        learner.compare()
+        until(lambda: learner.comparison)
+        assert learner.comparison["untested"] == []
+        assert learner.comparison["tests"] == dict.fromkeys(sorted(STATES), 1)
 
 
 def until(condition, seconds=90):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat import InputError, StreamClassifier, read_stream
+from mlat import InputError, Stream, StreamClassifier, read_stream
 from mlat.stream.resampling import resample
 
 
@@ -97,11 +97,26 @@ def test_every_message_leads_on(tmp_path):
     named = read_stream(file, label="state", time="time")
     with pytest.raises(InputError, match=r"gaps: have it resampled \(rate\)"):
         StreamClassifier(60).fit(named)
+    own_rates = frame[["zigzag", "sine"]].mask(np.arange(len(frame))[:, None] % 2 == [0, 1])
+    with pytest.raises(InputError, match=r"misses a value.*resampled \(rate\)"):
+        StreamClassifier(10).fit(Stream(own_rates, frame["state"], time=frame["time"]))
     frame["time"] = frame["time"].round(1)
     frame.to_csv(file, index=False)
     with pytest.raises(InputError, match=r"does not rise.*resampled \(rate\)"):
         read_stream(file, label="state")
     assert len(read_stream(file, label="state", rate=10)) == pytest.approx(400, abs=3)
+
+
+@pytest.mark.parametrize("whole", [1, 2], ids=["every second", "with drops"])
+def test_steps_with_one_time_are_spread_until_the_next(whole):
+    """A clock of whole seconds says nothing of the steps within them."""
+    moments = np.arange(60) / 10
+    values = np.sin(moments)[:, None]
+    kept = np.arange(60) % 7 != 3 if whole == 2 else np.ones(60, bool)
+    new = resample(values[kept], np.floor(moments[kept]), np.zeros(kept.sum(), bool), 10.0)
+    assert len(new.values) == pytest.approx(60, abs=1)
+    off = np.abs(new.values[:, 0] - np.sin(new.time))
+    assert off.max() < (1e-9 if whole == 1 else 0.2)
 
 
 @pytest.mark.parametrize(

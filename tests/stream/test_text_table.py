@@ -160,6 +160,25 @@ def test_what_a_table_program_exports_is_recognised_and_said(folder, whole):
     assert "decimals are written with a comma" in said
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("day", ["30.04.2024", "2024-04-30"])
+def test_a_date_beside_a_time_of_day(folder, day, whole):
+    rows = "".join(f"{day},12:00:0{t / 2:.1f},{t},a\n" for t in range(4))
+    file = write("walk.csv", f"date,time,x,state\n{rows}")
+    if whole:
+        stream = read_stream(file, label="state")
+    else:
+        (stream,) = read_pieces(file, ["x"], named=True, label="state", time="time")
+    np.testing.assert_array_equal(stream.time, 12 * 3600 + np.arange(4) / 2)
+    assert stream.channels == ("x",)
+
+
+def test_a_time_of_another_name_is_told_from_a_wrong_number(folder):
+    file = write("walk.csv", EXPORTED)
+    with pytest.raises(InputError, match=r"column 'Zeit'.* say that it is the time \(time\)"):
+        read_stream(file, label="Zustand")
+
+
 @pytest.mark.parametrize(
     ("content", "label"),
     [

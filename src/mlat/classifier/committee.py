@@ -374,13 +374,14 @@ def learn_committee(
     committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
     together = committee.combine(judged.nearest[power > 0])
     predicted = _cross_fitted(judged, typical, usual, several)
+    expected = expect(units, predicted, judged.codes, judged.run)
     committee = replace(
         committee,
         accuracy=balanced_accuracy(predicted, judged.codes),
         n_runs=n_runs,
-        why=f"weights from {n_runs} held-out runs"
+        why=f"weights from {n_runs} held-out {'parts of runs' if expected is None else 'runs'}"
         + ("" if several else ", which change usual ones a little: states have one or two runs"),
-        expected=expect(units, predicted, judged.codes, judged.run),
+        expected=expected,
     )
     told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
     return plan.keeping((power > 0).tolist()), committee, told

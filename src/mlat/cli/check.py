@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from ..base.checks import Floats
-from ..base.errors import NamesError
+from ..base.errors import InputError, NamesError
+from ..stream.column_roles import usual_rate
 from ..stream.conversion import in_seconds
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, stream_of
@@ -21,6 +22,9 @@ from .options import Label
 from .output import check_can_write
 from .screen import console, percent, working
 
+STATE_NAMES = {"state", "label", "class", "activity", "target"}
+MANY = 0.01  # of the steps
+LONG_STEP = 5  # seconds, if that is what the time counts
 FAR_APART = 1000  # times the spread of another channel: of another unit, or one of them is dead
 
 
@@ -49,7 +53,7 @@ def check(
     with working(f"reading {title_of(stream)}"):
         read = labelled_by(_read(columns, stream, label), stream, labels)
     told = {**stream_of(read), "time": _time(read), "values": _values(read)}
-    told["hints"] = _hints(read, told["values"])
+    told["hints"] = [*_hints(read, told["values"]), *hints_on_time(read)]
     if picture:
         from ..plots.figure import save_figure
         from ..plots.stream import plot_stream
@@ -78,8 +82,8 @@ def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
             raise
         try:
             read = columns.read(files, error.column)
-        except NamesError:
-            raise error from None
+        except NamesError as other:
+            raise InputError(f"{error}; with that as the label, {other}") from None
         if _any_number(read.classes):  # one wrong entry among numbers
             raise
         note = f"column {error.column!r} holds names, and is taken for the states (--label)"
@@ -146,6 +150,11 @@ def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
     spread = {one["channel"]: one["deviation"] for one in values}
     dead = [name for name, deviation in spread.items() if not deviation > 0]
     found = [f"{name} never changes: leave it out (--channels)." for name in dead]
+    found += [
+        f"{name} has the name of states, and is taken for a channel: say so (--label {name})."
+        for name in spread
+        if name.lower() in STATE_NAMES
+    ]
     alive = {name: deviation for name, deviation in spread.items() if deviation > 0}
     least, most = (f(alive, key=alive.__getitem__, default="") for f in (min, max))
     if alive and alive[most] > FAR_APART * alive[least]:
@@ -162,10 +171,30 @@ def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
     if 0 < unlabelled < len(stream):
         found.append(f"{unlabelled} steps have no state: nothing is learned from them.")
     few = [str(s) for c, s in enumerate(stream.classes) if (stream.runs.code == c).sum() < 2]
-    if few:
+    if few and len(stream.runs):
         found.append(
             f"One run only of {', '.join(few)}: nothing can be held out to judge by; record each "
             "state twice."
+        )
+    return found
+
+
+def hints_on_time(stream: Stream) -> list[str]:
+    """What ends runs and can be mended by equal steps; and a time that is not in seconds."""
+    step, found = stream.usual_step, list[str]()
+    if stream.time is None or not step:
+        return found
+    n_gaps = int(stream.gap_before[1:].sum())
+    rate = usual_rate(in_seconds(np.diff(stream.time)))
+    remedy = f"equal steps can be made of them (--rate {rate})."
+    if n_gaps > MANY * len(stream):
+        found.append(f"{n_gaps} gaps in time end runs: {remedy}")
+    if stream.missing.mean() > MANY:
+        found.append(f"Many steps miss values, as where sensors have rates of their own: {remedy}")
+    if step >= LONG_STEP and stream.time.dtype.kind not in "mM":
+        found.append(
+            f"A step is {step:g} of the time's units. If these are not seconds (milliseconds?), "
+            "give --width and --reach in steps, and --rate in steps per unit."
         )
     return found
 

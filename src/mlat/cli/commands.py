@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,6 +33,17 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Say on a terminal that a command is being loaded: on a busy machine it takes seconds."""
+    shown = sys.stderr.isatty()
+    if shown:
+        print("loading …", end="\r", file=sys.stderr, flush=True)
+    yield
+    if shown:
+        print(" " * 9, end="\r", file=sys.stderr, flush=True)
+
+
 def _lazy(read: Callable[[Any], Any]) -> Any:
     """An attribute that is read on use, whatever the parent sets."""
     return property(read, lambda self, value: None)
@@ -52,7 +65,8 @@ class LazyCommand(OneLineCommand):
         from .options import in_panels
 
         name = str(self.name)
-        module = import_module(f".{name}", __package__)
+        with _loading():
+            module = import_module(f".{name}", __package__)
         alone = typer.Typer(add_completion=False)
         alone.command(name, cls=OneLineCommand)(getattr(module, COMMANDS[name]))
         return in_panels(get_command(alone))

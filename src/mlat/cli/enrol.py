@@ -15,7 +15,7 @@ from .as_json import AsJson, model_of, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
 from .options import Label, ModelFile
 from .output import MODEL, check_can_write
-from .screen import console, print_expected, size_of, working
+from .screen import console, size_of, working
 
 
 @with_columns
@@ -48,7 +48,11 @@ def enrol(
         print_json({"stream": stream_of(steps), **model_of(new, out)})
         return
     screen = console()
-    print_expected(screen, new)
+    screen.print(
+        "Expected accuracy: unknown, for nothing was left out; use mlat evaluate on another "
+        "recording.",
+        soft_wrap=True,
+    )
     table = Table("state")
     for name in ("runs", "references"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -24,6 +24,7 @@ from ..metric.forest import Forest
 from ..stream.stream import Stream
 from ..stream.windows import MOST_WIDTH, fitting_width, width_of_a_second
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
+from .check import hints_on_time
 from .columns import (
     COLUMNS,
     Columns,
@@ -223,6 +224,8 @@ def _print_stream(
     left_out = _left_out(stream, classifier.width_)
     if left_out:
         screen.print(f"Left out: {', '.join(left_out)}.", soft_wrap=True)
+    for hint in [] if stream.n_left_out else hints_on_time(stream):
+        screen.print(hint, soft_wrap=True)
 
 
 def _left_out(stream: Stream, width: int) -> list[str]:

@@ -64,7 +64,10 @@ class Seconds(float):
                 "(--time), say how many steps there are a second (--rate), or give steps"
             )
         if self < step:
-            raise InputError(f"{flag} {self:g}s is shorter than a step, which is {step:g} s")
+            raise InputError(
+                f"{flag} {self:g}s is shorter than a step, which is {step:g} s if the time counts "
+                "seconds; give steps"
+            )
         return round(self / step)
 
 

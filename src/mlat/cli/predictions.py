@@ -168,8 +168,12 @@ class Predictions:
             if self._longest_gap and not (self._fill and self._unchanged is None):
                 longest = self._longest_gap + int(self._fill or 0)
                 remedy = f"; --fill {longest} fills gaps of at most so many steps"
-        if self._n_gaps and self._n_first > MANY * self._n_steps and not remedy:
-            remedy = "; --rate HZ resamples an irregular time, across gaps of at most --max-gap"
+        many_gaps = self._n_gaps and self._n_first > MANY * self._n_steps
+        if not remedy and (many_gaps or (n_missing and self._longest_part < width)):
+            remedy = (
+                "; --rate HZ resamples an irregular time, or sensors with rates of their own, "
+                "across gaps of at most --max-gap"
+            )
         if self._n_far:
             why.append(f"{self._n_far} unlike anything the model knows")
         said = [f"{_steps(self._n_filled)} filled"] if self._n_filled else []
@@ -184,8 +188,8 @@ class Predictions:
         if self._n_unlike:
             said.append(
                 f"{_steps(self._n_unlike)} named although unlike anything the model knows, more "
-                f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state "
-                "that it never saw"
+                f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state, "
+                "a person or a place of the sensors that it never saw"
             )
         return "; ".join(said)
 

@@ -135,9 +135,12 @@ def _mistake(
     part = slice(max(0, one.start - around), min(len(stream), one.stop + around))
     middle = (one.start + one.stop - 1) // 2
     why = explain(classifier, stream, middle, predicted=one.predicted)
+    signal = plot_stream(stream[part], predicted={"predicted": predicted[part]})
+    axis = signal.axes[0]
+    axis.set_xlabel(f"{axis.get_xlabel()}, counted from step {part.start}")
     return [
         f"<h3>{html.escape(said)}</h3>",
-        _image(plot_stream(stream[part], predicted={"predicted": predicted[part]}), said),
+        _image(signal, said),
         _image(draw_explanation(why, classifier, stream), f"Why, at step {middle}"),
     ]
 

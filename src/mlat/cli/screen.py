@@ -117,7 +117,8 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     if len(committee.members) == 1:
         return
     table = Table("expert", "features", title="The committee", title_justify="left")
-    for name in ("steps", "weight", "alone, held out"):
+    whole = committee.expected is not None or np.isnan(committee.accuracy)
+    for name in ("steps", "weight", f"alone, {'held out' if whole else 'within runs'}"):
         table.add_column(name, justify="right")
     seen = {expert.name: expert for expert in experts_of(classifier)}
     for member in committee.members:
@@ -129,6 +130,9 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     table.caption = (
         "Held out: the mean recall of states in runs that were not learned from. What is expected "
         "(above) is of a model that has learned from all of them."
+        if whole
+        else "Within runs: the mean recall of states in parts that were held out, of runs whose "
+        "other parts were learned from. It says nothing of another run."
     )
     table.caption_justify = "left"
     screen.print(table)
@@ -293,7 +297,7 @@ def percent(fraction: float) -> str:
 
 
 def _confusion_table(found: Confusions) -> Table:
-    table = Table("true ↓, predicted →", title="Confusions, in steps", title_justify="left")
+    table = Table("", title="Confusions, in steps: true ↓, predicted →", title_justify="left")
     for state in found.states:
         table.add_column(str(state), justify="right", no_wrap=True)
     counts = found.counts

@@ -361,11 +361,13 @@ class Learner:
 
     def _compared(self) -> dict[str, Any]:
         spans, apart = self._pieces(), CONTEXT + self.width
-        tests, rest = set_aside(spans, self.session.by_hand(), self.width, apart)
+        least = self._width_for(self._stream(spans))
+        tests, rest = set_aside(spans, self.session.by_hand(), least, apart)
         if not any(tests):
             raise InputError(
-                "no state has two stretches labelled by hand that are apart, one to learn from and "
-                "one to judge by; label more by hand (proposals that were taken do not count)"
+                f"no state has two stretches of {least} steps or more labelled by hand that are "
+                "apart, one to learn from and one to judge by; label more by hand (proposals that "
+                "were taken do not count)"
             )
         learning = self._stream(rest)
         judged = Stream.join(
@@ -384,6 +386,7 @@ class Learner:
             "model": None if self.model is None else self.model.name,
             "tests": {state: tested.count(state) for state in sorted(set(tested))},
             "untested": sorted(states - set(tested)),
+            "least": least,
         }
 
     def _ask(self, job: Callable[[], None]) -> None:

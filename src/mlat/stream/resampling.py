@@ -77,7 +77,7 @@ def resample(
     first = np.concatenate([[0], np.flatnonzero(begins[1:]) + 1, [len(values)]])
     parts, sources, clocks = [], [], []
     for start, stop in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
-        own = clock[start:stop]
+        own = _spread(clock[start:stop])
         n = int((own[-1] - own[0]) * rate + 1e-6) + 1
         if n > MOST_STEPS * max(len(own), 10):
             raise StepError(
@@ -86,7 +86,9 @@ def resample(
                 start,
             )
         grid = own[0] + np.arange(n) / rate
-        columns = [_at(grid, own, c, rate, max_gap, between) for c in values[start:stop].T]
+        columns = [
+            _at(grid, clock[start:stop], c, rate, max_gap, between) for c in values[start:stop].T
+        ]
         new = np.stack(columns, axis=1)
         kept = ~np.isnan(new).all(axis=1)
         parts.append(new[kept])
@@ -102,12 +104,24 @@ def resample(
     return Resampled(np.concatenate(parts), new_time, np.concatenate(sources))
 
 
+def _spread(time: Floats) -> Floats:
+    """Times with those that are the same, as of a clock of whole seconds, in equal steps."""
+    start = np.flatnonzero(np.diff(time, prepend=-np.inf) > 0)
+    if len(start) in (0, len(time)):
+        return time
+    elapsed = np.diff(time[start])
+    usual = float(np.median(elapsed)) if len(elapsed) else 0.0
+    count = np.diff(start, append=len(time))
+    step = np.minimum(np.append(elapsed, usual), usual) / count
+    return time + (np.arange(len(time)) - np.repeat(start, count)) * np.repeat(step, count)
+
+
 def _at(
     grid: Floats, time: Floats, column: Any, rate: float, max_gap: float | None, between: Between
 ) -> Floats:
     """A channel's values (n,) at the times ``grid``, from those it has; NaN in longer gaps."""
     there = ~np.isnan(column)
-    time, column = time[there], column[there].astype(np.float64)
+    time, column = _spread(time[there]), column[there].astype(np.float64)
     if not len(time):
         return np.full(len(grid), np.nan)
     if max_gap is None:

@@ -29,6 +29,7 @@ _NUMBER = re.compile(
     r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)\s*", re.ASCII | re.IGNORECASE
 )
 _DAY_FIRST = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})[ T]*(.*?)\s*$"
+_OF_DAY = r"^\s*(\d\d:\d\d:\d\d)"
 _LOOKED_AT = 50  # lines, to see how numbers are written
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 _WITH_COMMA = "write decimals with a point, or say that they have a comma (decimal)"
@@ -275,10 +276,16 @@ class TextTable:
                 text = fields[i]
                 if self._is_number(text) or text in _MISSING:
                     continue
-                comma = _DECIMAL_COMMA.fullmatch(text)
-                error = (InputError if comma else NamesError)(
+                first = (
+                    _WITH_COMMA
+                    if _DECIMAL_COMMA.fullmatch(text)
+                    else "say that it is the time (time)"
+                    if re.match(_DAY_FIRST, text) or _kind_of_time(text.strip())
+                    else None
+                )
+                error = (InputError if first else NamesError)(
                     f"{self.path}, line {line}, column {name!r}: {text[:40]!r} is not a number; "
-                    f"{_WITH_COMMA if comma else 'correct it'}, or {remedy}"
+                    f"{first or 'correct it'}, or {remedy}"
                 )
                 error.column = name  # type: ignore[attr-defined]
                 raise error
@@ -347,13 +354,18 @@ def _texts(roles: Mapping[str, str]) -> list[str]:
 
 
 def _as_dates(column: Any) -> Any:
-    """Dates like 30.04.2024 12:00:00,5 as time; other texts as they are."""
+    """Dates like 30.04.2024 12:00:00,5 and times of day as time; other texts as they are."""
     order = pa.compute.replace_substring_regex(column, _DAY_FIRST, r"\3-0\2-0\1 \4")
     padded = pa.compute.replace_substring_regex(order, r"-0(\d\d)", r"-\1")
+    dated = pa.compute.replace_substring_regex(padded, _OF_DAY, r"1970-01-01 \1")
+    points = pa.compute.utf8_trim_whitespace(pa.compute.replace_substring(dated, ",", "."))
     try:
-        return pa.compute.cast(pa.compute.replace_substring(padded, ",", "."), pa.timestamp("ns"))
+        time = pa.compute.cast(points, pa.timestamp("ns"))
     except pa.ArrowInvalid:
         return column
+    if not pa.compute.all(pa.compute.match_substring_regex(column, _OF_DAY)).as_py():
+        return time
+    return pa.compute.divide(pa.compute.cast(time.cast(pa.int64()), pa.float64()), 1e9)  # seconds
 
 
 def _kind_of_time(text: str) -> str | None:

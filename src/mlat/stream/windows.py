@@ -278,18 +278,23 @@ def _check_width(stream: Stream, width: int) -> None:
     if not len(runs):
         missing = np.isnan(stream.values[stream.labelled]).mean(axis=0)
         worst = int(np.argmax(missing))
+        rate = ", have them resampled (rate)" if stream.time is not None else ""
         raise InputError(
             f"every labelled step misses a value, {missing[worst]:.0%} of them in channel "
-            f"{stream.channels[worst]!r}; fill the values in, or leave that channel out"
+            f"{stream.channels[worst]!r}; fill the values in{rate}, or leave that channel out"
         )
     longest = int(np.argmax(runs.length))
     if runs.length[longest] < width:
         n_gaps = int(stream.gap_before[1:].sum()) if stream.usual_step else 0
-        gaps = f", and the time has {n_gaps} gaps: have it resampled (rate)" if n_gaps else ""
+        n_missing = int(stream.missing.sum())
+        why = [f"the time has {n_gaps} gaps"] if n_gaps else []
+        why += [f"{n_missing} steps miss a value"] if n_missing else []
+        rate = ": have it resampled (rate)" if stream.usual_step else ": fill them in"
+        gaps = f", and {' and '.join(why)}{rate}, or" if why else ""
         raise InputError(
             f"width {width} is longer than every run; the longest is {runs.length[longest]} steps "
-            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}{gaps}; "
-            f"choose a width of at most {runs.length[longest]}"
+            f"of {stream.classes[runs.code[longest]]!s} at step {runs.start[longest]}"
+            f"{gaps or ';'} choose a width of at most {runs.length[longest]}"
         )
     absent = np.setdiff1d(np.arange(len(stream.classes)), runs.code[runs.length >= width])
     if len(absent):

@@ -235,6 +235,18 @@ def test_a_selection_takes_all_its_proposals_and_says_how_many(labelling, visit)
     assert {t for t in steps if t < 60 * RUN - 100} <= labelled
 
 
+def test_what_can_be_taken_is_counted_without_what_has_a_label(served, visit):
+    page = visit(served.url)
+    for k in range(6):
+        served.session.label(0, RUN * k + 20, RUN * k + 280, STATES[k % 3])
+    learned(served)
+    page.locator("#confidence").fill("50")
+    until(page, "parseFloat(document.querySelector('#proposals-about').textContent) > 10")
+    empty = len(STREAM) - 6 * 260
+    offered = float(page.locator("#proposals-about").text_content().split()[0])
+    assert offered <= empty / 50 + 0.5  # in seconds
+
+
 def test_it_proposes_the_rest_and_hand_labels_stay(served, visit, tmp_path):
     page = visit(served.url)
     drag(page, 60, 240)

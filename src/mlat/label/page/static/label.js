@@ -281,7 +281,7 @@ function guide() {
     if (proposalHere()) text += " Enter takes the proposal.";
   } else if (n === 0 && !proposals().length) text = "Drag over a stretch of the signal where you know the state.";
   else if (n === 1 && !proposals().length) text = "Now label a stretch of another state; with two states the rest is proposed.";
-  else if (proposals().some(hasEmpty)) text = "Take what is right, correct what is wrong; Next (N) shows where a label helps most.";
+  else if (proposals().some(emptySteps)) text = "Take what is right, correct what is wrong; Next (N) shows where a label helps most.";
   else if (page.current && page.savedModels?.length) text = ""; // all is done
   else text = "Everything has a label. Save the model (M).";
   if ($("guide").textContent !== text) $("guide").textContent = text;
@@ -291,14 +291,14 @@ function showProposals() {
   const list = proposals();
   const any = list.length > 0;
   const confidence = Number($("confidence").value) / 100;
-  const rest = list.filter((one) => one[3] >= confidence && hasEmpty(one));
-  const steps = rest.reduce((sum, one) => sum + one[1] - one[0], 0);
+  const rest = list.filter((one) => one[3] >= confidence && emptySteps(one));
+  const steps = rest.reduce((sum, one) => sum + emptySteps(one), 0);
   $("take-all").disabled = !rest.length;
   $("take-all").textContent = rest.length ? `Take all ${rest.length}` : "Take all";
   showTools();
   $("next").disabled = !page.ready;
   $("proposals-about").textContent = any
-    ? rest.length ? `${view().duration(steps)} are of at least ${Math.round(100 * confidence)} % confidence` : ""
+    ? rest.length ? `${view().duration(steps)} without a label are of at least ${Math.round(100 * confidence)} % confidence` : ""
     : "appear when two states are labelled";
   guide();
 }
@@ -318,14 +318,10 @@ function showTools() {
   $("join").disabled = spans().length < 2;
 }
 
-/** Whether some step of a proposal has no label. */
-function hasEmpty([start, end]) {
-  let at = start;
-  for (const [from, to] of inside(spans(), start, end)) {
-    if (from > at) return true;
-    at = Math.max(at, to);
-  }
-  return at < end;
+/** How many steps of a proposal have no label. */
+function emptySteps([start, end]) {
+  const labelled = inside(spans(), start, end);
+  return labelled.reduce((left, [from, to]) => left - (Math.min(to, end) - Math.max(from, start)), end - start);
 }
 
 function proposalHere() {
@@ -377,7 +373,8 @@ function showComparison(comparison) {
   about.className = "soft";
   const tests = Object.values(comparison.tests).reduce((sum, n) => sum + n, 0);
   const untested = comparison.untested.length
-    ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere.` : "";
+    ? ` Nothing is known of ${comparison.untested.join(", ")}: label a second stretch by hand, elsewhere, of at least ` +
+      `${view().duration(comparison.least)}.` : "";
   about.textContent = `Judged by ${tests} stretches that you labelled by hand; the new one learned from other stretches of ` +
     `this recording, so of another day or person it says less. The saved one is learned from all.${untested}`;
   box.replaceChildren(table, about);
@@ -668,7 +665,7 @@ function moveEdge() {
 
 /** Select the label or proposal before or after the cursor. */
 function step(by) {
-  const all = [...spans(), ...proposals().filter(hasEmpty)].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const all = [...spans(), ...proposals().filter(emptySteps)].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   if (!all.length) return say("There are no labels or proposals yet.");
   const at = page.selection ? page.selection[0] : page.cursor;
   const found = by > 0 ? all.find((one) => one[0] > at) : all.findLast((one) => one[0] < at);
