@@ -31,7 +31,7 @@ from ..base.checks import (
     is_whole,
 )
 from ..base.errors import InputError
-from ..features.features import Features
+from ..features.features import Features, Units, in_common_units
 from ..features.lifts import Lift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.estimators import LMNN, MLAT
@@ -43,8 +43,16 @@ from ..stream.sources import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee, HeldOut, learn_committee
-from .confidence import enrolled_confidence, learn_confidence
-from .experts import Design, Plan, default_plan, enrolled_experts, learn_experts
+from .confidence import learn_confidence
+from .enrolment import enrolled, in_units
+from .experts import (
+    Design,
+    Plan,
+    default_plan,
+    fair_references,
+    groups_of,
+    learn_experts,
+)
 from .pieces import PiecePredictor, Predicted
 from .thin import Thinning
 
@@ -149,6 +157,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The number of channels.
     feature_names_in_ : array of shape (d,)
         The names of the channels, where they have names.
+    units_ : Units or None
+        Where held-out groups were predicted better in common units: the mean and deviation of each
+        channel that every group was brought to. See ``adapt``.
     usual_step_ : float or None
         The median time between steps of the training stream, in seconds where its time is; None
         where it has no time.
@@ -208,11 +219,15 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: ArrayLike | None = None,
         *,
         recordings: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
         channels: Sequence[str] | None = None,
         unlabelled: Any = None,
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,).
+
+        From several ``groups`` (people, machines, days) it learns for one that it has not seen: what
+        marks a group is to be ignored, and the experts are judged by groups left out.
 
         Parameters
         ----------
@@ -220,8 +235,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Each of a list is a recording.
         y : array of shape (T,), or a list of them, optional
             The states; default those of the stream.
-        recordings, time, channels, unlabelled
-            As for :class:`~mlat.Stream`: they say more about values.
+        recordings, groups, time, channels, unlabelled
+            As for :class:`~mlat.Stream`: they say more about values. Groups may also be one for each
+            of a list of recordings.
 
         Raises
         ------
@@ -237,8 +253,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         for name, annotation in annotations_of(StreamClassifier).items():
             check_parameter(getattr(self, name), name, annotation)
+        if is_several(X) and groups is not None:
+            groups = _group_of_steps(X, groups)
         more = {"recordings": recordings, "time": time, "channels": channels}
-        stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
+        stream = _as_labelled(X, y, **more, unlabelled=unlabelled).with_order(groups=groups)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
         plan = set_up(
@@ -256,10 +274,18 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = without_copies(stream, self.width)
         runs = stream.runs
         classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
-        plan, committee, held_out = learn_committee(stream, plan, classes, held_out=self.held_out)
-        windows = sliding_windows(stream, plan.width, stride=self.stride)
+        learned = learn_committee(stream, plan, classes, held_out=self.held_out)
+        units = None
+        if learned.held_out is not None and groups_of(stream) is not None:
+            alike, common = in_common_units(stream)
+            then = learn_committee(alike, plan, classes, held_out=self.held_out)
+            if then.committee.accuracy > learned.committee.accuracy:
+                stream, units, learned = alike, common, then
+        plan, committee, held_out = learned
+        windows = fair_references(sliding_windows(stream, plan.width, stride=self.stride), stream)
         experts = learn_experts(stream, windows, plan)
         self._set_fitted(experts, committee, stream.channels, plan.n_neighbors)
+        self.units_ = units
         self.held_out_: HeldOut | None = held_out
         self._learn_confidence(stream, committee)
         if self.max_references is not None:
@@ -276,11 +302,15 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         time: ArrayLike | None = None,
         unlabelled: Any = None,
     ) -> StreamClassifier:
-        """A new classifier: what was learned here, with the references of another stream.
+        """A new classifier, which has windows of another stream among its references.
 
-        For a new person, placement or day, of whom there are a few labelled seconds of each state.
-        Features, scaling, metrics, weights and calibration are kept, and nothing is learned, so it
-        is done at once; the states are those of the new stream.
+        For a new person, placement or day, of whom there are a few labelled seconds of each state,
+        or of some. Features, scaling, metrics, weights and calibration are kept, and nothing is
+        learned, so it is done at once. The references of before stay, so the states that the
+        stream lacks are still predicted, and new states are added.
+
+        Where the classifier was learned in common units and is not adapted yet, it is adapted to
+        the stream first (see ``adapt``), its steps without a state included.
 
         Parameters
         ----------
@@ -299,13 +329,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the channels differ, or there are windows of fewer than two states.
+            If the channels differ, or the stream has no window of a state.
 
         Warns
         -----
         UserWarning
-            Of states of this classifier that the stream has no window of: they are not predicted
-            any more. Of copies, as for ``fit``.
+            Of copies, as for ``fit``.
         """
         check_is_fitted(self, "experts_")
         _check_labelled(X, y)
@@ -320,31 +349,43 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the states of the stream, such as {stream.classes[0]!s}, are written otherwise "
                 f"than those of the model, which are {kind}; write both in the same way"
             )
-        check_states(stream, self.width_)
         stream = without_copies(stream, self.width_)
-        new = cast(StreamClassifier, clone(self))
-        experts = enrolled_experts(self.experts_, stream, self.stride)
-        new._set_fitted(experts, self.committee_, self.channels_, self.n_neighbors_)
-        lost = [str(state) for state in self.classes_ if state not in new.classes_]
-        if lost:
-            warnings.warn(
-                f"the stream has no window of {', '.join(lost)}, so that the enrolled model does "
-                "not predict it; label some of it, if it is to",
-                UserWarning,
-                stacklevel=2,
+        adapted = self.units_ is None or self.units_.adapted
+        return enrolled(self if adapted else in_units(self, Units.of(stream)), stream)
+
+    def adapt(
+        self,
+        X: Stream | ArrayLike,
+        *,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> StreamClassifier:
+        """A new classifier for another person, machine or placement, by steps without a state.
+
+        For a classifier that was learned from several groups in common units (``units_``), which
+        is where held-out groups were predicted better so. The mean and deviation of each channel
+        of the new stream take the place of theirs. The stream should be as what is to be
+        predicted: long enough to have the usual states in their usual shares.
+
+        Returns
+        -------
+        StreamClassifier
+            This one is not changed.
+
+        Raises
+        ------
+        InputError
+            If the classifier was not learned in common units, or the channels differ.
+        """
+        check_is_fitted(self, "experts_")
+        if self.units_ is None:
+            raise InputError(
+                "this classifier compares channels as they are, so there is nothing to adapt: it "
+                "was learned from one group, or groups left out were predicted better so"
             )
-        new.confidence_ = enrolled_confidence(
-            self.confidence_,
-            self.classes_,
-            experts,
-            stream,
-            committee=self.committee_,
-            overlap=self.width_ + self.features_.lift.memory,
-            unknown_rate=self.unknown_rate,
-        )
-        new.committee_ = self.committee_.enrolled()
-        new.usual_step_ = stream.usual_step or self.usual_step_
-        return new
+        if is_several(X):
+            X = join_values(cast(Any, X), None)
+        return in_units(self, Units.of(self.as_stream(X, recordings, time)))
 
     def _set_fitted(
         self,
@@ -362,6 +403,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.experts_, self.committee_ = tuple(experts), committee
         self.thinned_: Thinned | None = None
+        self.units_: Units | None = None
         self.held_out_ = None
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors
@@ -394,9 +436,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(kept.rows) == n_all:
             return
         thinned = [expert.take(kept.rows) for expert in self.experts_]
-        held_out = self.held_out_
+        held_out, units = self.held_out_, self.units_
         self._set_fitted(thinned, committee, self.channels_, self.n_neighbors_)
-        self.held_out_ = held_out
+        self.held_out_, self.units_ = held_out, units
         self._learn_confidence(stream, committee)
         self.thinned_ = Thinned(n_all, kept.agreement)
 
@@ -666,6 +708,12 @@ def _as_labelled(
         return Stream(given, states, unlabelled=unlabelled, **more)
     _refuse_more(more)
     return given if states is None else given.with_states(states, unlabelled)
+
+
+def _group_of_steps(recordings: Any, groups: ArrayLike) -> NDArray[Any]:
+    """The group of every step, from one for each of a list of recordings, or as it is."""
+    given, lengths = np.asarray(groups), [len(one) for one in recordings]
+    return np.repeat(given, lengths) if len(given) == len(lengths) else given
 
 
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:
