@@ -48,13 +48,15 @@ def test_references_that_contradict_the_new_windows_go(learned):
     own = [e.take(np.arange(len(new.windows_))[-len(own_windows(new)) :]) for e in new.experts_]
     Z = [(e.embedded(), mine.embedded()) for e, mine in zip(learned.experts_, own, strict=True)]
     states, mine = learned.windows_.y, own[0].windows.y
-    gone = np.zeros(len(states), bool)
-    step = -(-len(mine) // 400)
-    for i in range(0, len(mine), step):
+    rows = range(0, len(mine), -(-len(mine) // 400))
+    right, wrong = np.zeros(len(states)), np.zeros(len(states))
+    for i in rows:
         apart = [np.linalg.norm(theirs - ours[i], axis=1)[None] for theirs, ours in Z]
         distance = learned.committee_.combine(apart)[0]
-        right = distance[states == mine[i]].min()
-        gone |= (states != mine[i]) & (distance < right)
+        same = states == mine[i]
+        right += same & (distance < distance[~same].min())
+        wrong += ~same & (distance < distance[same].min())
+    gone = (wrong > right) & (wrong > 0.02 * len(rows))
     assert 0 < gone.sum() < len(gone)
     assert len(new.windows_) == (~gone).sum() + len(mine)
     np.testing.assert_array_equal(new.windows_.X[: (~gone).sum()], learned.windows_.X[~gone])
@@ -100,7 +102,9 @@ def test_states_that_the_stream_lacks_are_still_predicted_and_new_ones_are_added
     some = clf.enrol(one)
     assert some.classes_.tolist() == clf.classes_.tolist()
     fast = again.states == "fast"
-    assert (some.predict(again)[fast] == "fast").mean() > (clf.predict(again)[fast] == "fast").mean()
+    assert (some.predict(again)[fast] == "fast").mean() > (
+        clf.predict(again)[fast] == "fast"
+    ).mean()
     named = clf.enrol(other.values, np.where(other.states == "fast", "slow", other.states))
     assert set(named.classes_) == {*clf.classes_, "slow"}
     assert np.isfinite(named.predict_proba(again, filtered=True)[20:]).all()

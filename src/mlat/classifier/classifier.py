@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -42,7 +42,7 @@ from ..stream.signs import is_rough, switches_at_random, without_copies
 from ..stream.sources import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
-from .committee import Committee, HeldOut, learn_committee
+from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
 from .enrolment import enrolled, in_units
 from .experts import (
@@ -53,6 +53,7 @@ from .experts import (
     groups_of,
     learn_experts,
 )
+from .held_out import evidence
 from .pieces import PiecePredictor, Predicted
 from .thin import Thinning
 
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
 # A number has 16 digits: of an offset this many times the variation, five are left for it.
 LARGE_OFFSET = 1e11
+# Common units are better on most development sets with several people. Where a state has two groups
+# this is the accuracy by which those left out must be predicted worse to say otherwise.
+IN_DOUBT = 0.05
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
 
 
@@ -226,8 +230,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,).
 
-        From several ``groups`` (people, machines, days) it learns for one that it has not seen: what
-        marks a group is to be ignored, and the experts are judged by groups left out.
+        From several ``groups`` (people, machines, days) it learns for one that it has not seen:
+        what marks a group is to be ignored, and the experts are judged by groups left out.
 
         Parameters
         ----------
@@ -236,8 +240,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array of shape (T,), or a list of them, optional
             The states; default those of the stream.
         recordings, groups, time, channels, unlabelled
-            As for :class:`~mlat.Stream`: they say more about values. Groups may also be one for each
-            of a list of recordings.
+            As for :class:`~mlat.Stream`: they say more about values. Groups may also be one for
+            each of a list of recordings.
 
         Raises
         ------
@@ -279,13 +283,15 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if learned.held_out is not None and groups_of(stream) is not None:
             alike, common = in_common_units(stream)
             then = learn_committee(alike, plan, classes, held_out=self.held_out)
-            if then.committee.accuracy > learned.committee.accuracy:
+            # Of two groups, one tells hardly anything of the other.
+            few = evidence(stream, plan.width).per_state < MOST_SIDES
+            if then.committee.accuracy > learned.committee.accuracy - few * IN_DOUBT:
                 stream, units, learned = alike, common, then
         plan, committee, held_out = learned
         windows = fair_references(sliding_windows(stream, plan.width, stride=self.stride), stream)
         experts = learn_experts(stream, windows, plan)
         self._set_fitted(experts, committee, stream.channels, plan.n_neighbors)
-        self.units_ = units
+        self.units_: Units | None = units
         self.held_out_: HeldOut | None = held_out
         self._learn_confidence(stream, committee)
         if self.max_references is not None:
@@ -403,7 +409,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.experts_, self.committee_ = tuple(experts), committee
         self.thinned_: Thinned | None = None
-        self.units_: Units | None = None
+        self.units_ = None
         self.held_out_ = None
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors

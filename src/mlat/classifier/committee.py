@@ -164,13 +164,13 @@ class Committee:
         return replace(self, members=tuple(filled.get(m.name, m) for m in self.members))
 
     def enrolled(self) -> Committee:
-        """The same experts and weights over references of another stream, of which none judged."""
+        """The same experts and weights with references of another stream, of which none judged."""
         return replace(
             self,
             members=tuple(replace(member, accuracy=np.nan) for member in self.members),
             accuracy=np.nan,
             n_runs=0,
-            why="weights and metrics of the model that was enrolled, references of another stream",
+            why="weights and metrics of the model before, with references of another stream, too",
             expected=None,
         )
 

@@ -1,9 +1,10 @@
 """A classifier for somebody new, under what it has learned: more references, or other units.
 
-**References.** The windows of the new person join those of the others. A reference of another
-person contradicts them if it is nearer to one of their windows than every other person's reference
-of that window's own state, and of another state itself: it would tell them wrong, and goes. So what
-the others know counts as far as the new person's few labels agree with it.
+**References.** The windows of the new person join those of the others, of which each is judged by
+them. For a window of its own state a reference is right if it is nearer than all of other states;
+for one of another state it is wrong if it is nearer than all of that state. What is wrong more
+often than right, and for more than a few, goes. So what the others know counts as far as the new
+person's few labels agree with it.
 
 **Units.** A model that was learned in common units compares each channel by its own mean and
 deviation; those of the new person take the place of the others', without a label.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_ASKED = 400  # windows of the new person, evenly spaced, that judge the references of others
 BLOCK = 50  # of these at a time
+FEW = 0.02  # of these, for which a reference may be wrong: those around a switch are in doubt
 
 
 def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
@@ -64,19 +66,21 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
 def contradicting(
     others: Sequence[References], own: Sequence[References], committee: Committee
 ) -> Bools:
-    """Which references of others, shape (n,), windows of the new person would be told wrong by."""
+    """Which references of others, shape (n,), tell windows of the new person wrong."""
     states, asked = others[0].windows.y, own[0].windows.y
-    gone, rows = np.zeros(len(states), bool), np.arange(len(asked))
-    rows = rows[:: max(1, -(-len(rows) // MOST_ASKED))]
+    right, wrong = np.zeros(len(states), np.int64), np.zeros(len(states), np.int64)
+    rows = np.arange(len(asked))[:: max(1, -(-len(asked) // MOST_ASKED))]
     points = [expert.embedded() for expert in others]
     for begin in range(0, len(rows), BLOCK):
         some = rows[begin : begin + BLOCK]
         apart = [cdist(e.embedded(some), Z) for e, Z in zip(own, points, strict=True)]
-        distance, wrong = committee.combine(apart), states != asked[some, None]
-        nearest = np.where(wrong, np.inf, distance).min(axis=1, initial=np.inf)
-        known = np.isfinite(nearest)  # a state that the others have, too
-        gone |= (wrong & (distance < nearest[:, None]))[known].any(axis=0)
-    return gone
+        distance, same = committee.combine(apart), states == asked[some, None]
+        of_same = np.where(same, distance, np.inf).min(axis=1, initial=np.inf, keepdims=True)
+        of_others = np.where(same, np.inf, distance).min(axis=1, initial=np.inf, keepdims=True)
+        right += (same & (distance < of_others)).sum(axis=0)
+        # What the others do not know at all they cannot know better.
+        wrong += (~same & (distance < of_same) & np.isfinite(of_same)).sum(axis=0)
+    return (wrong > right) & (wrong > FEW * len(rows))
 
 
 def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:

@@ -25,7 +25,7 @@ from ..metric.estimators import MLAT, MarginMetric
 from ..metric.forest import Forest
 from ..neighbours.references import References, steps_inside
 from ..stream.stream import Stream
-from ..stream.windows import Windows, sliding_windows
+from ..stream.windows import Windows
 
 # The reach of running features, in steps. After a switch they still look back into the state
 # before, so it is bounded by a fraction of a run.
@@ -201,9 +201,9 @@ def learn_metric(
 
     Of several ``groups`` (n,) each gives as many windows of a state as another, as far as it has
     them, and the target neighbours of MLAT are of other groups: the metric learns to ignore what
-    marks a group. Where not all windows are used, states with a single window, which have no target neighbours, are left
-    out. None, which is the Euclidean distance, if the expert learns none or if fewer than two
-    states remain.
+    marks a group. Where not all windows are used, states with a single window, which have no
+    target neighbours, are left out. None, which is the Euclidean distance, if the expert learns
+    none or if fewer than two states remain.
     """
     if design.metric is None:
         return None

@@ -223,8 +223,8 @@ def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
     """Divide the labelled steps into sides, each of which is judged by the others.
 
     Never by random windows: they would overlap. Whole groups or recordings go to one side or
-    another, where states are in several; else whole runs, where a state has several far apart; of a single run the
-    two ends do.
+    another, where states are in several; else whole runs, where a state has several far apart; of
+    a single run the two ends do.
 
     Parameters
     ----------
@@ -361,8 +361,8 @@ def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
 class Expected(NamedTuple):
     """The balanced accuracy that is expected, with the interval that has it nine times in ten.
 
-    ``of`` is what was left out to find it: ``GROUP`` or ``RECORDING``, so that it is of another one,
-    or ``RUN``, so that it is of more of the same recording.
+    ``of`` is what was left out to find it: ``GROUP`` or ``RECORDING``, so that it is of another
+    one, or ``RUN``, so that it is of more of the same recording.
     """
 
     of: str

@@ -270,7 +270,10 @@ def in_common_units(stream: Stream) -> tuple[Stream, Units]:
         for code in range(len(names))
         if not stream.missing[group == code].all()
     }
-    common = Units(*(np.mean([units[i] for units in own.values()], axis=0) for i in range(2)))
+    common = Units(
+        np.mean([units.mean for units in own.values()], axis=0),
+        np.mean([units.scale for units in own.values()], axis=0),
+    )
     values = stream.values.astype(np.float64)
     for code, units in own.items():
         values[group == code] = units.converted(values[group == code], common)

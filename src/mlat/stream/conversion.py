@@ -461,9 +461,7 @@ def as_recordings(recordings: ArrayLike, n_steps: int, one: str = "recording") -
     return _writable(array, one) if array.dtype.kind == "U" else array
 
 
-def decode_recordings(
-    entries: Sequence[Any], codes: Ints, one: str = "recording"
-) -> NDArray[Any]:
+def decode_recordings(entries: Sequence[Any], codes: Ints, one: str = "recording") -> NDArray[Any]:
     """Recordings of shape (T,) from the distinct entries and each step's index among them."""
     return recordings_of(Entries.of(entries, codes), one)[codes]
 

@@ -51,7 +51,9 @@ def read_each(source: Any, read: Callable[[Any], Stream], groups: bool = False) 
     if sources is None and not groups:
         return read(source)
     if sources is None:
-        raise InputError('group="file" is for several files, each of a person or a machine of its own')
+        raise InputError(
+            'group="file" is for several files, each of a person or a machine of its own'
+        )
     if not sources:
         raise InputError("no recordings to read: the list is empty")
     streams = [read(one) for one in sources]
