@@ -88,14 +88,15 @@ class DriftWatch:
         parts = self._rest[: n * self._size].reshape(n, self._size, -1)
         self._rest = self._rest[n * self._size :]
         lacks = np.isnan(parts).any(axis=2)
-        known = (~lacks).sum(axis=1)
+        known: Ints = self._size - lacks.sum(axis=1)
+        there = np.flatnonzero(known)
         total = np.where(lacks[:, :, None], 0.0, parts).sum(axis=1)
-        mean = total[known > 0] / known[known > 0, None]
+        mean = total[there] / known[there, None]
         by = np.maximum(mean - self._high, 0.0) + np.minimum(mean - self._low, 0.0)
-        outside: Bools = np.abs(by) > MARGIN
-        first = (self._n_rest + np.flatnonzero(known > 0)) * self._size
+        outside: Bools = np.asarray(np.abs(by) > MARGIN)
+        first = (self._n_rest + there) * self._size
         for channel in np.flatnonzero(outside.any(axis=0) & (self._since < 0)):
-            self._since[channel] = first[outside[:, channel].argmax()]
+            self._since[channel] = first[int(np.argmax(outside[:, channel]))]
         self._outside += outside.sum(axis=0)
         self._by.append(np.where(outside, by, np.nan)[outside.any(axis=1)])
         self._n += len(mean)
