@@ -57,3 +57,26 @@ def test_a_model_of_ones_own_metric_is_inspected(in_folder):
     clf.save("pca.mlat")
     out, _ = run("inspect", "pca.mlat")
     assert "the linear map of PCA" in out
+
+
+def test_a_model_of_several_people_is_adapted_to_the_next_without_labels(in_folder):
+    for seed in range(4):
+        stream = rotating_states(runs_per_state=3, random_state=seed)
+        moved = stream.with_values(stream.values * 3**seed + 20 * seed)
+        write_csv(in_folder / f"p{seed}.csv", moved)
+    people = ["p0.csv", "p1.csv", "p2.csv", "--label", "state", "--group", "file", "--width", "8"]
+    out, _ = run("fit", *people, "--metric", "euclidean", "-o", "walk.mlat")
+    assert out.startswith("Expected of another group (person, machine, day): balanced accuracy")
+    assert "in units of their own" in out
+    _, before = run("predict", "walk.mlat", "p3.csv", "--label", "state", "-o", "s.csv")
+    assert "adapt it to a recording of it" in before
+    assert "than in training" in before
+    run("enrol", "walk.mlat", "p3.csv", "-o", "next.mlat")
+    _, after = run("predict", "next.mlat", "p3.csv", "--label", "state", "-o", "s.csv")
+    new = mlat.read_stream("p3.csv", label="state")
+    expected = mlat.load("walk.mlat").adapt(new)
+    assert f"{expected.score(new):.1%}"[:2] in after
+    assert "than in training" not in after
+    np.testing.assert_array_equal(mlat.load("next.mlat").predict(new), expected.predict(new))
+    told = run("predict", "walk.mlat", "p3.csv", "-o", "s.csv", "--json")[0]
+    assert {one["channel"] for one in json.loads(told)["prediction"]["drift"]}

@@ -237,3 +237,32 @@ def test_xarray():
     assert read_stream(array.drop_vars("time")).time is None
     with pytest.raises(InputError, match="dimensions trial, time, axis"):
         read_stream(array.expand_dims("trial"))
+
+
+def test_groups_are_a_column_or_the_files(tmp_path):
+    rows = "x,who,state\n1,ann,a\n2,ann,a\n3,bob,b\n"
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text(rows)
+    stream = read_stream(tmp_path / "one.csv", label="state", group="who")
+    assert stream.channels == ("x",)
+    assert stream.groups.tolist() == ["ann", "ann", "bob"]
+    assert stream.gap_before.tolist() == [False, False, True]
+    both = read_stream(
+        [tmp_path / "one.csv", tmp_path / "two.csv"],
+        label="state",
+        group="file",
+        channels=["x"],
+    )
+    assert both.groups.tolist() == ["one.csv"] * 3 + ["two.csv"] * 3
+    with pytest.raises(InputError, match="several files"):
+        read_stream(tmp_path / "one.csv", group="file", channels=["x"])
+    with pytest.raises(InputError, match="no column 'whom'"):
+        read_stream(tmp_path / "one.csv", group="whom", channels=["x"])
+
+
+def test_groups_of_a_stream_at_another_rate(tmp_path):
+    file = tmp_path / "one.csv"
+    file.write_text("time,x,who\n" + "".join(f"{i / 10},{i},{'ab'[i > 4]}\n" for i in range(10)))
+    stream = read_stream(file, time="time", group="who", rate=20)
+    assert set(stream.groups[:9]) == {"a"}
+    assert set(stream.groups[9:]) == {"b"}

@@ -61,10 +61,16 @@ def test_enrol_quick(imitated, tmp_path, monkeypatch):
             assert found["accuracy"][enrolment.ENROLLED] > 60
         assert result["by_seconds"]["1"]["given"] == pytest.approx(1.0)
         assert result["by_seconds"]["30"]["given"] < 2  # at most 35 % of what there is
+        assert set(result["without_labels"]) >= {"default", "not adapted", "Forest-features"}
+        assert "QUANT-past" not in result["without_labels"]  # without a Python that has aeon
+        assert result["expected"]["of"] == "run"  # of the only other person
     text = page.read_text(encoding="utf-8")
     mean = np.mean([r["by_seconds"]["1"]["accuracy"]["enrolled"] for r in results])
-    rows = table_below(text, "# Enrol")
+    rows = table_below(text, "## With some seconds of the new person")
     assert f"{mean:.1f}" in rows[0][4]
+    mean = np.mean([r["without_labels"]["default"] for r in results])
+    rows = table_below(text, "## Without a label of the new person")
+    assert f"{mean:.1f}" in rows[0][3]
 
 
 def test_somebody_alone_cannot_be_left_out(imitated, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -31,7 +31,7 @@ from ..base.checks import (
     is_whole,
 )
 from ..base.errors import InputError
-from ..features.features import Features
+from ..features.features import Features, Units, in_common_units
 from ..features.lifts import Lift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.estimators import LMNN, MLAT
@@ -42,9 +42,18 @@ from ..stream.signs import is_rough, switches_at_random, without_copies
 from ..stream.sources import is_several, join_values
 from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
-from .committee import Committee, HeldOut, learn_committee
-from .confidence import enrolled_confidence, learn_confidence
-from .experts import Design, Plan, default_plan, enrolled_experts, learn_experts
+from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
+from .confidence import learn_confidence
+from .enrolment import enrolled, in_units
+from .experts import (
+    Design,
+    Plan,
+    default_plan,
+    fair_references,
+    groups_of,
+    learn_experts,
+)
+from .held_out import evidence
 from .pieces import PiecePredictor, Predicted
 from .thin import Thinning
 
@@ -56,6 +65,9 @@ if TYPE_CHECKING:
 NAMED = {"mlat": MLAT, "lmnn": LMNN}
 # A number has 16 digits: of an offset this many times the variation, five are left for it.
 LARGE_OFFSET = 1e11
+# Common units are better on most development sets with several people. Where a state has two groups
+# this is the accuracy by which those left out must be predicted worse to say otherwise.
+IN_DOUBT = 0.05
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
 
 
@@ -149,6 +161,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The number of channels.
     feature_names_in_ : array of shape (d,)
         The names of the channels, where they have names.
+    units_ : Units or None
+        Where held-out groups were predicted better in common units: the mean and deviation of each
+        channel that every group was brought to. See ``adapt``.
     usual_step_ : float or None
         The median time between steps of the training stream, in seconds where its time is; None
         where it has no time.
@@ -208,11 +223,15 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: ArrayLike | None = None,
         *,
         recordings: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
         channels: Sequence[str] | None = None,
         unlabelled: Any = None,
     ) -> Self:
         """Learn from a labelled stream, or from values (T, d) and their states (T,).
+
+        From several ``groups`` (people, machines, days) it learns for one that it has not seen:
+        what marks a group is to be ignored, and the experts are judged by groups left out.
 
         Parameters
         ----------
@@ -220,8 +239,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Each of a list is a recording.
         y : array of shape (T,), or a list of them, optional
             The states; default those of the stream.
-        recordings, time, channels, unlabelled
-            As for :class:`~mlat.Stream`: they say more about values.
+        recordings, groups, time, channels, unlabelled
+            As for :class:`~mlat.Stream`: they say more about values. Groups may also be one for
+            each of a list of recordings.
 
         Raises
         ------
@@ -237,8 +257,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         for name, annotation in annotations_of(StreamClassifier).items():
             check_parameter(getattr(self, name), name, annotation)
+        if is_several(X) and groups is not None:
+            groups = _group_of_steps(X, groups)
         more = {"recordings": recordings, "time": time, "channels": channels}
-        stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
+        stream = _as_labelled(X, y, **more, unlabelled=unlabelled).with_order(groups=groups)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
         plan = set_up(
@@ -256,10 +278,20 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = without_copies(stream, self.width)
         runs = stream.runs
         classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
-        plan, committee, held_out = learn_committee(stream, plan, classes, held_out=self.held_out)
-        windows = sliding_windows(stream, plan.width, stride=self.stride)
+        learned = learn_committee(stream, plan, classes, held_out=self.held_out)
+        units = None
+        if learned.held_out is not None and groups_of(stream) is not None:
+            alike, common = in_common_units(stream)
+            then = learn_committee(alike, plan, classes, held_out=self.held_out)
+            # Of two groups, one tells hardly anything of the other.
+            few = evidence(stream, plan.width).per_state < MOST_SIDES
+            if then.committee.accuracy > learned.committee.accuracy - few * IN_DOUBT:
+                stream, units, learned = alike, common, then
+        plan, committee, held_out = learned
+        windows = fair_references(sliding_windows(stream, plan.width, stride=self.stride), stream)
         experts = learn_experts(stream, windows, plan)
         self._set_fitted(experts, committee, stream.channels, plan.n_neighbors)
+        self.units_: Units | None = units
         self.held_out_: HeldOut | None = held_out
         self._learn_confidence(stream, committee)
         if self.max_references is not None:
@@ -276,11 +308,15 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         time: ArrayLike | None = None,
         unlabelled: Any = None,
     ) -> StreamClassifier:
-        """A new classifier: what was learned here, with the references of another stream.
+        """A new classifier, which has windows of another stream among its references.
 
-        For a new person, placement or day, of whom there are a few labelled seconds of each state.
-        Features, scaling, metrics, weights and calibration are kept, and nothing is learned, so it
-        is done at once; the states are those of the new stream.
+        For a new person, placement or day, of whom there are a few labelled seconds of each state,
+        or of some. Features, scaling, metrics, weights and calibration are kept, and nothing is
+        learned, so it is done at once. The references of before stay, so the states that the
+        stream lacks are still predicted, and new states are added.
+
+        Where the classifier was learned in common units and is not adapted yet, it is adapted to
+        the stream first (see ``adapt``), its steps without a state included.
 
         Parameters
         ----------
@@ -299,13 +335,12 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the channels differ, or there are windows of fewer than two states.
+            If the channels differ, or the stream has no window of a state.
 
         Warns
         -----
         UserWarning
-            Of states of this classifier that the stream has no window of: they are not predicted
-            any more. Of copies, as for ``fit``.
+            Of copies, as for ``fit``.
         """
         check_is_fitted(self, "experts_")
         _check_labelled(X, y)
@@ -320,31 +355,43 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the states of the stream, such as {stream.classes[0]!s}, are written otherwise "
                 f"than those of the model, which are {kind}; write both in the same way"
             )
-        check_states(stream, self.width_)
         stream = without_copies(stream, self.width_)
-        new = cast(StreamClassifier, clone(self))
-        experts = enrolled_experts(self.experts_, stream, self.stride)
-        new._set_fitted(experts, self.committee_, self.channels_, self.n_neighbors_)
-        lost = [str(state) for state in self.classes_ if state not in new.classes_]
-        if lost:
-            warnings.warn(
-                f"the stream has no window of {', '.join(lost)}, so that the enrolled model does "
-                "not predict it; label some of it, if it is to",
-                UserWarning,
-                stacklevel=2,
+        adapted = self.units_ is None or self.units_.adapted
+        return enrolled(self if adapted else in_units(self, Units.of(stream)), stream)
+
+    def adapt(
+        self,
+        X: Stream | ArrayLike,
+        *,
+        recordings: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> StreamClassifier:
+        """A new classifier for another person, machine or placement, by steps without a state.
+
+        For a classifier that was learned from several groups in common units (``units_``), which
+        is where held-out groups were predicted better so. The mean and deviation of each channel
+        of the new stream take the place of theirs. The stream should be as what is to be
+        predicted: long enough to have the usual states in their usual shares.
+
+        Returns
+        -------
+        StreamClassifier
+            This one is not changed.
+
+        Raises
+        ------
+        InputError
+            If the classifier was not learned in common units, or the channels differ.
+        """
+        check_is_fitted(self, "experts_")
+        if self.units_ is None:
+            raise InputError(
+                "this classifier compares channels as they are, so there is nothing to adapt: it "
+                "was learned from one group, or groups left out were predicted better so"
             )
-        new.confidence_ = enrolled_confidence(
-            self.confidence_,
-            self.classes_,
-            experts,
-            stream,
-            committee=self.committee_,
-            overlap=self.width_ + self.features_.lift.memory,
-            unknown_rate=self.unknown_rate,
-        )
-        new.committee_ = self.committee_.enrolled()
-        new.usual_step_ = stream.usual_step or self.usual_step_
-        return new
+        if is_several(X):
+            X = join_values(cast(Any, X), None)
+        return in_units(self, Units.of(self.as_stream(X, recordings, time)))
 
     def _set_fitted(
         self,
@@ -362,6 +409,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.experts_, self.committee_ = tuple(experts), committee
         self.thinned_: Thinned | None = None
+        self.units_ = None
         self.held_out_ = None
         self.references_, self.channels_ = self.experts_[0], channels
         self.n_neighbors_ = n_neighbors
@@ -394,9 +442,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(kept.rows) == n_all:
             return
         thinned = [expert.take(kept.rows) for expert in self.experts_]
-        held_out = self.held_out_
+        held_out, units = self.held_out_, self.units_
         self._set_fitted(thinned, committee, self.channels_, self.n_neighbors_)
-        self.held_out_ = held_out
+        self.held_out_, self.units_ = held_out, units
         self._learn_confidence(stream, committee)
         self.thinned_ = Thinned(n_all, kept.agreement)
 
@@ -666,6 +714,12 @@ def _as_labelled(
         return Stream(given, states, unlabelled=unlabelled, **more)
     _refuse_more(more)
     return given if states is None else given.with_states(states, unlabelled)
+
+
+def _group_of_steps(recordings: Any, groups: ArrayLike) -> NDArray[Any]:
+    """The group of every step, from one for each of a list of recordings, or as it is."""
+    given, lengths = np.asarray(groups), [len(one) for one in recordings]
+    return np.repeat(given, lengths) if len(given) == len(lengths) else given
 
 
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:

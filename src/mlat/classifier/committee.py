@@ -164,13 +164,13 @@ class Committee:
         return replace(self, members=tuple(filled.get(m.name, m) for m in self.members))
 
     def enrolled(self) -> Committee:
-        """The same experts and weights over references of another stream, of which none judged."""
+        """The same experts and weights with references of another stream, of which none judged."""
         return replace(
             self,
             members=tuple(replace(member, accuracy=np.nan) for member in self.members),
             accuracy=np.nan,
             n_runs=0,
-            why="weights and metrics of the model that was enrolled, references of another stream",
+            why="weights and metrics of the model before, with references of another stream, too",
             expected=None,
         )
 
@@ -323,13 +323,11 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
 # Weights
 
 
-def learn_committee(
-    stream: Stream, plan: Plan, classes: NDArray[Any], *, held_out: bool
-) -> tuple[Plan, Committee, HeldOut | None]:
-    """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless.
+class Learned(NamedTuple):
+    """A committee that was weighed.
 
-    Returns
-    -------
+    Attributes
+    ----------
     plan : Plan
         With the experts that decide.
     committee : Committee
@@ -337,6 +335,16 @@ def learn_committee(
     held_out : HeldOut or None
         What it says of these; None where nothing was held out, or nothing could be.
     """
+
+    plan: Plan
+    committee: Committee
+    held_out: HeldOut | None
+
+
+def learn_committee(
+    stream: Stream, plan: Plan, classes: NDArray[Any], *, held_out: bool
+) -> Learned:
+    """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless."""
     names = [design.name for design in plan.designs]
     usual = np.array([design.power for design in plan.designs])
     units: Evidence = evidence(stream, plan.width)
@@ -344,7 +352,7 @@ def learn_committee(
     judged = judge_experts(stream, plan, classes, several) if held_out else None
     if judged is None:
         if len(names) == 1:
-            return plan, Committee.of_one(names[0]), None
+            return Learned(plan, Committee.of_one(names[0]), None)
         why = (
             "usual weights: fewer than two states have runs far enough apart to learn from some "
             "and judge by others"
@@ -355,13 +363,13 @@ def learn_committee(
             Member(name, 1.0 / len(names), power=float(power))
             for name, power in zip(names, usual / usual.sum(), strict=True)
         )
-        return plan, Committee(members, why=why), None
+        return Learned(plan, Committee(members, why=why), None)
     n_runs = len(np.unique(judged.run))
     if len(names) == 1:
         accuracy = balanced_accuracy(judged.voted, judged.codes)
         told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.block, judged.voted)
         expected = expect(units, judged.voted, judged.codes, judged.run)
-        return plan, Committee.of_one(names[0], accuracy, n_runs, expected), told
+        return Learned(plan, Committee.of_one(names[0], accuracy, n_runs, expected), told)
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
     power, weight = _shares(fit_weights(judged, typical, usual, several), _logs(judged, typical))
     alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
@@ -384,7 +392,7 @@ def learn_committee(
         expected=expected,
     )
     told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
-    return plan.keeping((power > 0).tolist()), committee, told
+    return Learned(plan.keeping((power > 0).tolist()), committee, told)
 
 
 def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:

@@ -154,11 +154,10 @@ def enrolled_confidence(
     overlap: int,
     unknown_rate: float,
 ) -> Confidence:
-    """The confidence of a model with the references of another stream.
+    """The confidence of a model that has the windows of another stream among its references.
 
-    The calibration and, where it has all states, the state filter are kept: the few runs of an
-    enrolment say little of how often windows are right or how long states last. The threshold is
-    learned anew, for it depends on how dense the references are.
+    The calibration and, where there is no new state, the state filter are kept: the few runs of an
+    enrolment say little of how often windows are right or how long states last.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, _, blocks = _some_references(widest)
@@ -177,8 +176,9 @@ def enrolled_confidence(
     return Confidence(
         known.calibration,
         state_filter,
-        # A forest knows too much of windows that it was grown from, if these are among them.
-        max(threshold, known.threshold) if committee.soft else threshold,
+        # More references are nearer to each other, not to a new window; and a forest knows too much
+        # of windows that it was grown from.
+        max(threshold, known.threshold),
         _farthest(nearest),
     )
 

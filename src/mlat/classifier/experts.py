@@ -18,14 +18,14 @@ from sklearn.base import clone
 from ..base import progress
 from ..base.checks import Ints
 from ..base.errors import InputError
-from ..features.features import View, lift_runs
+from ..features.features import Features, View, lift_runs
 from ..features.lifts import Lift
 from ..metric.embedding import fit_windows
 from ..metric.estimators import MLAT, MarginMetric
 from ..metric.forest import Forest
 from ..neighbours.references import References, steps_inside
 from ..stream.stream import Stream
-from ..stream.windows import Windows, sliding_windows
+from ..stream.windows import Windows
 
 # The reach of running features, in steps. After a switch they still look back into the state
 # before, so it is bounded by a fraction of a run.
@@ -36,6 +36,9 @@ REACH_OF_RUN = 1 / 5
 # references. Neighbours in time are near-copies, and learning takes the square of their number.
 MOST_IN_FIT = 1000
 N_TARGETS = 3
+
+DOMINANT = 2  # times the references of a state that the usual group has
+APART = 1000  # widths between two groups, as if it were time: further than any gap of targets
 
 NARROW = 10  # the width of MLAT over many channels
 MOST_VALUES = 400  # of a window, for MLAT over the channels to learn all of its lags
@@ -150,6 +153,7 @@ def learn_experts(
     """
     lifted = lift_runs(stream, plan.lift, scale=plan.scale)
     features = lifted.features(scale=plan.scale)
+    groups = groups_of(stream)
     steps = features.lifted(lifted.values)
     steps[~steps_inside(windows, between=True)] = np.nan  # as a model file has it
     experts = []
@@ -160,7 +164,8 @@ def learn_experts(
         seen = replace(own, values=view(steps))
         try:
             limit = design.most if isinstance(design.metric, Forest) else most or design.most
-            metric = learn_metric(design, seen, limit, tol, plan.device)
+            of_windows = None if groups is None else groups[seen.start]
+            metric = learn_metric(design, seen, limit, tol, plan.device, of_windows)
         except InputError as error:
             raise InputError(
                 f"{design.name}: {error}" if len(plan.designs) > 1 else str(error)
@@ -190,12 +195,15 @@ def learn_metric(
     most: int | None = None,
     tol: float | None = None,
     device: str | None = None,
+    groups: Ints | None = None,
 ) -> Any:
     """The expert's metric, learned from at most ``most`` of the windows.
 
-    Where not all are used, states with a single window, which have no target neighbours, are left
-    out. None, which is the Euclidean distance, if the expert learns none or if fewer than two
-    states remain.
+    Of several ``groups`` (n,) each gives as many windows of a state as another, as far as it has
+    them, and the target neighbours of MLAT are of other groups: the metric learns to ignore what
+    marks a group. Where not all windows are used, states with a single window, which have no
+    target neighbours, are left out. None, which is the Euclidean distance, if the expert learns
+    none or if fewer than two states remain.
     """
     if design.metric is None:
         return None
@@ -204,29 +212,67 @@ def learn_metric(
         states, counts = np.unique(windows.y, return_counts=True)
         if (counts >= 2).sum() < 2:
             return None
-        windows = windows.take(np.isin(windows.y, states[counts >= 2]))
-        windows = windows.take(fair_rows(windows.y, len(windows) if most is None else most))
+        rows = np.flatnonzero(np.isin(windows.y, states[counts >= 2]))
+        groups = None if groups is None else groups[rows]
+        chosen = fair_rows(windows.y[rows], len(rows) if most is None else most, groups)
+        windows, groups = windows.take(rows[chosen]), None if groups is None else groups[chosen]
         fewest = int(np.unique(windows.y, return_counts=True)[1].min())
         if isinstance(metric, MarginMetric) and metric.n_targets is not None:
             metric.set_params(n_targets=max(1, min(metric.n_targets, fewest - 1)))
     if tol is not None and isinstance(metric, MarginMetric):
         metric.set_params(tol=max(tol, metric.tol))
     if isinstance(metric, MarginMetric):
-        return metric.fit(windows, windows.y, device=device)
+        if groups is None or metric.target_gap != "run":
+            return metric.fit(windows, windows.y, device=device)
+        # A run and its time are those of a group: what is of the same group is no target.
+        start = windows.start + groups * (int(np.ptp(windows.start)) + APART * windows.width)
+        return metric.fit(windows, windows.y, start=start, run=groups, device=device)
     return fit_windows(metric, windows.X, windows.y, start=windows.start, run=windows.run)
 
 
-def fair_rows(labels: NDArray[Any], most: int) -> Ints:
-    """At most ``most`` rows, evenly spaced within each state; small states are kept whole."""
+def groups_of(stream: Stream) -> Ints | None:
+    """The number of each step's group (T,), where the usual state is in several groups."""
+    if stream.groups is None:
+        return None
+    group: Ints = np.unique(stream.groups, return_inverse=True)[1]
+    counts = [len(np.unique(group[stream.codes == code])) for code in range(len(stream.classes))]
+    return group if np.median(counts) >= 2 else None
+
+
+def fair_rows(labels: NDArray[Any], most: int, groups: Ints | None = None) -> Ints:
+    """At most ``most`` rows, evenly spaced within each state; small states are kept whole.
+
+    Of ``groups`` (n,) each has as many rows of a state as another, as far as there are.
+    """
     names, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     remaining, left = most, len(names)
     parts = []
     for code in np.argsort(counts, kind="stable"):
         n = min(int(counts[code]), max(remaining // left, 2))
         rows = np.flatnonzero(inverse == code)
-        parts.append(rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)])
+        if groups is None:
+            parts.append(rows[np.linspace(0, len(rows) - 1, n).round().astype(np.int64)])
+        else:
+            parts.append(rows[fair_rows(groups[rows], n)])
         remaining, left = remaining - n, left - 1
     return np.sort(np.concatenate(parts))
+
+
+def fair_references(windows: Windows, stream: Stream) -> Windows:
+    """The same, of which no group has more than twice as many of a state as the usual one."""
+    groups = groups_of(stream)
+    if groups is None:
+        return windows
+    own, kept = groups[windows.start], np.ones(len(windows), bool)
+    for state in np.unique(windows.y):
+        mine = windows.y == state
+        counts = np.bincount(own[mine])
+        most = DOMINANT * int(np.median(counts[counts > 0]))
+        for group in np.flatnonzero(counts > most):
+            rows = np.flatnonzero(mine & (own == group))
+            kept[rows] = False
+            kept[rows[np.linspace(0, len(rows) - 1, most).round().astype(np.int64)]] = True
+    return windows.take(kept)
 
 
 # Reach
@@ -255,17 +301,14 @@ def run_length(stream: Stream) -> float:
 # Other references
 
 
-def enrolled_experts(
-    experts: Sequence[References], stream: Stream, stride: int
+def experts_with(
+    experts: Sequence[References], windows: Windows, features: Features | None = None
 ) -> list[References]:
-    """The same experts with every ``stride``-th window of a labelled stream as their references."""
-    width = max(expert.windows.width for expert in experts)
-    return experts_with(experts, sliding_windows(stream, width, stride=stride))
+    """The same experts with other references, windows of the widest expert's width.
 
-
-def experts_with(experts: Sequence[References], windows: Windows) -> list[References]:
-    """The same experts with other references, windows of the widest expert's width."""
-    features = experts[0].features
+    ``features`` are those of channels in other units, default the same.
+    """
+    features = experts[0].features if features is None else features
     steps = features.of_runs(windows)
     return [
         References(

@@ -32,7 +32,7 @@ MOST_VALUES = 20_000  # of a channel, that single values are compared with
 
 BOTH, NEITHER, EARLY, LATE = -1, 0, 1, 2
 
-RECORDING, RUN = "recording", "run"  # what is left out as a whole
+GROUP, RECORDING, RUN = "group", "recording", "run"  # what is left out as a whole
 
 # Of what is expected. One that learns from one of two runs is worse than one that learns from both:
 # of what it knows beyond guessing the root is taken. Beside how runs differ, held-out runs and new
@@ -168,6 +168,7 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2) -> list[Fold]:
             part.values,
             np.where(learned, part.states, part.no_state),
             recordings=part.recordings,
+            groups=part.groups,
             channels=part.channels,
             unlabelled=part.no_state,
         )
@@ -221,9 +222,9 @@ def has_switches(stream: Stream) -> bool:
 def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
     """Divide the labelled steps into sides, each of which is judged by the others.
 
-    Never by random windows: they would overlap. Whole recordings go to one side or another, where
-    states are in several; else whole runs, where a state has several far apart; of a single run the
-    two ends do.
+    Never by random windows: they would overlap. Whole groups or recordings go to one side or
+    another, where states are in several; else whole runs, where a state has several far apart; of
+    a single run the two ends do.
 
     Parameters
     ----------
@@ -245,7 +246,7 @@ def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
     sides = np.full(len(stream), NEITHER, np.int64)
     apart = len(stream)
     unit, of, _ = evidence(stream, width)
-    if of == RECORDING:
+    if of in (GROUP, RECORDING):
         _share_out(sides, unit, stream.codes, n_sides)
         return sides, apart
     for code in np.unique(stream.codes[unit >= 0]):
@@ -269,11 +270,11 @@ class Evidence(NamedTuple):
     Attributes
     ----------
     unit : array of shape (T,)
-        The number of the recording that each step is in, or of the episode of its state; -1
-        without a window.
+        The number of the group or recording that each step is in, or of the episode of its state;
+        -1 without a window.
     of : str
-        ``RECORDING``, where the usual state is in several; else ``RUN``, where it has several runs
-        far apart; else empty.
+        ``GROUP`` or ``RECORDING``, where the usual state is in several; else ``RUN``, where it has
+        several runs far apart; else empty.
     per_state : float
         How many units a state has, in the median over states.
     """
@@ -284,7 +285,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(stream: Stream, width: int) -> Evidence:
-    """Recordings where states are in several, else runs that are far apart."""
+    """Groups or recordings where states are in several, else runs that are far apart."""
     runs = stream.runs
     long = runs.length >= width
     number = np.full(len(stream), -1, np.int64)
@@ -292,11 +293,13 @@ def evidence(stream: Stream, width: int) -> Evidence:
         number[runs.start[i] : runs.start[i] + runs.length[i]] = i
     labelled = number >= 0
     codes = np.unique(runs.code[long])
-    if stream.recordings is not None and labelled.any():
-        unit = np.where(labelled, np.unique(stream.recordings, return_inverse=True)[1], -1)
+    for of, names in ((GROUP, stream.groups), (RECORDING, stream.recordings)):
+        if names is None or not labelled.any():
+            continue
+        unit = np.where(labelled, np.unique(names, return_inverse=True)[1], -1)
         counts = [len(np.unique(unit[labelled & (stream.codes == code)])) for code in codes]
         if np.median(counts) >= 2:
-            return Evidence(unit, RECORDING, float(np.median(counts)))
+            return Evidence(unit, of, float(np.median(counts)))
     unit, counts = np.full(len(stream), -1, np.int64), []
     for code in codes:
         steps = np.flatnonzero(labelled & (stream.codes == code))
@@ -346,6 +349,7 @@ def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
         stream.values[kept],
         stream.states[kept],
         recordings=np.concatenate([[0], np.cumsum(begins)]),
+        groups=None if stream.groups is None else stream.groups[kept],
         channels=stream.channels,
     )
     return part, sides[kept]
@@ -357,8 +361,8 @@ def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
 class Expected(NamedTuple):
     """The balanced accuracy that is expected, with the interval that has it nine times in ten.
 
-    ``of`` is what was left out to find it: ``RECORDING``, so that it is of another recording, or
-    ``RUN``, so that it is of more of the same one.
+    ``of`` is what was left out to find it: ``GROUP`` or ``RECORDING``, so that it is of another
+    one, or ``RUN``, so that it is of more of the same recording.
     """
 
     of: str

@@ -47,7 +47,7 @@ from ..base.checksummed import (
 )
 from ..base.disk import atomic_write
 from ..base.errors import DiskError, InputError
-from ..features.features import Features, Scaling, View
+from ..features.features import Features, Scaling, Units, View
 from ..features.lifts import MAPS, Lift
 from ..metric import toeplitz
 from ..metric.embedding import linear_map
@@ -60,7 +60,7 @@ from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member
 from .confidence import Calibration, Confidence
 from .experts import last_steps
-from .held_out import RECORDING, RUN, Expected
+from .held_out import GROUP, RECORDING, RUN, Expected
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
@@ -133,7 +133,7 @@ _COMMITTEE = record(
         "n_runs": COUNT,
         "why": TEXT,
     },
-    may={"expects": optional(row(one_of(RECORDING, RUN), *[number(0, 1)] * 3))},
+    may={"expects": optional(row(one_of(GROUP, RECORDING, RUN), *[number(0, 1)] * 3))},
 )
 # What an expert has of its own. Its arrays have names as "0.taps".
 _EXPERT = record(
@@ -203,8 +203,10 @@ MODEL = record(
     },
     # Of a model without some of its references: how many there were, and what it was asked for.
     # Of one that was taught: that steps before the first window of a run are stored, too.
+    # Of one that was learned in common units: whether it is adapted; the units are two arrays.
     may={
         "led": FLAG,
+        "adapted": FLAG,
         "thinned": record(
             {"n_all": SIZE, "agreement": number(0, 1), "max_references": number(SMALLEST)}
         ),
@@ -373,7 +375,7 @@ def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> Non
         if expert["metric"]["kind"] == "Forest":
             nodes = {name: arrays[f"{i}.{name}"] for name in _NODES}
             problem = problem or _unfit_forest(expert, n_features, nodes)
-    scales = [arrays[name] for name in ("scale", "feature_scale")]
+    scales = [arrays[name] for name in ("scale", "feature_scale", "units_scale") if name in arrays]
     if problem or any((scale <= 0).any() for scale in scales):
         raise InputError(f"{where}: {problem or 'a scale is not positive'}")
 
@@ -392,6 +394,8 @@ def _shared_shapes(
     }
     if header.get("led"):
         expected["since"] = ("int64", (n,))
+    if "adapted" in header:
+        expected |= dict.fromkeys(("units_mean", "units_scale"), ("float64", (d,)))
     return expected
 
 
@@ -597,6 +601,8 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
     }
     if windows.since is not None:
         header["led"] = True
+    if classifier.units_ is not None:
+        arrays["units_mean"], arrays["units_scale"], header["adapted"] = classifier.units_
     if classifier.thinned_ is not None:
         header["thinned"] = {
             **classifier.thinned_._asdict(),
@@ -726,6 +732,9 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         header["n_neighbors"],
     )
     classifier.usual_step_ = header["usual_step"]
+    if "adapted" in header:
+        units = arrays["units_mean"], arrays["units_scale"], header["adapted"]
+        classifier.units_ = Units(*units)
     if thinned := header.get("thinned"):
         classifier.max_references = thinned["max_references"]
         classifier.thinned_ = Thinned(thinned["n_all"], thinned["agreement"])

@@ -69,6 +69,18 @@ def unlike_beyond(classifier: StreamClassifier) -> float:
     return UNLIKE * classifier.confidence_.calibration.typical
 
 
+def warn_unless_adapted(classifier: StreamClassifier) -> None:
+    """Warn of a classifier that is to be adapted to whom it predicts, and is not yet."""
+    if classifier.units_ is not None and not classifier.units_.adapted:
+        warnings.warn(
+            "this model was learned from several groups, each in units of its own, and predicts a "
+            "new one far better once it knows the units of that: adapt it to a recording of it, of "
+            "which no step needs a state, or enrol one with states",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 class PiecePredictor:
     """Predicts the pieces of one stream, in their order.
 
@@ -84,6 +96,7 @@ class PiecePredictor:
     def __init__(
         self, classifier: StreamClassifier, *, filtered: bool = False, n_steps: int = 0
     ) -> None:
+        warn_unless_adapted(classifier)
         self._classifier, self._filtered = classifier, filtered
         self._n_steps, self._done = n_steps, 0
         self._intake = Intake(classifier.features_, classifier.width_)

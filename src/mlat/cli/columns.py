@@ -59,9 +59,15 @@ class Columns:
         self._given = given
         self.rate: float | None = given.get("rate")
 
-    def read(self, files: Path | list[Path], label: str | None, past: int | None = None) -> Stream:
-        """Read the stream in a file, or in several; ``past`` is that of :func:`read_stream`."""
-        reader = read_stream if past is None else partial(read_stream, past=past)
+    def read(
+        self,
+        files: Path | list[Path],
+        label: str | None,
+        past: int | None = None,
+        group: str | None = None,
+    ) -> Stream:
+        """Read the stream in a file, or in several; as :func:`read_stream` does."""
+        reader = partial(read_stream, past=past, group=group)
         return self._read(reader, files, label, self._channels)
 
     def read_for_model(

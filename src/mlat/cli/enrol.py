@@ -33,16 +33,22 @@ def enrol(
     labels: LabelTable = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep what a model learned, and take the references of a new person, placement or day."""
-    check_labelled(label, labels)
+    """Keep what a model learned for a new person, placement or day: labelled steps join the others.
+
+    Without --label and --labels the channels of the new one take the place of the others' levels
+    and scales, where the model was learned from groups that were predicted better so.
+    """
     check_can_write(out, model, *stream, labels, mark=MODEL)
     classifier = load(model)
+    adapts = label is None and labels is None
+    if classifier.units_ is None:
+        check_labelled(label, labels)
     with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label, labels)
-    if not steps.labelled.any():
+    if not adapts and not steps.labelled.any():
         where = f"{title_of(stream)}: column {label!r}" if labels is None else labels
         raise InputError(f"{where} names no state; label a few seconds of each")
-    new = classifier.enrol(steps)
+    new = classifier.adapt(steps) if adapts else classifier.enrol(steps)
     new.save(out)
     if as_json:
         print_json({"stream": stream_of(steps), **model_of(new, out)})

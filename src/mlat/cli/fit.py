@@ -21,6 +21,7 @@ from ..explain.confusions import HELD_OUT_LEVEL, Confusions, held_out_confusions
 from ..features.lifts import MAPS, RUNNING, Lift
 from ..metric.estimators import LMNN, MLAT
 from ..metric.forest import Forest
+from ..stream.read import read_stream
 from ..stream.stream import Stream
 from ..stream.windows import MOST_WIDTH, fitting_width, width_of_a_second
 from .as_json import AsJson, model_of, print_json, score_of, stream_of
@@ -81,17 +82,19 @@ CLASSIFIER = Options(
     },
     notes=ONLY,
 )
+GROUP = Options(read_stream, "group", metavars={"group": "COL|file"})
 METRIC = Options(
     MLAT, "solver n_targets target_gap shrinkage", metavars={"target_gap": "run|N"}, notes=ONLY
 )
 
 
-@with_options(columns=COLUMNS, given=CLASSIFIER, of_metric=METRIC)
+@with_options(columns=COLUMNS, given=CLASSIFIER, of_metric=METRIC, of_group=GROUP)
 def fit(
     stream: StreamFiles,
     columns: Columns,
     given: dict[str, Any],
     of_metric: dict[str, Any],
+    of_group: dict[str, Any],
     out: Annotated[
         Path,
         typer.Option(
@@ -107,11 +110,12 @@ def fit(
     classifier = classifier_of(given | dict.fromkeys(timed, 10), of_metric)
     check_labelled(label, labels)
     check_can_write(out, *stream, labels, mark=MODEL)
-    # Of steps without a state only the last before a run are needed; spans name any of them.
+    # Of steps without a state only the last before a run are needed; spans name any of them, and
+    # all tell how the channels of a group are.
     past = PAST + 10 * (given.get("width") or MOST_WIDTH) + 4 * (given.get("reach") or 0)
-    whole = labels is not None or bool(timed)
+    whole = labels is not None or bool(timed) or bool(of_group)
     with working(f"reading {title_of(stream)}"):
-        read = columns.read(stream, label, past=None if whole else int(past))
+        read = columns.read(stream, label, None if whole else int(past), **of_group)
         labelled = labelled_by(read, stream, labels)
     in_steps = {n: value.steps(labelled.usual_step, flag_of(n)) for n, value in timed.items()}
     if "width" not in given:

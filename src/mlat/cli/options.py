@@ -23,8 +23,8 @@ from ..base.errors import InputError
 
 # The groups of options in the help of every command.
 PANELS = {
-    "Data": "source label labels recording time max_gap channels unlabelled sep decimal fill rate "
-    "between missing hold order_by reorder media offset changed seed seeds step",
+    "Data": "source label labels recording group time max_gap channels unlabelled sep decimal fill "
+    "rate between missing hold order_by reorder media offset changed seed seeds step",
     "Learning": "width metric reach stride max_references unknown_rate model",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",

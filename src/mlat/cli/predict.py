@@ -82,14 +82,14 @@ def predict(
         predictions = Predictions(classifier, pieces, filtered=filtered, fill=fill)
         found = _predict(classifier, pieces, predictions, target, form, confidence)
     if as_json:
-        score = found.found()
+        score = found.found() if len(pieces.classes) else None
         print_json(
             {
                 "model": str(model),
                 "stream": str(stream),
                 "out": str(out),
                 "prediction": predictions.as_dict(),
-                "score": score_of(score) if score.n_judged else None,
+                "score": score_of(score) if score is not None and score.n_judged else None,
             }
         )
         return

@@ -12,6 +12,7 @@ import typer
 
 from ..base.checks import Floats, Ints
 from ..classifier.classifier import StreamClassifier
+from ..classifier.drift import DriftWatch
 from ..classifier.intake import held_values
 from ..classifier.pieces import GAP, UNLIKE, PiecePredictor, Predicted, unlike_beyond
 from ..stream.pieces import Pieces
@@ -30,6 +31,7 @@ Fill = Annotated[
 CELLS = 2  # missing in a row, that are filled unasked where that is harmless
 HARMLESS = 0.99  # of the states stay the same, where cells are hidden and filled
 MANY = 0.1  # of the steps: lost to gaps in time
+NAMED = 3  # channels that are not as in training
 LEAST_TRIED, MOST_TRIED = 50, 5000  # windows with a hidden cell; steps that are tried
 
 
@@ -58,12 +60,14 @@ class Predictions:
         self._n_steps = self._n_first = self._n_far = self._n_filled = self._n_unlike = 0
         self._longest_part = self._longest_gap = self._open_gap = self._n_gaps = 0
         self._after_missing = np.zeros(classifier.n_channels_, np.int64)
+        self._drift = DriftWatch(classifier)
 
     def __iter__(self) -> Iterator[tuple[Stream, Predicted]]:
         classifier, n_steps = self._classifier, self._pieces.n_steps
         predictor = PiecePredictor(classifier, filtered=self._filtered, n_steps=n_steps)
         for piece in self._pieces if self._fill == 0 else self._filled():
             predicted = predictor.push(piece.with_channels(classifier.channels_))
+            self._drift.push(piece.values)
             self._count(piece, predicted)
             yield piece, predicted
 
@@ -191,6 +195,12 @@ class Predictions:
                 f"than {UNLIKE:g} times as far from every reference as is usual: perhaps a state, "
                 "a person or a place of the sensors that it never saw"
             )
+        if drifts := self._drift.found():
+            more = f" (and {len(drifts) - NAMED} more channels)" if len(drifts) > NAMED else ""
+            said.append(
+                f"not as in training: {', '.join(map(str, drifts[:NAMED]))}{more}; if a sensor "
+                "sits otherwise or it is somebody new, label a few seconds for mlat enrol"
+            )
         return "; ".join(said)
 
     def as_dict(self) -> dict[str, Any]:
@@ -205,6 +215,7 @@ class Predictions:
             ),
             "unlike_all_references": self._n_far,
             "named_although_unlike": self._n_unlike,
+            "drift": [one._asdict() for one in self._drift.found()],
         }
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ..base.disk import atomic_write
 from ..classifier.classifier import StreamClassifier
-from ..classifier.held_out import RECORDING
+from ..classifier.held_out import RUN
 from ..explain.confusions import Confusions
 from ..explain.explanation import explain
 from ..plots.explain import draw_explanation
 from ..plots.stream import plot_stream
 from ..stream.stream import Stream
-from .screen import interval_of, most_often, percent
+from .screen import OF, interval_of, most_often, percent
 
 WORST = 3  # stretches that are shown
 AROUND = 2  # windows before and after them
@@ -106,7 +106,7 @@ def _expected(classifier: StreamClassifier) -> str:
     expected = classifier.committee_.expected
     if expected is None:
         return "When it was learned nothing was left out as a whole: no accuracy was expected."
-    of = "another recording" if expected.of == RECORDING else "its own recording, not of another"
+    of = "its own recording, not of another" if expected.of == RUN else OF[expected.of]
     return (
         f"When it was learned, {expected.accuracy:.0%} were expected of {of}, nine times in ten "
         f"from {expected.low:.0%} to {expected.high:.0%}."

@@ -26,7 +26,7 @@ from rich.table import Table
 from ..base.checks import Floats
 from ..base.progress import Report, listen
 from ..classifier.classifier import StreamClassifier
-from ..classifier.held_out import RECORDING
+from ..classifier.held_out import GROUP, RECORDING, RUN
 from ..explain import Expert, experts_of
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 
@@ -140,6 +140,13 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     screen.print(f"{why[0].upper()}{why[1:]}.", soft_wrap=True)
 
 
+OF = {
+    GROUP: "another group (person, machine, day)",
+    RECORDING: "another recording",
+    RUN: "this recording",
+}
+
+
 def print_expected(screen: Console, classifier: StreamClassifier) -> None:
     """The accuracy to expect, of what, and how sure that is."""
     expected = classifier.committee_.expected
@@ -151,14 +158,19 @@ def print_expected(screen: Console, classifier: StreamClassifier) -> None:
             soft_wrap=True,
         )
         return
-    of = "another recording" if expected.of == RECORDING else "this recording"
-    unknown = "" if expected.of == RECORDING else " Of another recording: unknown."
+    of, unknown = OF[expected.of], " Of another recording: unknown." if expected.of == RUN else ""
     screen.print(
         f"Expected of {of}: balanced accuracy {expected.accuracy:.0%}, nine times in ten from "
         f"{expected.low:.0%} to {expected.high:.0%}; guessing: {1 / len(classifier.classes_):.0%}."
         f"{unknown}",
         soft_wrap=True,
     )
+    if classifier.units_ is not None and not classifier.units_.adapted:
+        screen.print(
+            "Groups are compared in units of their own, for groups left out were predicted better "
+            "so. For a new one: mlat enrol MODEL RECORDING -o NEW, which needs no labels.",
+            soft_wrap=True,
+        )
 
 
 def _seen(expert: Expert) -> str:

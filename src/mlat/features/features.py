@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +128,12 @@ class Features(ShortRepr):
     def n_features(self) -> int:
         return len(self.lifted.mean)
 
+    def in_units(self, units: Units, to: Units) -> Features:
+        """The same features of channels in other units than those that were learned."""
+        scale = self.channels.scale * to.scale / units.scale
+        mean = units.converted(self.channels.mean, to)
+        return replace(self, channels=Scaling(mean, scale))
+
     def without_extremes(self, stream: Stream) -> Stream:
         """The stream, in which extreme values are missing.
 
@@ -229,6 +236,48 @@ class Lifted(ShortRepr):
         seen = features.lifted(self.values[inside])
         codes = np.unique(self.codes[inside], return_inverse=True)[1]
         return whitening(seen if columns is None else seen[:, columns], codes)
+
+
+class Units(NamedTuple):
+    """The mean and deviation of each channel (d,) that every group was brought to.
+
+    ``adapted`` says that they are those of one group, to which a model was adapted.
+    """
+
+    mean: Floats
+    scale: Floats
+    adapted: bool = False
+
+    @classmethod
+    def of(cls, stream: Stream) -> Self:
+        """Those of a stream of one group, its steps without a state included."""
+        own = Scaling.of(stream.values[~stream.missing].astype(np.float64))
+        return cls(own.mean, own.scale, True)
+
+    def converted(self, values: NDArray[np.floating], to: Units) -> Floats:
+        """Values (n, d) in other units."""
+        return (values - self.mean) / self.scale * to.scale + to.mean
+
+
+def in_common_units(stream: Stream) -> tuple[Stream, Units]:
+    """Each group's channels with the mean and deviation that groups have on average.
+
+    How a sensor sits and how strong somebody is, is then no part of what is compared.
+    """
+    names, group = np.unique(np.asarray(stream.groups), return_inverse=True)
+    own = {
+        code: Units.of(stream[group == code])
+        for code in range(len(names))
+        if not stream.missing[group == code].all()
+    }
+    common = Units(
+        np.mean([units.mean for units in own.values()], axis=0),
+        np.mean([units.scale for units in own.values()], axis=0),
+    )
+    values = stream.values.astype(np.float64)
+    for code, units in own.items():
+        values[group == code] = units.converted(values[group == code], common)
+    return stream.with_values(values), common
 
 
 def lift_runs(stream: Stream, lift: Lift, *, scale: bool = True) -> Lifted:

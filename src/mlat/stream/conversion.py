@@ -450,39 +450,39 @@ def _check_minus_one(
         )
 
 
-def as_recordings(recordings: ArrayLike, n_steps: int) -> NDArray[Any]:
-    """Recordings of shape (n_steps,), none of them missing."""
-    array = one_per_step(recordings, n_steps, "recordings")
+def as_recordings(recordings: ArrayLike, n_steps: int, one: str = "recording") -> NDArray[Any]:
+    """Recordings, or groups (``one`` is a "group"), of shape (n_steps,), none of them missing."""
+    array = one_per_step(recordings, n_steps, f"{one}s")
     if array.dtype.kind in "OT":
-        return decode_recordings(*encode(array))
+        return decode_recordings(*encode(array), one)
     absent = array != array
     if absent.any():
-        raise _no_recording(int(np.argmax(absent)))
-    return _writable(array, "recording") if array.dtype.kind == "U" else array
+        raise _none_named(int(np.argmax(absent)), one)
+    return _writable(array, one) if array.dtype.kind == "U" else array
 
 
-def decode_recordings(entries: Sequence[Any], codes: Ints) -> NDArray[Any]:
+def decode_recordings(entries: Sequence[Any], codes: Ints, one: str = "recording") -> NDArray[Any]:
     """Recordings of shape (T,) from the distinct entries and each step's index among them."""
-    return recordings_of(Entries.of(entries, codes))[codes]
+    return recordings_of(Entries.of(entries, codes), one)[codes]
 
 
-def recordings_of(seen: Entries) -> NDArray[Any]:
+def recordings_of(seen: Entries, one: str = "recording") -> NDArray[Any]:
     """The recording that each of the distinct entries of a column names."""
     absent = [i for i, entry in enumerate(seen.entries) if is_absent(entry)]
     step = seen.first_of(absent)
     if step < seen.n_steps:
-        raise _no_recording(step)
+        raise _none_named(step, one)
     entries, two = _unpadded(seen)
     present = [entry for entry in entries if not is_absent(entry)]
     if present and two is None and all(isinstance(entry, int) for entry in present):
         return np.array([0 if is_absent(entry) else entry for entry in entries])
     spelt = entries if two is None else seen.entries
     names = ["" if is_absent(entry) else str(entry) for entry in spelt]
-    return _writable(np.array(names or [""], dtype="U"), "recording", seen.first)
+    return _writable(np.array(names or [""], dtype="U"), one, seen.first)
 
 
-def _no_recording(step: int) -> StepError:
-    return StepError(f"the recording is missing at step {step}; name it for every step", step)
+def _none_named(step: int, one: str) -> StepError:
+    return StepError(f"the {one} is missing at step {step}; name it for every step", step)
 
 
 # ------------------------------------------------------------------ time

@@ -38,6 +38,7 @@ from .conversion import (
     Padded,
     StepError,
     as_matrix,
+    as_recordings,
     decode_recordings,
     decode_states,
     distinct,
@@ -50,7 +51,16 @@ from .conversion import (
 from .mne_raw import SUFFIXES as RAW_SUFFIXES
 from .mne_raw import read_raw, table_of
 from .resampling import Between, check_rate, resample
-from .sources import PARQUET, TEXTS, FileFormat, file_format, read_each, reading, refuse_growth
+from .sources import (
+    EACH_FILE,
+    PARQUET,
+    TEXTS,
+    FileFormat,
+    file_format,
+    read_each,
+    reading,
+    refuse_growth,
+)
 from .stream import Stream, as_max_gap, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
 from .xdf import read_xdf
@@ -70,6 +80,7 @@ def read_stream(
     *,
     label: Any = None,
     recording: Any = None,
+    group: Any = None,
     time: Any = None,
     channels: Sequence[Any] | None = None,
     unlabelled: Any = None,
@@ -95,6 +106,9 @@ def read_stream(
     recording : column name, optional
         The column that says which recording a step belongs to. Default: the columns that have the
         name of one, such as ``subject`` or ``trial``.
+    group : column name, optional
+        The column that says who or what a step is of (a person, a machine, a day), where the model
+        is for one that it has not seen. ``"file"`` where each of several files is of one.
     time : column name, optional
         The column of time: numbers or dates. Default: the column that has the name of one, such
         as ``timestamp``.
@@ -161,11 +175,17 @@ def read_stream(
     >>> read_stream(rows, label=2)
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
+    of_files = group == EACH_FILE
     columns = {"label": label, "recording": recording, "time": time}
+    columns |= {} if group is None or of_files else {"group": group}
     form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
     more = (columns, channels, unlabelled, max_gap)
     others = channels is None
-    return read_each(source, lambda one: _read(one, *more, others=others, past=past, **form))
+    return read_each(
+        source,
+        lambda one: _read(one, *more, others=others, past=past, **form),
+        groups=of_files,
+    )
 
 
 def read_channels(
@@ -203,7 +223,7 @@ class ColumnPlan:
     channels : list of names
         The columns of values.
     roles : mapping of names to roles
-        The columns of the label, the recording and the time that were named.
+        The columns of the label, the recording, the group and the time that were named.
     by_name : mapping of names to roles
         Further columns that have the name of a time, a recording or a row number.
     ignored : list of str
@@ -314,13 +334,21 @@ def _read(
         states = None
         if "label" in given:
             states = decode_states(*encoded(given["label"], is_text), unlabelled)
+        groups = None
+        if "group" in given:
+            groups = as_recordings(_recordings(given["group"], is_text), n_steps, "group")
+            if settled.recordings is None:
+                settled = replace(settled, recordings=groups)
         if rate is not None:
-            values, states, settled = _at_rate(values, states, settled, rate, max_gap, between)
+            values, source_of, settled = _at_rate(values, settled, rate, max_gap, between)
+            states = None if states is None else states[source_of]
+            groups = None if groups is None else groups[source_of]
             max_gap = GAP_FACTOR / rate
         stream = Stream(
             values,
             states,
             recordings=settled.recordings,
+            groups=groups,
             time=settled.time,
             channels=["unread"] if in_parts else [f"x{n}" for n in names] if is_array else names,
             unlabelled=None if states is None else no_state(states),
@@ -340,16 +368,18 @@ def _read(
 
 def _at_rate(
     values: NDArray[np.floating[Any]],
-    states: NDArray[Any] | None,
     settled: OrderColumns,
     rate: float,
     max_gap: float | None,
     between: Between,
-) -> tuple[NDArray[np.floating[Any]], NDArray[Any] | None, OrderColumns]:
-    """The steps at a rate; of a source without time, with the time that the rate gives them."""
+) -> tuple[NDArray[np.floating[Any]], Ints, OrderColumns]:
+    """The steps at a rate, and which step each is made of.
+
+    Those of a source without time are as they are, with the time that the rate gives them.
+    """
     if settled.time is None:
         as_max_gap(max_gap, timed=False)
-        return values, states, replace(settled, time=np.arange(len(values)) / rate)
+        return values, np.arange(len(values)), replace(settled, time=np.arange(len(values)) / rate)
     begins = begins_of(settled.recordings, len(values))
     if settled.breaks is not None:
         begins |= settled.breaks
@@ -360,7 +390,7 @@ def _at_rate(
     note = f"resampled to {rate:g} steps a second: {len(new)} steps of {len(values)}"
     return (
         new,
-        None if states is None else states[source],
+        source,
         replace(
             settled,
             recordings=None if recordings is None else np.asarray(recordings)[source],

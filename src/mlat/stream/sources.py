@@ -27,7 +27,10 @@ _OF_DISK = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.EIO, errno.EMFILE, er
 _USUAL, _RATIO = 1 << 28, 100  # no recording of sensors shrinks to a hundredth
 
 
-def read_each(source: Any, read: Callable[[Any], Stream]) -> Stream:
+EACH_FILE = "file"  # instead of the column of groups: each of several files is one
+
+
+def read_each(source: Any, read: Callable[[Any], Stream], groups: bool = False) -> Stream:
     """Read one source, or each of several, which are then recordings of one stream.
 
     Parameters
@@ -36,6 +39,8 @@ def read_each(source: Any, read: Callable[[Any], Stream]) -> Stream:
         A path may be a folder or a pattern with ``*``, ``?`` or ``[``.
     read : callable
         Reads one.
+    groups : bool
+        Whether each is a group.
 
     Raises
     ------
@@ -43,16 +48,22 @@ def read_each(source: Any, read: Callable[[Any], Stream]) -> Stream:
         If there is no file, or the files do not fit together.
     """
     sources = sources_in(source)
-    if sources is None:
+    if sources is None and not groups:
         return read(source)
+    if sources is None:
+        raise InputError(
+            'group="file" is for several files, each of a person or a machine of its own'
+        )
     if not sources:
         raise InputError("no recordings to read: the list is empty")
     streams = [read(one) for one in sources]
     joined = Stream.join(streams)
     joined.n_left_out = sum(stream.n_left_out for stream in streams)
+    names = np.repeat(np.array(names_of(sources)), [len(stream) for stream in streams])
     if all(stream.recordings is None for stream in streams):
-        names = names_of(sources)
-        joined.recordings = np.repeat(np.array(names), [len(stream) for stream in streams])
+        joined.recordings = names
+    if groups:
+        joined.groups = names
     return joined
 
 

@@ -75,6 +75,9 @@ class Stream:
     recordings : array of shape (T,), optional
         Which recording a step belongs to. A recording begins wherever the value changes. Steps of
         different recordings never share a window.
+    groups : array of shape (T,), optional
+        Who or what each step is of: a person, a machine, a day. A model that learns from several is
+        judged, and made, for one that it has not seen.
     time : array of shape (T,), optional
         Numbers or datetimes that increase within each recording.
     channels : sequence of d names, optional
@@ -123,6 +126,7 @@ class Stream:
     values: NDArray[np.floating[Any]]
     states: NDArray[Any]
     recordings: NDArray[Any] | None
+    groups: NDArray[Any] | None = None
     time: NDArray[Any] | None
     channels: tuple[str, ...]
     max_gap: float | None
@@ -136,6 +140,7 @@ class Stream:
         states: ArrayLike | None = None,
         *,
         recordings: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
         channels: Sequence[str] | None = None,
         unlabelled: Any = None,
@@ -160,9 +165,10 @@ class Stream:
         else:
             self.states = as_states(states, n_steps, unlabelled)
         self.recordings = None if recordings is None else as_recordings(recordings, n_steps)
+        self.groups = None if groups is None else as_recordings(groups, n_steps, "group")
         self.time = None if time is None else as_time(time, n_steps)
         self.max_gap = as_max_gap(max_gap, timed=self.time is not None)
-        self.gap_before = _changes(self.recordings, n_steps)
+        self.gap_before = _changes(self.recordings, n_steps) | _changes(self.groups, n_steps)
         if self.time is not None:
             gaps, self.max_gap = _time_gaps(self.gap_before, self.time, self.max_gap)
             self.gap_before |= gaps
@@ -248,6 +254,7 @@ class Stream:
             values=self.values[steps],
             states=self.states[steps],
             recordings=None if self.recordings is None else self.recordings[steps],
+            groups=None if self.groups is None else self.groups[steps],
             time=None if self.time is None else self.time[steps],
             channels=self.channels,
             max_gap=self.max_gap,
@@ -259,7 +266,7 @@ class Stream:
         """This stream and the next piece of the same one; each keeps the gaps that it knows of."""
         both = {
             name: None if mine is None else np.concatenate([mine, getattr(piece, name)])
-            for name in ("values", "states", "recordings", "time", "gap_before")
+            for name in ("values", "states", "recordings", "groups", "time", "gap_before")
             for mine in [getattr(self, name)]
         }
         return self._of_checked(
@@ -277,15 +284,20 @@ class Stream:
         return stream
 
     def with_order(
-        self, *, recordings: ArrayLike | None = None, time: ArrayLike | None = None
+        self,
+        *,
+        recordings: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Stream:
-        """The same steps, with other recordings or another time where one is given."""
-        if recordings is None and time is None:
+        """The same steps, with other recordings or groups or another time where one is given."""
+        if recordings is None and groups is None and time is None:
             return self
         stream = Stream(
             self.values,
             self.states,
             recordings=self.recordings if recordings is None else recordings,
+            groups=self.groups if groups is None else groups,
             time=self.time if time is None else time,
             channels=self.channels,
             unlabelled=self.no_state,
@@ -330,6 +342,11 @@ class Stream:
         parts = [part for part in parts if len(part)] or [first]  # an empty part has no say
         times = [part.time for part in parts if part.time is not None]
         timed = len(times) == len(parts) and len({kind_of_time(time.dtype) for time in times}) == 1
+        grouped = {part.groups is not None for part in parts}
+        if len(grouped) > 1:
+            raise InputError(
+                "some streams say whose their steps are (groups) and others do not; say it of all"
+            )
         recordings, gaps, n_recordings = [], [], 0
         for part in parts:
             recordings.append(n_recordings + np.cumsum(_changes(part.recordings, len(part))))
@@ -340,6 +357,7 @@ class Stream:
             values=np.concatenate([part.values for part in parts]),
             states=np.concatenate(_same_kind_of_states(parts)),
             recordings=np.concatenate(recordings),
+            groups=np.concatenate([p.groups for p in parts]) if True in grouped else None,
             time=np.concatenate(times) if timed else None,
             channels=first.channels,
             max_gap=parts[0].max_gap if timed and len({p.max_gap for p in parts}) == 1 else None,

@@ -350,7 +350,7 @@ def in_pieces(batches: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 def _texts(roles: Mapping[str, str]) -> list[str]:
-    return [column for column, role in roles.items() if role in ("label", "recording")]
+    return [column for column, role in roles.items() if role in ("label", "recording", "group")]
 
 
 def _as_dates(column: Any) -> Any:

@@ -86,6 +86,23 @@ class Windows:
         place[order] = at
         return cls(steps, w, place, run, y)
 
+    def followed_by(self, more: Windows, *, led: bool) -> Windows:
+        """These windows and more, over steps put one after the other.
+
+        ``led`` says whether runs are lifted from before their first windows.
+        """
+        first_run = int(self.run.max()) + 1 if len(self) else 0
+        before = len(self.values)
+        since = np.concatenate([self.first_needed(), before + more.first_needed()])
+        return Windows(
+            np.concatenate([self.values, more.values]),
+            self.width,
+            np.concatenate([self.start, before + more.start]),
+            np.concatenate([self.run, first_run + more.run]),
+            np.concatenate([self.y, more.y]),
+            since if led else None,
+        )
+
     def __len__(self) -> int:
         return len(self.start)
 

@@ -171,7 +171,7 @@ def reproduce(
             "--people": (real, bool(people)),
             "--data": (real, data is not None),
             "--runs-second": ((TableChoice.BEYOND,), runs_second is not None),
-            "--peer-python": (open_tables, peer_python is not None),
+            "--peer-python": ((*open_tables, TableChoice.ENROL), peer_python is not None),
             "--systems": (open_tables, bool(systems)),
             "--only-report": (open_tables, only_report),
             "--runs-all": ((TableChoice.RELATED,), runs_all is not None),
@@ -199,7 +199,7 @@ def reproduce(
             people = list(QUICK_ENROL)
         names = _names(sets) or _sets_there(data, SETS_OF_PEOPLE, _names(people))
         whole = _whole_streams(names, _names(people), data, quick=False)
-        tables.reproduce_enrol(whole[STREAM], run)
+        tables.reproduce_enrol(whole[STREAM], run, peer_python)
         return
     if table is TableChoice.ACTIVE_LEARNING:
         tables.reproduce_active_learning(_to_ask(_names(sets), _names(people), data, quick), run)

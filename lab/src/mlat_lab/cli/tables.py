@@ -281,9 +281,9 @@ def reproduce_suite(kinds: Sequence[str] | None, run: Run, *, seeds: int | None 
     run.write(synthetic_report(results, experiment))
 
 
-def reproduce_enrol(people: Mapping[str, People], run: Run) -> None:
-    """Leaving one person out: enrolled, learned anew, Euclidean."""
-    experiment = enrol_experiment(people)
+def reproduce_enrol(people: Mapping[str, People], run: Run, python: Path | None = None) -> None:
+    """Leaving one person out, without labels and with some; ``python`` is one that has aeon."""
+    experiment = enrol_experiment(people, python=_absolute(python))
     run.check_page()
     results = run.compute(experiment, plan(experiment, [STREAM], 1, [2]))
     from ..reports.enrolment import enrol_report

@@ -1,8 +1,11 @@
-"""Leaving one person out: the model of the others, enrolled with a few seconds of each state.
+"""Leaving one person out: the model of the others, with nothing and with seconds of the next one.
 
-Of each of the others the first half minute of every state is learned from. Of the person left out
-the first seconds of every state are given, at most 35 % of them, and the rest is the test stream
-with every switch, as in the table of whole streams (:mod:`.stream_protocol`).
+Of each of the others the first half minute of every state is learned from; the rest of their
+recordings is there without states. Without labels, the whole recording of the person left out is
+judged, by the model of the others, adapted to the recording where that model asks for it, and by
+rivals that learn from the same windows with the same past. With labels, the first seconds of every
+state of that person are given, at most 35 % of them, and the rest is the test stream with every
+switch, as in the table of whole streams (:mod:`.stream_protocol`).
 """
 
 from __future__ import annotations
@@ -11,20 +14,26 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import balanced_accuracy_score
 
 from mlat.base.checks import Floats
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
 from mlat.stream.stream import Stream
+from mlat.stream.windows import sliding_windows
 
 from .experiment import ALL, Experiment, Sees, System
 from .journal import Job, Result
+from .past import learned_default, see_features, see_past
 from .people import WHOLE, People
+from .protocol import SplitStreams, evenly
 from .runner import judge
 from .stream_protocol import STREAM, StreamSplit, first_steps, split_stream
+from .systems import aeon_method, beyond_systems
 
 # Sets of whole recordings of several people with the same channels and states. The leads and the
 # rhythms of the ECG differ from record to record, and there is one room.
@@ -34,13 +43,22 @@ LEARNED_SECONDS = 30  # a state, of each of the others
 MOST_REFERENCES = 4000  # of the model of the others, evenly spaced
 MOST_JUDGED = 300  # steps of each state
 
-ENROLLED, ANEW, EUCLIDEAN, AS_IT_IS = "enrolled", "learned anew", "Euclidean", "not enrolled"
-SYSTEMS = (ENROLLED, ANEW, EUCLIDEAN, AS_IT_IS)
+ENROLLED, ANEW, EUCLIDEAN = "enrolled", "learned anew", "Euclidean"
+SYSTEMS = (ENROLLED, ANEW, EUCLIDEAN)
+# With no labels: the default as it is for a new person, and not adapted; a forest and a linear
+# model over its features; others with the same past, QUANT where a Python that has aeon is given.
+OURS, NOT_ADAPTED = "default", "not adapted"
+RIVALS = ("Forest-features", "Linear-features", "ExtraTrees-past", "QUANT-past", "ED-past")
 
 
-def enrol_experiment(people: Mapping[str, People], width: int = 10) -> Experiment:
-    """The experiment of people by data set; each job is somebody left out."""
-    settings = {"enrol": [SECONDS, LEARNED_SECONDS, MOST_REFERENCES]}
+def enrol_experiment(
+    people: Mapping[str, People], width: int = 10, python: str | None = None
+) -> Experiment:
+    """The experiment of people by data set; each job is somebody left out.
+
+    ``python`` is one that has aeon; without it QUANT is not run.
+    """
+    settings = {"enrol": [SECONDS, LEARNED_SECONDS, MOST_REFERENCES, "groups"]}
     several = {
         name: replace(of_set, options={**of_set.options, **settings, "people": of_set.names})
         for name, of_set in people.items()
@@ -49,7 +67,8 @@ def enrol_experiment(people: Mapping[str, People], width: int = 10) -> Experimen
     if not several:
         raise InputError("nobody is left to learn from: name two people of a set, or leave it out")
     system = System(ENROLLED, _default, (ALL,), sees=Sees.STREAM)
-    return Experiment(several, {ENROLLED: system}, width, n_test=MOST_JUDGED, work=leave_out)
+    work = partial(leave_out, python=python)
+    return Experiment(several, {ENROLLED: system}, width, n_test=MOST_JUDGED, work=work)
 
 
 def _default(data_set: str, size: str) -> StreamClassifier:
@@ -61,26 +80,29 @@ def person_of(data_set: str, name: str) -> str:
     return name.split("_")[0] if data_set == "gesture_phase" else name
 
 
-def leave_out(experiment: Experiment, job: Job) -> Result:
+def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Result:
     """Learn from the others, enrol, and judge; all systems and amounts in one result."""
     people, rate = experiment.people[job.data_set], WHOLE[job.data_set].rate
     width = experiment.width_of(job.data_set)
     out = person_of(job.data_set, job.person)
-    parts = []
+    parts, groups = [], []
     for name in people.names:
         if person_of(job.data_set, name) != out:
             stream = people.load(name)
             first = first_steps(stream.codes, round(LEARNED_SECONDS * rate))
             states = np.where(first, stream.states, stream.no_state)
             parts.append(stream.with_states(states, unlabelled=stream.no_state))
-    others, mine = Stream.join(parts), people.load(job.person)
+            groups.append(np.full(len(stream), person_of(job.data_set, name)))
+    others = Stream.join(parts).with_order(groups=np.concatenate(groups))
+    mine = people.load(job.person)
     stride = max(1, -(-int(others.labelled.sum()) // MOST_REFERENCES))
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of states that somebody does not have
         learned = StreamClassifier(width, stride=stride).fit(others)
-        learned.stride = 1  # of the person left out every window is a reference
         fitted = time.perf_counter()
+        without = _without_labels(learned, others, mine, stride, python)
+        learned.stride = 1  # of the person left out every window is a reference
         found: dict[str, dict[str, Any]] = {}
         last: tuple[int, dict[str, Any]] | None = None
         for seconds in SECONDS:
@@ -92,24 +114,58 @@ def leave_out(experiment: Experiment, job: Job) -> Result:
             if last is None or last[0] != n:  # there may not be more to give
                 last = n, _systems(learned, split, rate)
             found[str(seconds)] = last[1]
-    middle = found[str(SECONDS[1])]
+    middle, expected = found[str(SECONDS[1])], learned.committee_.expected
     return {
         **job._asdict(),
         "fingerprint": experiment.fingerprint(job),
         **middle["judged"],
         "n_train": int(others.labelled.sum()),
         "left_out": {str(state): why for state, why in split.left_out.items()},
+        "without_labels": without,
+        "units": learned.units_ is not None,
+        "expected": None if expected is None else expected._asdict(),
         "fit_seconds": round(fitted - began, 4),
         "predict_seconds": round(time.perf_counter() - fitted, 4),
         "by_seconds": {s: {k: v for k, v in f.items() if k != "judged"} for s, f in found.items()},
     }
 
 
+def _without_labels(
+    learned: StreamClassifier, others: Stream, mine: Stream, stride: int, python: str | None
+) -> dict[str, float]:
+    """The balanced accuracy in per cent of each system on the whole stream of the person."""
+    width = learned.width_
+    every = sliding_windows(mine, width, labelled=False).start + width - 1
+    known = every[np.isin(mine.states[every], learned.classes_)]
+    codes = mine.codes[known]
+    ends = np.sort(
+        np.concatenate([evenly(known[codes == code], MOST_JUDGED) for code in np.unique(codes)])
+    )
+    true = mine.states[ends]
+
+    def right(predicted: Any) -> float:
+        return round(100 * float(balanced_accuracy_score(true, predicted)), 3)
+
+    def of(model: StreamClassifier) -> float:
+        return right(model.classes_[distances_at(model, mine, ends).argmin(axis=1)])
+
+    found = {OURS: of(learned if learned.units_ is None else learned.adapt(mine))}
+    found[NOT_ADAPTED] = of(learned)
+    raw = learned_default(others, width)  # its features are of the channels as they are
+    streams = SplitStreams(others, mine, ends)
+    for name, system in beyond_systems(python).items():
+        if name in RIVALS and (python is not None or aeon_method(name) is None):
+            see = see_past if system.sees is Sees.PAST else see_features
+            seen = see(streams, width, raw, stride)
+            found[name] = right(system.make("", ALL).fit(seen.X, seen.y).predict(seen.test))
+    return found
+
+
 def _systems(learned: StreamClassifier, split: StreamSplit, rate: float) -> dict[str, Any]:
     """The balanced accuracy of each system, and what was given, in seconds a state."""
     train, test = split.streams.train, split.streams.test
     width = learned.width_
-    models = {ENROLLED: learned.enrol(train), AS_IT_IS: learned}
+    models = {ENROLLED: learned.enrol(train)}
     for name, metric in ((ANEW, "auto"), (EUCLIDEAN, "euclidean")):
         models[name] = StreamClassifier(width, metric=metric).fit(train)
     judged = {}

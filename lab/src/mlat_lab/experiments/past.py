@@ -21,6 +21,7 @@ from mlat.base.checks import Ints
 from mlat.classifier.classifier import StreamClassifier
 from mlat.features.features import Scaling
 from mlat.stream.stream import Stream
+from mlat.stream.windows import Windows
 
 from .protocol import SplitStreams, all_windows
 
@@ -62,9 +63,12 @@ def learned_default(train: Stream, width: int) -> StreamClassifier:
     return classifier
 
 
-def see_past(streams: SplitStreams, width: int, default: StreamClassifier) -> Seen:
-    """Windows of ``width`` steps and as many before these as the default may look at."""
-    windows = all_windows(streams.train, width)
+def see_past(streams: SplitStreams, width: int, default: StreamClassifier, stride: int = 1) -> Seen:
+    """Windows of ``width`` steps and as many before these as the default may look at.
+
+    Every ``stride``-th is learned from.
+    """
+    windows = _every(streams, width, stride)
     past = width + default.features_.lift.memory
     begins, ends = streams.train.runs.start[windows.run], windows.start + width - 1
     segments = streams.test.segments.start
@@ -78,9 +82,11 @@ def see_past(streams: SplitStreams, width: int, default: StreamClassifier) -> Se
     )
 
 
-def see_features(streams: SplitStreams, width: int, default: StreamClassifier) -> Seen:
+def see_features(
+    streams: SplitStreams, width: int, default: StreamClassifier, stride: int = 1
+) -> Seen:
     """The default's features of the last step of each window, with mean 0 and variance 1."""
-    windows = all_windows(streams.train, width)
+    windows = _every(streams, width, stride)
     features = default.features_
     learned = features.of_runs(windows)[windows.start + width - 1]
     scaled = Scaling.of(learned)
@@ -90,6 +96,11 @@ def see_features(streams: SplitStreams, width: int, default: StreamClassifier) -
         scaled(features(streams.test)[streams.ends]),
         width + features.lift.memory,
     )
+
+
+def _every(streams: SplitStreams, width: int, stride: int) -> Windows:
+    windows = all_windows(streams.train, width)
+    return windows.take(np.arange(0, len(windows), stride))
 
 
 def look_back(values: NDArray[Any], begins: Ints, ends: Ints, past: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The report of leaving one person out: enrolled beside learned anew and Euclidean."""
+"""The report of leaving one person out: without labels beside rivals, and with some seconds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from mlat import __version__
 
 from ..experiments.enrolment import (
     ANEW,
-    AS_IT_IS,
     ENROLLED,
     EUCLIDEAN,
     LEARNED_SECONDS,
+    MOST_REFERENCES,
+    NOT_ADAPTED,
+    OURS,
     SECONDS,
     SYSTEMS,
     person_of,
@@ -52,6 +54,7 @@ def enrol_report(
             name: {s: {k: float(np.mean(v)) for k, v in one.items()} for s, one in by.items()}
             for name, by in scores.items()
         },
+        "without_labels": {r["data_set"]: _means(results, r["data_set"]) for r in results},
     }
     others = [r for r in results if r["person"] not in development.get(r["data_set"], ())]
     return Report(
@@ -64,38 +67,45 @@ def enrol_report(
     )
 
 
+def _means(results: Sequence[Result], data_set: str) -> dict[str, float]:
+    """Of each system without labels, over the recordings of a set."""
+    found = [r["without_labels"] for r in results if r["data_set"] == data_set]
+    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+
+
 def _text(
     results: Sequence[Result], scores: Scores, others: Sequence[Result], experiment: Experiment
 ) -> list[str]:
     people = {(r["data_set"], person_of(r["data_set"], r["person"])) for r in results}
     lines = [
-        "# Enrol: use a model for a new person",
-        "",
-        "A model was learned from some people. Now somebody else wears the sensors, or they sit "
-        "elsewhere, or it is another day. Label a few seconds of each state of the new stream, and "
-        "the model takes these as its references. No metric is learned, so it is done at once:",
-        "",
-        "```sh",
-        "mlat enrol walk.mlat eve.csv --label state -o eve.mlat",
-        "```",
-        "",
-        "In Python it is `clf.enrol(stream)`.",
-        "",
-        "## How good it is",
+        "# The next person",
         "",
         f"Written by `mlat-lab reproduce --table enrol` (mlat {__version__}): {len(results)} "
         f"recordings of {len(people)} people. Each person is left out once. From the others a "
-        f"model is learned by the defaults, with windows of {experiment.width} steps, from the "
-        f"first {LEARNED_SECONDS} s of each state of each of them. Of the person left out the "
-        f"first {', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s of each state are given, "
-        "but at most 35 % of them: where recordings are short it is less, as the column *given* "
-        "says. The rest is the test stream, with every switch. Figures are balanced accuracy in "
+        f"model is learned by the defaults, with windows of {experiment.width} steps and with "
+        "`groups`, from the first "
+        f"{LEARNED_SECONDS} s of each state of each of them, at most {MOST_REFERENCES:,} windows; "
+        "the rest of their recordings is there without states. Figures are balanced accuracy in "
         "per cent, the mean over recordings.",
         "",
-        f"*{ENROLLED}*: `clf.enrol(stream)`, the others' features, scaling, metrics and weights "
-        f"with the new references. *{ANEW}*: a committee from the given seconds alone. "
-        f"*{EUCLIDEAN}*: the Euclidean distance, with the given seconds as references. "
-        f"*{AS_IT_IS}*: the others' model with the others' references.",
+        "## Without a label of the new person",
+        "",
+        "The whole recording is judged, with every switch. "
+        f"*{OURS}*: the model of the others, adapted to the recording (`clf.adapt`) where it was "
+        f"learned in common units; *{NOT_ADAPTED}*: as it is. Rivals learn from the same windows: "
+        "a forest and a linear model over the default's own features, and with windows as long as "
+        "the default looks back a forest, QUANT and the Euclidean distance.",
+        "",
+        *_without_labels(results),
+        *_expectations(results),
+        "## With some seconds of the new person",
+        "",
+        f"Of the person left out the first {', '.join(map(str, SECONDS[:-1]))} or {SECONDS[-1]} s "
+        "of each state are given, but at most 35 % of them: where recordings are short it is less, "
+        "as the column *given* says. The rest is the test stream. "
+        f"*{ENROLLED}*: `clf.enrol(stream)`, the others' model with the new windows among its "
+        f"references. *{ANEW}*: a committee from the given seconds alone. *{EUCLIDEAN}*: the "
+        "Euclidean distance, with the given seconds as references.",
         "",
         *_table(scores),
         f"## {ENROLLED.capitalize()} minus {ANEW}",
@@ -110,13 +120,43 @@ def _text(
         lines += [
             "## Without the recordings that choices were made on",
             "",
-            "What is kept and what is taken anew was chosen on every second recording of a set. "
+            "Choices were made on some of every second recording of a set. "
             f"The same over the other {len(others)} recordings that are left out (the model of "
             "the others is learned from all).",
             "",
+            *_without_labels(others),
             *_table(scores_of(others)),
         ]
-    return lines + _what_was_tried()
+    return lines
+
+
+def _without_labels(results: Sequence[Result]) -> list[str]:
+    sets = list(dict.fromkeys(r["data_set"] for r in results))
+    systems = list(results[0]["without_labels"])
+    means = {name: _means(results, name) for name in sets}
+    rows = []
+    for name in sets:
+        n = sum(r["data_set"] == name for r in results)
+        units = sum(r["units"] for r in results if r["data_set"] == name)
+        cells = best_cells(means[name][system] for system in systems)
+        rows.append([set_title(name), str(n), f"{units} of {n}", *cells])
+    cells = best_cells(float(np.mean([means[s][system] for s in sets])) for system in systems)
+    rows.append(["mean of sets", "", "", *cells])
+    return table(["", "recordings", "common units", *systems], rows)
+
+
+def _expectations(results: Sequence[Result]) -> list[str]:
+    told = [(r["expected"], r["without_labels"][OURS] / 100) for r in results if r["expected"]]
+    if not told:
+        return []
+    off = 100 * float(np.mean([abs(one["accuracy"] - truth) for one, truth in told]))
+    inside = sum(one["low"] <= truth <= one["high"] for one, truth in told)
+    return [
+        f"What `fit` expected of another group was off by {off:.1f} points in the mean absolute "
+        f"over {len(told)} recordings, and its interval, which is to hold nine times in ten, held "
+        f"for {inside} of them.",
+        "",
+    ]
 
 
 def _table(scores: Scores) -> list[str]:
@@ -144,12 +184,10 @@ def _verdict(scores: Scores) -> str:
 
     by_anew = [signed(mean(ENROLLED, one) - mean(ANEW, one)) for one in seconds]
     by_euclidean = [signed(mean(ENROLLED, one) - mean(EUCLIDEAN, one)) for one in seconds]
-    by_others = [signed(mean(ENROLLED, one) - mean(AS_IT_IS, one)) for one in seconds]
     return (
         f"In the mean over sets enrolling differs from learning anew by {', '.join(by_anew)} "
-        f"points, with {', '.join(seconds)} s a state, from the Euclidean distance by "
-        f"{', '.join(by_euclidean)}, and from the others' model as it is by "
-        f"{', '.join(by_others)}. Enrolling learns nothing, and so is done at once."
+        f"points, with {', '.join(seconds)} s a state, and from the Euclidean distance by "
+        f"{', '.join(by_euclidean)}. Enrolling learns nothing, and so is done at once."
     )
 
 
@@ -163,31 +201,3 @@ def _differences(scores: Scores) -> list[str]:
             row.append(f"{signed(float(gain.mean()))} (ahead for {ahead}, behind for {behind})")
         rows.append(row)
     return table(["", *(f"{s} s" for s in next(iter(scores.values())))], rows)
-
-
-# Of development people, 5 s a state; measured once, with up to 6,000 references of the others.
-_TRIED = (
-    ("everything kept", "91.8", "85.7", "82.6", "31.4"),
-    ("own whitening", "91.9", "85.9", "83.1", "29.7"),
-    ("own scaling", "91.4", "85.2", "81.8", "26.8"),
-    ("own scaling and whitening", "91.7", "85.3", "83.0", "28.0"),
-)
-
-
-def _what_was_tried() -> list[str]:
-    head = ["", "EMG gestures (2)", "phone, watch (4)", "WISDM watch (1)", "gesture phase (3)"]
-    return [
-        "## What is kept",
-        "",
-        "Scaling, maps, whitening, metrics, weights, typical distances and the calibration are the "
-        "others'. On some development people, left out in turn, it was tried to take the scaling "
-        "of channels and features, or the whitening, from the given seconds instead (5 s a state, "
-        "how many people in brackets):",
-        "",
-        *table(head, _TRIED),
-        "A scaling of its own is not better on any of them, and worse where the states are given "
-        "unevenly; a whitening of its own makes little difference. So nothing but the references "
-        "is taken anew, and the threshold of the unknown state, which depends on how dense they "
-        "are. The state filter is kept where the states are the same.",
-        "",
-    ]

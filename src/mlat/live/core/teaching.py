@@ -18,7 +18,7 @@ import numpy as np
 from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.more_references import with_more_references
+from ...classifier.enrolment import with_taught
 from ...classifier.searches import TaughtReferences, windows_over
 from ...classifier.state_filter import Belief
 
@@ -372,7 +372,7 @@ class Teaching:
                 "so they cannot be part of a model file; undo or forget them, and teach them anew"
             )
         names = self._model.classes(state)
-        return with_more_references(
+        return with_taught(
             self._clf,
             [
                 (piece.steps, piece.start, names[piece.code])

@@ -1,0 +1,167 @@
+"""A classifier for somebody new, under what it has learned: more references, or other units.
+
+**References.** The windows of the new person join those of the others, of which each is judged by
+them. For a window of its own state a reference is right if it is nearer than all of other states;
+for one of another state it is wrong if it is nearer than all of that state. What is wrong more
+often than right, and for more than a few, goes. So what the others know counts as far as the new
+person's few labels agree with it.
+
+**Units.** A model that was learned in common units compares each channel by its own mean and
+deviation; those of the new person take the place of the others', without a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+
+from ..base.checks import Bools, Floats, Ints
+from ..base.errors import InputError
+from ..features.features import Units
+from ..neighbours.references import References, compact
+from ..stream.stream import Stream
+from ..stream.windows import Windows, sliding_windows
+from .committee import Committee
+from .confidence import enrolled_confidence
+from .experts import experts_with
+from .state_filter import StateFilter, no_filter
+
+if TYPE_CHECKING:
+    from .classifier import StreamClassifier
+
+MOST_ASKED = 400  # windows of the new person, evenly spaced, that judge the references of others
+BLOCK = 50  # of these at a time
+FEW = 0.02  # of these, for which a reference may be wrong: those around a switch are in doubt
+
+
+def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
+    """The classifier with the windows of a labelled stream among its references."""
+    lifted = clf.features_.lift.memory > 0
+    own = compact(sliding_windows(stream, clf.width_, stride=clf.stride), between=lifted)
+    kept = ~contradicting(clf.experts_, experts_with(clf.experts_, own), clf.committee_)
+    for state in clf.classes_[~np.isin(clf.classes_, clf.windows_.y[kept])]:
+        if state not in own.y:
+            kept |= clf.windows_.y == state
+    known = compact(clf.windows_.take(kept), between=lifted)
+    experts = experts_with(clf.experts_, known.followed_by(own, led=lifted))
+    new = _like(clf, experts, clf.committee_.enrolled())
+    new.confidence_ = enrolled_confidence(
+        clf.confidence_,
+        clf.classes_,
+        experts,
+        stream,
+        committee=clf.committee_,
+        overlap=clf.width_ + clf.features_.lift.memory,
+        unknown_rate=clf.unknown_rate,
+    )
+    new.usual_step_ = stream.usual_step or clf.usual_step_
+    return new
+
+
+def contradicting(
+    others: Sequence[References], own: Sequence[References], committee: Committee
+) -> Bools:
+    """Which references of others, shape (n,), tell windows of the new person wrong."""
+    states, asked = others[0].windows.y, own[0].windows.y
+    right, wrong = np.zeros(len(states), np.int64), np.zeros(len(states), np.int64)
+    rows = np.arange(len(asked))[:: max(1, -(-len(asked) // MOST_ASKED))]
+    points = [expert.embedded() for expert in others]
+    for begin in range(0, len(rows), BLOCK):
+        some = rows[begin : begin + BLOCK]
+        apart = [cdist(e.embedded(some), Z) for e, Z in zip(own, points, strict=True)]
+        distance, same = committee.combine(apart), states == asked[some, None]
+        of_same = np.where(same, distance, np.inf).min(axis=1, initial=np.inf, keepdims=True)
+        of_others = np.where(same, np.inf, distance).min(axis=1, initial=np.inf, keepdims=True)
+        right += (same & (distance < of_others)).sum(axis=0)
+        # What the others do not know at all they cannot know better.
+        wrong += (~same & (distance < of_same) & np.isfinite(of_same)).sum(axis=0)
+    return (wrong > right) & (wrong > FEW * len(rows))
+
+
+def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:
+    """A classifier of common units for a stream whose channels have this mean and deviation."""
+    old = cast(Units, clf.units_)
+    windows = replace(clf.windows_, values=old.converted(clf.windows_.values, units))
+    experts = experts_with(clf.experts_, windows, clf.features_.in_units(old, units))
+    new = _like(clf, experts, clf.committee_)
+    new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
+    new.units_, new.thinned_ = units, clf.thinned_
+    return new
+
+
+def with_taught(
+    clf: StreamClassifier,
+    runs: Sequence[tuple[Floats, Ints, str | int]],
+    state_filter: StateFilter,
+    states: Sequence[str | int],
+) -> StreamClassifier:
+    """A new classifier, with windows that a session was taught after the references it has.
+
+    Parameters
+    ----------
+    clf : fitted StreamClassifier
+        Also one without references.
+    runs : sequence of (steps, start, state)
+        The channels (n, d) of successive steps, as their features need them; where windows begin
+        among them, in order; and the state of these.
+    state_filter : StateFilter
+        Of ``states``.
+    states : sequence of str or int
+        Those of the classifier and new ones, in any order.
+
+    Raises
+    ------
+    InputError
+        If there are windows of fewer than two states.
+    """
+    lifted = clf.features_.lift.memory > 0
+    begin = np.cumsum([0, *[len(steps) for steps, _, _ in runs]])[:-1]
+    n_windows = [len(start) for _, start, _ in runs]
+    taught = Windows(
+        np.concatenate([steps for steps, _, _ in runs]),
+        clf.width_,
+        np.concatenate([b + start for b, (_, start, _) in zip(begin, runs, strict=True)]),
+        np.repeat(np.arange(len(runs)), n_windows),
+        np.repeat(np.array([state for _, _, state in runs]), n_windows),
+        np.repeat(begin, n_windows),
+    )
+    windows = compact(clf.windows_, between=lifted).followed_by(taught, led=lifted)
+    kept, place = np.unique(windows.y), {state: i for i, state in enumerate(states)}
+    if len(kept) < 2:
+        raise InputError(
+            f"a model needs windows of two states, and there are some of {kept[0]!s} only; teach "
+            "another state, too"
+        )
+    new = _like(clf, experts_with(clf.experts_, windows), clf.committee_)
+    new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
+    rows = [place[state] for state in new.classes_.tolist()]
+    new.confidence_ = replace(clf.confidence_, state_filter=_ordered(state_filter, rows))
+    return new
+
+
+def _like(
+    clf: StreamClassifier, experts: Sequence[References], committee: Committee
+) -> StreamClassifier:
+    """A classifier of the same parameters and units, with other references."""
+    new = cast("StreamClassifier", clone(clf))
+    new._set_fitted(experts, committee, clf.channels_, clf.n_neighbors_)
+    new.units_ = clf.units_
+    return new
+
+
+def _ordered(state_filter: StateFilter, rows: Sequence[int]) -> StateFilter:
+    """The filter of some of its states, in another order."""
+    if not len(state_filter.transition):  # a session without a model knows no switches
+        return no_filter(len(rows))
+    chosen = state_filter.transition[np.ix_(rows, rows)]
+    chosen = (
+        chosen / chosen.sum(axis=1, keepdims=True)
+        if len(rows) < len(state_filter.transition)
+        else chosen
+    )
+    return StateFilter(chosen, state_filter.tempering)
