@@ -183,8 +183,8 @@ class LiveModel:
         predictions = parts[0] if len(parts) == 1 else [one for part in parts for one in part]
         if state.order.most_behind >= BEHIND:
             warning = (
-                f"{BEHIND} steps in a row came late or again; if the source counts anew, begin a "
-                "new session"
+                f"{BEHIND} steps in a row came late or again; if the source counts anew, or its "
+                "clock was set back, begin a new session"
             )
             if warning not in state.warnings:
                 state.warnings.append(warning)
