@@ -259,6 +259,10 @@ def test_a_log_of_before_whose_table_is_edits_behind_keeps_them_all(tmp_path, na
     assert session.pieces() == [tuple(Stretch(*span) for span in spans), (Stretch(2, 4, "b"),)]
     assert session.notes == ["labels that overlapped were shortened"] * (name == "overlapping")
     assert len(read_spans(session.table)) == len(spans) + 1
+    if name == "overlapping":
+        with pytest.raises(InputError, match="do not come back"):
+            session.undo()
+        assert len(read_spans(session.table)) == len(spans) + 1
     session.close()
 
 

@@ -159,6 +159,7 @@ def test_recordings(folder, texts, recordings):
         ("walk.parquet", "", "walk.parquet cannot be read as .parquet"),
         ("walk.csv.gz", "a,b\n1,2\n", "walk.csv.gz cannot be read: Not a gzipped file"),
         ("walk.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "walk.csv.gz cannot be read"),
+        ("w\udcff.csv", "a,b\n1,2\n", "cannot be written as UTF-8"),  # the byte FF, to the system
     ],
 )
 def test_bad_files(folder, name, content, message):

@@ -30,6 +30,13 @@ def test_one_that_was_not_answered_may_be_there_or_not(teacher):
     assert teacher.check(kept(*whole[:1], *whole[2:])).startswith("3 examples")
 
 
+def test_one_that_was_not_answered_is_not_taken_for_an_equal_one_later(teacher):
+    teacher.sent = [("a", 1, False), ("b", 2, False), ("a", 1, True), ("b", 2, True)]
+    assert teacher.check(kept(("a", 1), ("b", 2))).startswith("2 examples, among them all 2")
+    with pytest.raises(BrokenError, match="2 windows of 'b' were answered and are lost"):
+        teacher.check(kept(("a", 1), ("a", 1)))
+
+
 def test_each_of_two_teachers_has_its_own_examples():
     first, second = (
         Teacher([state], free_port(), random.Random(0), undoes=state == "a") for state in "ab"

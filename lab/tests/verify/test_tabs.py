@@ -16,7 +16,7 @@ A, B = (10, 20, "walk"), (60, 70, "run")
 @pytest.fixture
 def tabs(tmp_path):
     """Of them ``A`` was acknowledged; ``found`` is what the program has."""
-    made = Tabs(tmp_path / "walk.csv", 100, random.Random(0), [])
+    made = Tabs(tmp_path / "walk.csv", 100, random.Random(0), [], 0.0)
     made._note([A], [{"version": 1}], False)
     made._labels = lambda port: made._of_spans(made.found)
     return made

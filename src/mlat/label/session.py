@@ -256,6 +256,9 @@ class LabelSession:
         self, record: dict[str, Any], change: Change, note: Callable[[Change], None]
     ) -> int:
         """Write an edit down, then make it."""
+        back = note != self._note_edit
+        if back and any(without_overlaps(one.after) != one.after for one in change):
+            raise InputError("labels that overlapped were shortened, and do not come back")
         self._log.append(record)
         self._apply(change)
         note(change)

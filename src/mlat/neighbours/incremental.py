@@ -53,6 +53,7 @@ from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
 from ..base.compiled import jit
+from ..base.errors import InputError
 from ..base.fixed_order import power_above
 from ..metric import toeplitz
 from ..metric.nearest import squared_distance
@@ -154,8 +155,11 @@ class IncrementalSearch:
         Snapshots of before have only the last features of experts without lags. Their sums are
         those of these steps, as if the segment began with them.
         """
-        if "products" in arrays:
+        lacking = [name for name in FOLLOW if name not in arrays]
+        if not lacking:
             return {name: np.array(array) for name, array in arrays.items()}
+        if len(lacking) < len(FOLLOW):
+            raise InputError(f"the snapshot is damaged: its search has no {lacking[0]}")
         ring, count, width = arrays["ring"], arrays["count"], self.references.width
         state, there = self.start(len(count)), np.minimum(count, width)
         state["count"][:] = count - there

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.checks import Ints, Limits
+from ..base.checks import Ints, Limits, check_text
 from ..base.errors import InputError, NamesError
 from .array_files import ColumnsTable, read_mat, read_npy, read_npz
 from .arrow import pa
@@ -696,6 +696,7 @@ def _frame_of_xarray(source: Any) -> Any:
 def _open_file(path: Path, text: Text, channels: Sequence[Any] | None) -> Table:
     if not path.exists():
         raise InputError(f"{path} is not there; check the name and the folder ({path.parent})")
+    check_text(str(path), "the name of the recording")
     suffix = path.suffix.lower()
     if suffix == ".gz" and path.stat().st_size > 4:
         with path.open("rb") as file:

@@ -237,6 +237,15 @@ def test_late_and_repeated_steps_are_counted_apart():
     assert len(live.push(row, seq=18)) == 1
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("first", [-(1 << 63), (1 << 63) - 4])
+def test_numbers_at_the_ends_of_their_range(first):
+    live = two_channels("plain").live(order_by="seq")
+    assert len(live.push(np.zeros((2, 2)), seq=[first, first + 1])) == 2
+    assert len(live.push(np.zeros((2, 2)), seq=[first + 2, first + 3])) == 2
+    assert live.counters["gaps"] == 0
+
+
 def test_a_source_that_counts_from_the_start_again_gives_a_warning():
     live = two_channels("plain").live(order_by="seq")
     values = np.random.default_rng(0).normal(size=(200, 2))

@@ -215,6 +215,10 @@ def test_a_snapshot_with_a_wrong_array_and_a_right_checksum_is_refused(search):
             change = lambda h, a, name=name, make=make: a.update({name: make(a[name])})  # noqa: E731
             with pytest.raises(InputError):
                 live.restore(changed(good, change))
+    # Snapshots of before have neither; one alone is of no snapshot.
+    for name in {"flat.products", "flat.sums"} & names.keys():
+        with pytest.raises(InputError, match="its search has no"):
+            live.restore(changed(good, lambda h, a, name=name: a.pop(name)))
     with pytest.raises(InputError, match="all taught windows are forgotten"):
         live.restore(changed(good, lambda h, a: a["windows"].__setitem__((slice(None), 1), 1)))
     with pytest.raises(InputError, match="teachable"):

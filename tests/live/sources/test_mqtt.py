@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import json
 import logging
@@ -460,6 +461,29 @@ def test_one_that_says_nothing_does_not_delay_the_end():
         server.close()
 
     asyncio.run(run())
+
+
+def test_one_that_answers_no_subscription_is_tried_again_and_asyncio_logs_nothing(
+    monkeypatch, caplog
+):
+    monkeypatch.setattr(mqtt, "TIMEOUT", 0.2)
+
+    async def run():
+        async def half_a_broker(reader, writer):
+            await reader.read(1)
+            writer.write(b"\x20\x02\0\0")  # CONNACK
+            await asyncio.sleep(0.3)
+            writer.close()
+
+        server = await asyncio.start_server(half_a_broker, "127.0.0.1", 0)
+        async with Consumer(server.sockets[0].getsockname()[1], "lab/arm") as consumer:
+            await consumer.until(lambda: len(consumer.notices("retrying")) > 2)
+        await asyncio.sleep(0.5)
+        server.close()
+
+    asyncio.run(run())
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_cancellation_that_a_library_swallows_does_not_keep_the_source_open():

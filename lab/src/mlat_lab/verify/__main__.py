@@ -114,17 +114,21 @@ def _chaos(args: argparse.Namespace) -> list[str]:
         stream = made(random_state=1)
         write_stream(args.recording, Stream(stream.values, channels=stream.channels))
         Forked.prepare(args.model)
-        tabs = Tabs(args.recording, len(stream), random.Random(chance.random()), troubles)
-        labelling = pool.submit(tabs.run, began + args.seconds)
+        until = began + args.seconds
+        tabs = Tabs(args.recording, len(stream), random.Random(chance.random()), troubles, until)
+        labelling = pool.submit(tabs.run)
         kills = Kills(math.inf, chance, 0.3, (*MOMENTS, FULL))
         played = _Played(
             args, kills, lambda a, out, said: Forked(a, out, said, chance.choice(troubles)), folder
         )
-        while (left := began + args.seconds - time.monotonic()) > 0 and not labelling.done():
-            n = math.ceil(_rate(args.pace) * min(left, ROUND))
-            runs = math.ceil(n / len(stream) * 3)
-            values = made(random_state=kills.rounds, runs_per_state=runs).values
-            played.round(Steps(values[:n].astype(np.float64)))
+        try:
+            while (left := until - time.monotonic()) > 0 and not labelling.done():
+                n = math.ceil(_rate(args.pace) * min(left, ROUND))
+                runs = math.ceil(n / len(stream) * 3)
+                values = made(random_state=kills.rounds, runs_per_state=runs).values
+                played.round(Steps(values[:n].astype(np.float64)))
+        finally:
+            tabs.until = 0.0  # what went wrong is said now
         labelling.result()
     counts = ", ".join(f"{n} {what}" for what, n in sorted(tabs.counts.items()))
     return [*played.lines(), f"labels of two tabs: {counts}; nothing acknowledged is lost"]

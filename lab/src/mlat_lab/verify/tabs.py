@@ -39,12 +39,19 @@ class Tabs:
 
     Attributes
     ----------
+    until : float
+        When to end, by the clock (monotonic).
     counts : Counter
         Edits, refusals, and how the program was ended.
     """
 
     def __init__(
-        self, recording: Path, n_steps: int, chance: random.Random, troubles: Sequence[Troubles]
+        self,
+        recording: Path,
+        n_steps: int,
+        chance: random.Random,
+        troubles: Sequence[Troubles],
+        until: float,
     ) -> None:
         require_package("websockets", "live", "labelling")
         self._recording, self._half, self._chance = recording, n_steps // 2, chance
@@ -52,11 +59,11 @@ class Tabs:
         self._now: Labels = np.full(n_steps, "", dtype="U8")
         self._done: list[Labels] = []  # before each edit that can be undone
         self._undone: list[Labels] = []
-        self._number = 0
+        self.until = until
         self.counts: Counter[str] = Counter()
 
-    def run(self, until: float) -> None:
-        """Start the program and end it, until the clock (monotonic) says so; then in order.
+    def run(self) -> None:
+        """Start the program and end it, until it is time; then in order.
 
         Raises
         ------
@@ -65,7 +72,7 @@ class Tabs:
         """
         folder, unanswered, life_number = self._recording.parent, list[Edit](), 0
         while True:
-            port, is_last = free_port(), time.monotonic() > until
+            port, is_last = free_port(), time.monotonic() > self.until
             out, said = folder / f"out-{life_number}.txt", folder / f"said-{life_number}.txt"
             arguments = ["label", str(self._recording), "-o", str(self._table), "--no-browser"]
             life = Forked(

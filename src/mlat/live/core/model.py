@@ -184,8 +184,8 @@ class LiveModel:
                 parts.append(accepted)
         if state.order.most_behind >= BEHIND:
             warning = (
-                f"{BEHIND} steps in a row came late or again; if the source counts anew, begin a "
-                "new session"
+                f"{BEHIND} steps in a row came late or again; if the source counts anew, or its "
+                "clock was set back, begin a new session"
             )
             if warning not in state.warnings:
                 state.warnings.append(warning)

@@ -121,8 +121,8 @@ def find_gaps(order: Order, steps: Steps, longest: float | Floats) -> Bools:
     """
     gap = np.zeros(len(steps), bool)
     if steps.seq is not None:
-        before = steps.seq[0] - 1 if order.last_seq is None else order.last_seq
-        gap |= np.diff(steps.seq, prepend=before) != 1
+        gap[1:] = np.diff(steps.seq) != 1
+        gap[0] = order.last_seq not in (None, int(steps.seq[0]) - 1)
     if steps.time is not None and np.isfinite(longest).all():
         since = steps.time[0] if order.last_time is None else order.last_time
         elapsed = np.diff(steps.time, prepend=since)

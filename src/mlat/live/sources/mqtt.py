@@ -453,6 +453,8 @@ class MqttConnection:
             # Acknowledgements are a few bytes each, and the broker waits for them.
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
+        # However it ends: asyncio would log a reason that nobody has asked for.
+        self._client._disconnected.add_done_callback(lambda end: end.cancelled() or end.exception())
         self._paho = self._client._client
         self._paho.manual_ack_set(True)
         self._paho.on_message = self._read_message
@@ -531,9 +533,6 @@ class MqttConnection:
                 await self._client.__aexit__(None, None, None)
         except (self._aiomqtt.MqttError, OSError, TimeoutError):
             self._shut_down()
-        with contextlib.suppress(self._aiomqtt.MqttError, TimeoutError):
-            async with asyncio.timeout(0.1):
-                await self.lost()  # otherwise asyncio logs an exception that was never retrieved
 
     def _take_over_reading(self) -> None:
         sock = self._paho.socket()
