@@ -152,6 +152,10 @@ class Windows:
             self.values, self.width, self.start[rows], self.run[rows], self.y[rows], since
         )
 
+    def last(self, width: int) -> Windows:
+        """Narrower windows that end where these end."""
+        return replace(self, width=width, start=self.start + self.width - width)
+
     def compact(self, inside: Bools | None = None) -> Windows:
         """The same windows over some of the steps only; default those that are in a window."""
         inside = windows_per_step(self) > 0 if inside is None else inside

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mlat.base import progress
+from mlat.base import work
 from mlat.base.checks import Bools, Floats, Ints, check_real, check_whole
 from mlat.base.compiled import jit
 from mlat.base.errors import InputError
@@ -260,7 +260,7 @@ def learn(problem: Problem, *, max_iter: int = 50, n_steps: int = 10, tol: float
         steps = minimize(here.loss, here.L, max_iter=n_steps, tol=STEP_TOL, memory=memory)
         rounds.append(here.record(steps.value, changed, halvings))
         figures = {"objective": here.objective, "violated": float(here.n_violated)}
-        progress.report("LMNNDTW", iteration + 1, max_iter, figures)
+        work.report("LMNNDTW", iteration + 1, max_iter, figures)
         found = _descend(problem, here, steps.x) if steps.value < here.objective else None
         if found is None:
             changed, halvings = 0, 0
