@@ -123,9 +123,9 @@ def live(
         teachable=MOST_STEPS,  # as far back as a page shows
     )
     program = Program(
-        classifier,
-        session,
-        opened,
+        classifier=classifier,
+        session=session,
+        source=opened,
         form=str(form or default_form(served=serve is not None)),
         folder=journal,
         fsync=fsync is Fsync.ALWAYS,
