@@ -20,7 +20,7 @@ from ..stream.sources import file_format
 from .columns import Columns, title_of, with_columns
 from .live import parse_address
 from .one_line import INTERRUPTED
-from .options import Seconds, steps_or_seconds
+from .options import Seconds, Token, steps_or_seconds
 from .output import check_can_write
 from .screen import working
 
@@ -81,13 +81,7 @@ def label(
         str,
         typer.Option(metavar="HOST:PORT", help="Where to serve the page; port 0 for any."),
     ] = "127.0.0.1:0",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
-        ),
-    ] = None,
+    token: Token = None,
     changed: Annotated[
         bool,
         typer.Option(

@@ -11,7 +11,7 @@ import typer
 
 from ..base.errors import InputError
 from ..live.core.options import LiveOptions
-from .options import ModelFile, Options, with_options
+from .options import ModelFile, Options, Token, with_options
 
 
 class Format(StrEnum):
@@ -56,13 +56,7 @@ def live(
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve a page that shows the stream.")
     ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
-        ),
-    ] = None,
+    token: Token = None,
     form: Annotated[
         Format | None,
         typer.Option(

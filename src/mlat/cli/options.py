@@ -48,6 +48,17 @@ Filtered = Annotated[
     ),
 ]
 
+TrueStates = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of true states, to compare with.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
+    ),
+]
+
 LETTERS = {int: "N", float: "X", str: "TEXT"}
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z0-9\"`])")

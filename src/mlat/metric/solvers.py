@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from ..base.checks import Floats
 from . import toeplitz
-from .lbfgs import Memory, minimize
+from .lbfgs import Curvature, minimize
 from .problem import Listener, MarginProblem, Record, Solution, descend, relative_weight
 
 MORE_TAPS = 10  # so many taps beyond the width are worth their time
@@ -180,7 +180,7 @@ def solve_admm(
     L = scaled_identity(problem) if init is None else init
     M = L.T @ L
     Z, U = toeplitz.project(M, w), np.zeros_like(M)
-    memory = Memory(L.size)
+    memory = Curvature(L.size)
     entries = np.sqrt(M.size)
     absolute = tol * problem.scale / np.sqrt(len(M))
     history: list[Record] = []

@@ -19,7 +19,7 @@ from mlat.base import work
 from mlat.base.checks import Bools, Floats, Ints, check_real, check_whole
 from mlat.base.compiled import jit
 from mlat.base.errors import InputError
-from mlat.metric.lbfgs import NEGLIGIBLE, Memory, minimize
+from mlat.metric.lbfgs import NEGLIGIBLE, Curvature, minimize
 from mlat.metric.nearest import Places
 from mlat.metric.problem import TARGET_DISTANCE
 from mlat.metric.targets import Gap, check_enough, check_found, places_of
@@ -250,7 +250,7 @@ def learn(problem: Problem, *, max_iter: int = 50, n_steps: int = 10, tol: float
     """
     here = problem.align(problem.start())
     assert here is not None  # it is below infinity
-    first, memory = here.objective, Memory(here.L.size)
+    first, memory = here.objective, Curvature(here.L.size)
     rounds: list[Round] = []
     changed, halvings = 0, 0
     converged, message = False, "the iteration limit was reached"
