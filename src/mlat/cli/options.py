@@ -24,7 +24,7 @@ from ..base.errors import InputError
 # The groups of options in the help of every command.
 PANELS = {
     "Data": "source label labels recording time max_gap channels unlabelled sep decimal fill rate "
-    "between missing hold order_by reorder media offset changed seed seeds step",
+    "between missing hold order_by reorder media offset changed seed step",
     "Learning": "width metric reach stride max_references unknown_rate model",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
