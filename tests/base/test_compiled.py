@@ -64,6 +64,7 @@ def test_the_command_says_it_in_one_line(tmp_path):
         assert run.stderr.count("NUMBA_CACHE_DIR") <= 1
 
 
+@pytest.mark.slow
 def test_compiling_is_said_before_and_after_and_loading_is_not(tmp_path):
     code = (
         "import sys, time, numpy as np\n"

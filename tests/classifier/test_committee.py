@@ -18,6 +18,7 @@ from mlat.classifier.committee import (
     Committee,
     Judged,
     Member,
+    _cross_fitted,
     _logs,
     _shares,
     fit_weights,
@@ -197,6 +198,16 @@ def test_the_windows_of_a_run_count_as_one_piece_of_evidence():
     twice = Judged(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
     once, again = (fit_weights(j, typical, np.ones(2), several=True) for j in (judged, twice))
     np.testing.assert_allclose(once, again, rtol=1e-3)
+
+
+def test_held_out_steps_are_decided_with_weights_from_others():
+    """Wrong states of one fold change what is said of the other folds, and nothing of its own."""
+    judged = judged_by(0, [0.3, 1.0, 0.9])
+    typical, first = np.ones(3), judged.fold == 0
+    wrong = judged._replace(codes=np.where(first, (judged.codes + 1) % 3, judged.codes))
+    said, again = (_cross_fitted(j, typical, np.ones(3), several=True) for j in (judged, wrong))
+    np.testing.assert_array_equal(again[first], said[first])
+    assert (again[~first] != said[~first]).any()
 
 
 # What an expert learns from

@@ -38,23 +38,6 @@ def test_demo_writes_pictures(demo):
         assert (demo[0] / name).read_bytes().startswith(b"\x89PNG")
 
 
-def accuracies(text: str) -> list[float]:
-    """The first figure of every system's row."""
-    rows = re.findall(r"│ .*?(?:step|chosen by itself).*│", text)
-    return [float(re.findall(r"([\d.]+)%", row)[0]) for row in rows]
-
-
-@pytest.mark.slow
-def test_demo_over_seeds_is_the_mean_of_its_tables(in_folder, demo):
-    both = run("demo", "--seeds", 2)[0]
-    assert "mean of 2 seeds" in both
-    first, second = accuracies(demo[1]), accuracies(run("demo", "--seed", 1, "--seeds", 1)[0])
-    assert len(first) == 6
-    for mean, *parts in zip(accuracies(both), first, second, strict=True):
-        assert mean == pytest.approx(sum(parts) / 2, abs=0.11)
-    assert not list(in_folder.iterdir()), "no pictures"
-
-
 def test_demo_refuses_a_file_in_the_way(in_folder):
     Path("demo").touch()
     assert "demo cannot be a folder" in refused("demo")

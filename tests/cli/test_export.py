@@ -79,6 +79,7 @@ def test_a_target_says_what_it_takes_and_what_was_given_up(model, target, tmp_pa
     assert same > 90
 
 
+@pytest.mark.slow
 def test_time_is_a_limit(model, tmp_path):
     both = []
     for us in ("1000000", "700"):

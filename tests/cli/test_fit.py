@@ -10,7 +10,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
-from mlat.base.progress import report
+from mlat.base.work import report
 from mlat.cli import screen
 from mlat.cli.fit import GOES_WITH
 from mlat.cli.options import flag_of

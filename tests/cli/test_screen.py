@@ -9,7 +9,7 @@ import pytest
 
 import mlat
 from cli_runs import run, write_csv
-from mlat.base.progress import report
+from mlat.base.work import report
 from mlat.cli import screen
 
 

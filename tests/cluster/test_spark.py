@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import mlat
 from mlat.base.errors import InputError
 from mlat.cluster import spark_classify, spark_wait
-from mlat.cluster.spark.push import Task, steps_of
+from mlat.cluster.push import Task, steps_of
 from mlat.live import LiveModel, Steps
 from mlat.synthetic import rotating_states
 

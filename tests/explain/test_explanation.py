@@ -32,7 +32,7 @@ def test_an_explanation_has_the_distances_of_the_classifier(clf):
             assert (clf.windows_.y[towards.rows] == towards.state).all()
         mine = clf.windows_.y[rows[step]] == found.own.state
         assert found.own.rows[: mine.sum()].tolist() == rows[step][mine].tolist()
-        assert found.margin.total == pytest.approx(
+        assert found.leading.margin.total == pytest.approx(
             found.other.distances[0] ** 2 - found.own.distances[0] ** 2
         )
 
@@ -43,8 +43,8 @@ def test_parts_are_those_of_the_metric_before_whitening(clf):
     delta = clf.features(test)[95:101] - clf.reference_features_[start : start + WIDTH]
     expected = split(delta, clf.metric_matrix())
     assert np.allclose(found.other.parts.by_lag_and_feature, expected.by_lag_and_feature)
-    assert found.features == clf.feature_names_
-    assert len(found.channels) == len(found.features)
+    assert found.leading.features == clf.feature_names_
+    assert len(found.leading.channels) == len(found.leading.features)
 
 
 def test_a_mistake_is_held_against_the_true_state():

@@ -213,6 +213,25 @@ def _times(kind, n):
     return np.datetime64("2024-05-31T12:00", kind) + np.arange(n)
 
 
+def _write_times(path, spans, times):
+    """The time of the first step of each span, and of the first after it or one later."""
+    later = {name: np.append(t, t[-1:] + (t[1] - t[0])) for name, t in times.items()}
+    table = {
+        "start_time": np.array([later[span.recording][span.start] for span in spans]),
+        "end_time": np.array([later[span.recording][span.end] for span in spans]),
+        "state": [span.state for span in spans],
+        "recording": [span.recording for span in spans],
+    }
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pa.table(table), path)
+        return
+    for name in ("start_time", "end_time"):
+        if table[name].dtype.kind == "m":
+            table[name] = table[name] / np.timedelta64(1, "s")
+    rows = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+    path.write_text("\n".join([",".join(table), *rows, ""]))
+
+
 @pytest.mark.parametrize("kind", ["float", "int", "timedelta", "s", "ms", "ns"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_spans_in_time(kind, suffix, tmp_path):
@@ -221,7 +240,7 @@ def test_spans_in_time(kind, suffix, tmp_path):
     stream = mlat.Stream(np.zeros((20, 1)), recordings=recordings, time=time, channels=["x"])
     spans = [Span(0, 5, "u", "a"), Span(5, 12, "v", "a"), Span(2, 8, "u", "b")]
     path = tmp_path / f"l{suffix}"
-    write_spans(path, spans, stream, unit="times")
+    _write_times(path, spans, {"a": time[:12], "b": time[12:]})
     assert read_spans(path, stream) == spans
     with pytest.raises(InputError, match="the recording has none"):
         read_spans(path)

@@ -339,9 +339,9 @@ def test_windows_without_a_state_are_refused():
 
 
 @settings(max_examples=15)
-@given(st.integers(0, 3), st.integers(-900, 900))
-@example(1, 900)
-@example(1, -900)
+@given(st.integers(0, 3), st.integers(-450, 450))
+@example(1, 450)
+@example(1, -450)
 @example(2, -60)  # near 1e-18, where a gradient once seemed to vanish
 def test_windows_in_any_unit_give_the_same_metric(of, power):
     """To the last bit: the embedding is the same, and what is reported is in the windows' unit."""
@@ -360,16 +360,11 @@ def test_windows_in_any_unit_give_the_same_metric(of, power):
     assert other.history_ == plain.history_
     assert (other.loss_, other.message_) == (plain.loss_, plain.message_)
     np.testing.assert_array_equal(other.components_, np.ldexp(plain.components_, -power))
-    if abs(power) < 450:
-        np.testing.assert_array_equal(other.metric_, np.ldexp(plain.metric_, -2 * power))
-        assert other.scale_ == np.ldexp(plain.scale_, -2 * power)
-    elif abs(power) > 550:
-        for name in ("metric_", "scale_"):
-            with pytest.raises(InputError, match=r"no number can hold .*_ in the unit of"):
-                getattr(other, name)
+    np.testing.assert_array_equal(other.metric_, np.ldexp(plain.metric_, -2 * power))
+    assert other.scale_ == np.ldexp(plain.scale_, -2 * power)
 
 
-@pytest.mark.parametrize("factor", [1e-18, 3e-7, 1e155, 7e200])
+@pytest.mark.parametrize("factor", [1e-18, 3e-7, 1e55, 7e100])
 @pytest.mark.parametrize(
     "metric", [mlat.MLAT(max_iter=5), mlat.LMNN(max_iter=5), mlat.MLAT(solver="admm", max_iter=5)]
 )
@@ -388,9 +383,10 @@ def test_a_start_is_in_the_unit_of_the_windows(windows):
     assert scaled.loss_ == again.loss_ <= first.loss_
 
 
-def test_a_metric_that_no_number_can_hold_is_refused(windows):
-    with pytest.raises(InputError, match=r"components_ .* by about 1e\+306; divide them by"):
-        mlat.LMNN(max_iter=1).fit(1e305 * windows.X, windows.y)
+@pytest.mark.parametrize(("factor", "size"), [(1e305, r"\de[+]305"), (1e-200, "5e-200")])
+def test_windows_whose_metric_no_number_can_hold_are_refused(windows, factor, size):
+    with pytest.raises(InputError, match=rf"differ by about {size} .*; divide them by {size}"):
+        mlat.MLAT(max_iter=1).fit(factor * windows.X, windows.y)
 
 
 def test_a_constant_channel_of_any_size_changes_nothing(windows):

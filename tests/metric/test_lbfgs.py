@@ -1,6 +1,6 @@
 import numpy as np
 
-from mlat.metric.lbfgs import Memory, minimize
+from mlat.metric.lbfgs import Curvature, minimize
 
 
 def rosenbrock(x):
@@ -67,7 +67,7 @@ def test_a_vanishing_gradient_is_the_end():
 def test_memory_equals_the_explicit_inverse_hessian():
     """The recursion on inner products gives the BFGS matrix applied to the gradient."""
     rng = np.random.default_rng(0)
-    memory = Memory(6, size=3)
+    memory = Curvature(6, size=3)
     pairs = []
     for _ in range(5):
         s = rng.normal(size=6)
@@ -92,7 +92,7 @@ def test_a_remembered_curvature_gets_further_in_the_same_steps():
     def fun(x):
         return 0.5 * (x - centre) @ A @ (x - centre), A @ (x - centre)
 
-    memory = Memory(8)
+    memory = Curvature(8)
     minimize(fun, np.zeros(8), max_iter=50, tol=1e-10, memory=memory)
     centre = centre + 0.01
     warm = minimize(fun, np.ones(8), max_iter=3, tol=0.0, memory=memory)

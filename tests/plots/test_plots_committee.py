@@ -9,6 +9,7 @@ import mlat
 from explain_models import COMMITTEE_WIDTH, committee, split_vote, test
 from mlat.explain import explain
 from mlat.plots import explain_prediction, plot_committee, plot_usage
+from mlat.plots.committee import MAX_FEATURES
 from mlat.plots.figure import state_colours
 from plot_checks import axes_titled, draws, texts
 
@@ -59,10 +60,10 @@ def test_cells_say_which_state_is_nearest_to_whom(step):
 
 def test_each_expert_has_the_features_that_speak_most(step):
     found = explain(committee(), test, step)
-    figure = plot_committee(found, max_features=3)
+    figure = plot_committee(found)
     for one in found.opinions:
         ax = axes_titled(figure, f"{one.name}:\nsays {one.state}")
-        order = np.argsort(-np.abs(one.margin.by_feature), kind="stable")[:3]
+        order = np.argsort(-np.abs(one.margin.by_feature), kind="stable")[:MAX_FEATURES]
         widths = [bar.get_width() for bar in ax.patches]
         assert np.allclose(widths, one.margin.by_feature[order])
 

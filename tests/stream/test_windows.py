@@ -111,32 +111,6 @@ def test_take_and_by_run():
     assert list(none.by_run()) == []
 
 
-@unhurried
-@given(stream_parts(60), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_per_state_draws_without_replacement(parts, per_state, seed):
-    values, states, *_ = parts
-    stream = Stream(values, states)
-    if not len(stream.runs):
-        return
-    everything = quiet_windows(stream, 1)
-    drawn = quiet_windows(stream, 1, per_state=per_state, random_state=seed)
-    assert (np.diff(drawn.start) > 0).all()
-    assert set(drawn.start) <= set(everything.start)
-    for state in np.unique(everything.y):
-        assert (drawn.y == state).sum() == min(per_state, (everything.y == state).sum())
-    again = quiet_windows(stream, 1, per_state=per_state, random_state=seed)
-    assert again.start.tolist() == drawn.start.tolist()
-
-
-def test_per_state_draws_differently_by_seed_and_warns_of_states_with_fewer():
-    stream = Stream(np.arange(110.0), [0] * 100 + [1] * 10)
-    with pytest.warns(UserWarning, match="state 1 has only 9 windows of the 20 asked for"):
-        one = sliding_windows(stream, 2, per_state=20, random_state=1)
-    two = quiet_windows(stream, 2, per_state=20, random_state=np.random.default_rng(2))
-    assert len(one) == len(two) == 29
-    assert one.start.tolist() != two.start.tolist()
-
-
 def test_a_state_too_short_for_a_window_is_warned_of():
     stream = Stream(np.arange(8.0), ["a"] * 5 + ["b"] * 3)
     with pytest.warns(UserWarning, match="no run of b is 4 steps long") as caught:
@@ -168,12 +142,6 @@ NAN = float("nan")
         (Stream([1.0], ["a"]), {"width": 1.0}, "width must be a whole number of steps"),
         (Stream([1.0], ["a"]), {"width": True}, "width must be a whole number of steps"),
         (Stream([1.0], ["a"]), {"width": 1, "stride": 0}, "stride must be a whole number"),
-        (Stream([1.0], ["a"]), {"width": 1, "per_state": 0}, "per_state must be a whole number"),
-        (
-            Stream([1.0], ["a"]),
-            {"width": 1, "per_state": 1, "labelled": False},
-            "per_state counts windows by their state",
-        ),
     ],
 )
 def test_bad_windows(stream, arguments, message):

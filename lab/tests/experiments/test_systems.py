@@ -48,7 +48,10 @@ def test_the_six_systems():
 
 
 def test_thinned_ldmlt_with_nothing_to_thin_is_ldmlt():
-    windows = sliding_windows(imitate("p0"), 4, per_state=30, random_state=0)
+    windows = sliding_windows(imitate("p0"), 4)
+    windows = windows.take(np.sort(np.concatenate(
+        [np.random.default_rng(0).choice(np.flatnonzero(windows.y == state), 30, replace=False)
+         for state in np.unique(windows.y)])))  # fmt: skip
     plain = SYSTEMS["LDMLT"].make("emg", ALL).fit(windows.X, windows.y)
     same = ThinnedLDMLT(max_per_label=30).fit(windows.X, windows.y)
     fewer = ThinnedLDMLT(max_per_label=10).fit(windows.X, windows.y)

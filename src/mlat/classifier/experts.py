@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..base import progress
+from ..base import work
 from ..base.checks import Ints
 from ..base.errors import InputError
 from ..features.features import Features, View, lift_runs
@@ -160,7 +160,7 @@ def learn_experts(
     for number, design in enumerate(plan.designs):
         columns = _columns_of(design, plan.lift, stream.n_channels)
         view = View(columns, lifted.whitening(features, columns) if design.whiten else None)
-        own = last_steps(windows, design.width)
+        own = windows.last(design.width)
         seen = replace(own, values=view(steps))
         try:
             limit = design.most if isinstance(design.metric, Forest) else most or design.most
@@ -171,7 +171,7 @@ def learn_experts(
                 f"{design.name}: {error}" if len(plan.designs) > 1 else str(error)
             ) from None
         experts.append(References(own, features, metric, steps, view))
-        progress.report("experts", number + 1, len(plan.designs), {})
+        work.report("experts", number + 1, len(plan.designs), {})
     return experts
 
 
@@ -182,11 +182,6 @@ def _columns_of(design: Design, lift: Lift, n_channels: int) -> Ints | None:
     names = list(lift.maps)
     places = [names.index(name) * n_channels for name in design.maps]
     return np.concatenate([np.arange(place, place + n_channels) for place in places])
-
-
-def last_steps(windows: Windows, width: int) -> Windows:
-    """Narrower windows that end where the given ones end."""
-    return replace(windows, width=width, start=windows.start + windows.width - width)
 
 
 def learn_metric(
@@ -311,8 +306,6 @@ def experts_with(
     features = experts[0].features if features is None else features
     steps = features.of_runs(windows)
     return [
-        References(
-            last_steps(windows, expert.windows.width), features, expert.metric, steps, expert.view
-        )
+        References(windows.last(expert.windows.width), features, expert.metric, steps, expert.view)
         for expert in experts
     ]

@@ -49,7 +49,6 @@ from ..base.disk import atomic_write
 from ..base.errors import DiskError, InputError
 from ..features.features import Features, Scaling, Units, View
 from ..features.lifts import MAPS, Lift
-from ..metric import toeplitz
 from ..metric.embedding import linear_map
 from ..metric.estimators import LMNN, MLAT
 from ..metric.forest import Forest
@@ -59,7 +58,6 @@ from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member
 from .confidence import Calibration, Confidence
-from .experts import last_steps
 from .held_out import GROUP, RECORDING, RUN, Expected
 from .state_filter import StateFilter
 
@@ -721,9 +719,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         view = View(None if columns is None else np.array(columns), own.get("mixing"))
         n_seen = features.n_features if columns is None else len(columns)
         metric = _rebuild_metric(described, n_seen, own)
-        experts.append(
-            References(last_steps(windows, described["width"]), features, metric, steps, view)
-        )
+        experts.append(References(windows.last(described["width"]), features, metric, steps, view))
     classifier = _with_parameters(header, experts[0])
     classifier._set_fitted(
         experts,
@@ -803,7 +799,6 @@ def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) ->
     metric.n_features_in_ = metric.width_ * metric.n_channels_
     if "taps" in tensors:
         metric.taps_ = tensors["taps"]
-        metric.blocks_ = toeplitz.autocorrelation(metric.taps_, metric.width_)
     else:
         metric.components_ = tensors["components"]
         if "blocks" in tensors:

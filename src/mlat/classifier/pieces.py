@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import progress
+from ..base import work
 from ..base.checks import Bools, Floats, Ints
 from ..neighbours.references import check_channels
 from ..stream.stream import Stream
@@ -156,7 +156,7 @@ class PiecePredictor:
         broken_by, since = _breaks(stream, classifier.width_)
         self._kept = stream[max(0, len(stream) - self._n_kept) :]
         self._done += len(piece)
-        progress.report("steps", self._done, self._n_steps, {})
+        work.report("steps", self._done, self._n_steps, {})
         broken = broken_by[before:], since[before:]
         return Predicted(states, proba, complete, *broken, decision.distance)
 

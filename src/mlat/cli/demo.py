@@ -85,18 +85,9 @@ def demo(
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Another seed, another recording.")
     ] = 0,
-    seeds: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Only the table, over so many seeds from --seed on."),
-    ] = None,
 ) -> None:
     """Learn and classify a synthetic stream, and write pictures that explain what was learned."""
     screen = console()
-    if seeds is not None:
-        with working("demo"):
-            found = [_accuracies(one) for one in range(seed, seed + seeds)]
-        screen.print(_seeds_table(found))
-        return
     folder = make_folder(out)
     train, test = _recordings(seed)
     screen.print(
@@ -119,30 +110,6 @@ def demo(
 def _recordings(seed: int) -> tuple[Stream, Stream]:
     train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
     return train, rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
-
-
-def _accuracies(seed: int) -> dict[str, float]:
-    """The accuracy of each system on the recordings of a seed."""
-    return {name: outcome.found.accuracy for name, outcome in _learn(*_recordings(seed))}
-
-
-def _seeds_table(found: list[dict[str, float]]) -> Table:
-    euclidean = np.array([by["Euclidean"] for by in found])
-    table = Table(f"mean of {len(found)} {'seeds' if len(found) > 1 else 'seed'}")
-    for name in ("accuracy", "worst", "best", "ahead of Euclidean"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for system in (*SYSTEMS, AUTO):
-        values = np.array([by[system.short] for by in found])
-        is_euclidean = system.short == "Euclidean"
-        table.add_row(
-            system.name,
-            f"{values.mean():.1%}",
-            f"{values.min():.1%}",
-            f"{values.max():.1%}",
-            "" if is_euclidean else f"{(values > euclidean).sum()} of {len(found)}",
-            style="bold" if system is SYSTEMS[-1] else None,
-        )
-    return table
 
 
 def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:

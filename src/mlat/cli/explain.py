@@ -18,7 +18,7 @@ from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
 from ..stream.stream import Stream
 from .columns import Columns, StreamFile, title_of, with_columns
-from .options import Filtered, ModelFile
+from .options import Filtered, ModelFile, TrueStates
 from .output import check_can_write
 from .screen import console, working
 
@@ -69,7 +69,7 @@ def explain_step(
             help="Of a committee: the expert to show alone, with its nearest windows.",
         ),
     ] = None,
-    label: Annotated[str | None, typer.Option(metavar="COL", help="Column of true states.")] = None,
+    label: TrueStates = None,
     filtered: Filtered = False,
 ) -> None:
     """Show why a step got its state: what each expert says, and what distances consist of."""

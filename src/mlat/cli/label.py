@@ -8,9 +8,9 @@ import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from ..stream.sources import file_format
 from .columns import Columns, title_of, with_columns
 from .live import parse_address
 from .one_line import INTERRUPTED
-from .options import Seconds, steps_or_seconds
+from .options import Seconds, Token, steps_or_seconds
 from .output import check_can_write
 from .screen import working
 
@@ -81,13 +81,7 @@ def label(
         str,
         typer.Option(metavar="HOST:PORT", help="Where to serve the page; port 0 for any."),
     ] = "127.0.0.1:0",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
-        ),
-    ] = None,
+    token: Token = None,
     changed: Annotated[
         bool,
         typer.Option(
@@ -149,19 +143,15 @@ def label(
         for note in filter(None, [*session.notes, session.table_error]):
             _say(note)
         stem = table.name.removesuffix(table.suffix).removesuffix(".labels")
-        program = _Program(
-            session,
-            first_labels,
-            address,
-            token,
-            width=_width(read, width),
-            model_out=table.with_name(f"{stem}.mlat") if model is None else model,
-            model=model,
-            media=media,
-            offset=offset,
-            opens=not no_browser and sys.stdout.isatty(),
-        )
-        raise typer.Exit(asyncio.run(program.run()))
+        more: dict[str, Any] = {
+            "width": _width(read, width),
+            "model_out": table.with_name(f"{stem}.mlat") if model is None else model,
+            "model": model,
+            "media": media,
+            "offset": offset,
+        }
+        opens = not no_browser and sys.stdout.isatty()
+        raise typer.Exit(asyncio.run(_serve(session, first_labels, (*address, token), more, opens)))
     finally:
         session.close()
 
@@ -195,44 +185,20 @@ def _width(read: Sequence[Recording], given: str | None) -> int | None:
     return width.steps(step, "--width") if isinstance(width, Seconds) else width
 
 
-@dataclass
-class _Program:
-    """The page, from its start to a signal."""
+async def _serve(
+    session: LabelSession,
+    first_labels: Mapping[int, Sequence[Stretch]],
+    address: tuple[str, int, str | None],
+    more: dict[str, Any],
+    opens: bool,
+) -> int:
+    """Serve the page until a signal comes; return the exit status."""
+    from ..label.page.server import serve
 
-    session: LabelSession
-    first_labels: Mapping[int, Sequence[Stretch]]
-    address: tuple[str, int]
-    token: str | None
-    width: int | None
-    model_out: Path
-    model: Path | None
-    media: Path | None
-    offset: float
-    opens: bool
-
-    async def run(self) -> int:
-        """Serve until a signal comes; return the exit status."""
-        from ..label.page.server import serve
-
-        server = await serve(
-            self.session,
-            *self.address,
-            self.token,
-            width=self.width,
-            model_out=self.model_out,
-            model=self.model,
-            media=self.media,
-            offset=self.offset,
-            say=_say,
-        )
-        try:
-            if self.first_labels:  # now that nothing else can be refused
-                await asyncio.to_thread(self.session.fill, self.first_labels)
-            return await self._until_signal(server.url)
-        finally:
-            await server.close()
-
-    async def _until_signal(self, url: str) -> int:
+    server = await serve(session, *address, **more, say=_say)
+    try:
+        if first_labels:  # now that nothing else can be refused
+            await asyncio.to_thread(session.fill, first_labels)
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def end(number: int) -> None:
@@ -242,13 +208,15 @@ class _Program:
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread
                 asyncio.get_running_loop().add_signal_handler(number, end, number)
-        _say(f"page at {url}; labels in {self.session.table}; Ctrl-C ends it")
-        if self.opens:
-            await asyncio.to_thread(webbrowser.open, url)
+        _say(f"page at {server.url}; labels in {session.table}; Ctrl-C ends it")
+        if opens:
+            await asyncio.to_thread(webbrowser.open, server.url)
         status = await ended
-        labelled = sum(len(spans) for spans in self.session.lists)
-        _say(self.session.table_error or f"{labelled} spans in {self.session.table}")
+        labelled = sum(len(spans) for spans in session.lists)
+        _say(session.table_error or f"{labelled} spans in {session.table}")
         return status
+    finally:
+        await server.close()
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ..base.errors import InputError
 from ..live.core.options import LiveOptions
-from .options import ModelFile, Options, with_options
+from .options import ModelFile, Options, Token, with_options
 
 
 class Format(StrEnum):
@@ -56,13 +56,7 @@ def live(
     serve: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve a page that shows the stream.")
     ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
-        ),
-    ] = None,
+    token: Token = None,
     form: Annotated[
         Format | None,
         typer.Option(
@@ -123,9 +117,9 @@ def live(
         teachable=MOST_STEPS,  # as far back as a page shows
     )
     program = Program(
-        classifier,
-        session,
-        opened,
+        classifier=classifier,
+        session=session,
+        source=opened,
         form=str(form or default_form(served=serve is not None)),
         folder=journal,
         fsync=fsync is Fsync.ALWAYS,

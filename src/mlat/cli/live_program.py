@@ -7,6 +7,7 @@ import signal
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from .one_line import INTERRUPTED
 SHOWN = ("rejected", "late", "duplicate", "gaps", "held", "taught", "undone")
 
 
+@dataclass(kw_only=True)
 class Program:
     """A live session, from the options of ``mlat live`` that were parsed.
 
@@ -40,28 +42,22 @@ class Program:
         The model's file; what is taught is saved beside it.
     """
 
-    def __init__(
-        self,
-        classifier: StreamClassifier,
-        session: LiveSession,
-        source: Source,
-        *,
-        form: str,
-        folder: Path | None,
-        fsync: bool,
-        again: int | None,
-        snapshot_every: int,
-        segment_size: int,
-        keep: int | None,
-        address: tuple[str, int] | None,
-        token: str | None,
-        model: Path,
-    ) -> None:
-        self._classifier, self._session, self._source = classifier, session, source
-        self._folder, self._fsync, self._segment_size = folder, fsync, segment_size
-        self._again, self._snapshot_every, self._keep = again, snapshot_every, keep
-        self._address, self._token, self._model = address, token, model
-        self._lines, self._notices = Lines(form), Notices()
+    classifier: StreamClassifier
+    session: LiveSession
+    source: Source
+    form: str
+    folder: Path | None
+    fsync: bool
+    again: int | None
+    snapshot_every: int
+    segment_size: int
+    keep: int | None
+    address: tuple[str, int] | None
+    token: str | None
+    model: Path
+
+    def __post_init__(self) -> None:
+        self._lines, self._notices = Lines(self.form), Notices()
         self._saving = asyncio.Lock()
         self._saved: tuple[Examples, Path] | None = None
         self._status = 0
@@ -70,7 +66,7 @@ class Program:
         """Run until the source ends or a signal comes; return the exit status."""
         with say_compiling(self._notices.say):
             # Before the source is opened: whoever sends steps need not wait for a compiler.
-            self._session.warm_up()
+            self.session.warm_up()
         journal = self._open_journal()
         try:
             with log_lines(self._notices):
@@ -81,28 +77,28 @@ class Program:
         return self._status
 
     def _open_journal(self) -> Journal | None:
-        if self._folder is None:
+        if self.folder is None:
             return None
         return Journal(
-            self._folder,
-            Identity.of(self._session),
-            segment_size=self._segment_size,
-            fsync=self._fsync,
+            self.folder,
+            Identity.of(self.session),
+            segment_size=self.segment_size,
+            fsync=self.fsync,
         )
 
     async def _run(self, journal: Journal | None) -> None:
         hub = None
-        if self._address is not None:
+        if self.address is not None:
             from ..live.page.hub import Hub
 
             hub = Hub(stream=None if journal is None else journal.name)
         writer = None
         if journal is not None:
-            writer = JournalWriter(journal, snapshot_steps=self._snapshot_every, keep=self._keep)
+            writer = JournalWriter(journal, snapshot_steps=self.snapshot_every, keep=self.keep)
         runner = Runner(
-            self._session,
-            self._source,
-            tuple(self._classifier.channels_),
+            self.session,
+            self.source,
+            tuple(self.classifier.channels_),
             writer=writer,
             lines=self._lines,
             notices=self._notices,
@@ -110,14 +106,14 @@ class Program:
         )
         self._recover(runner, journal)
         server = None
-        if self._address is not None and hub is not None:
+        if self.address is not None and hub is not None:
             from ..live.page.server import serve
 
             server = await serve(
                 hub,
-                self._classifier,
-                *self._address,
-                self._token,
+                self.classifier,
+                *self.address,
+                self.token,
                 teach=runner.teach,
                 teach_span=runner.teach_span,
                 undo=runner.undo,
@@ -143,11 +139,11 @@ class Program:
         One file for the same examples, however often it is asked for.
         """
         async with self._saving:  # two pages may ask at once
-            examples = self._session.state.examples
+            examples = self.session.state.examples
             if self._saved is not None and self._saved[0] is examples and self._saved[1].exists():
                 return self._saved[1].name
             taught = await runner.taught_model()
-            path = next_free(self._model)
+            path = next_free(self.model)
             await asyncio.to_thread(taught.save, path)
             self._saved = examples, path
         self._notices.say(f"saved what was taught in {path}")
@@ -170,11 +166,11 @@ class Program:
         if journal.end:
             self._notices.say(
                 f"{journal.folder}: goes on after {journal.end} records, with step "
-                f"{self._session.counters['accepted']}"
+                f"{self.session.counters['accepted']}"
             )
-        if self._again is not None:
+        if self.again is not None:
             for batch in journal.batches(journal.begin):
-                self._lines.write([p for p in batch.predictions if p.step >= self._again])
+                self._lines.write([p for p in batch.predictions if p.step >= self.again])
 
     def _end(self, number: int, runner: Runner, ended: asyncio.Event) -> None:
         # SIGTERM is an ordinary end; Ctrl-C has the same status in all commands.
@@ -183,7 +179,7 @@ class Program:
         runner.stop()
 
     def _summary(self, runner: Runner) -> str:
-        counters = self._session.counters
+        counters = self.session.counters
         parts = [f"{counters['accepted']} steps", f"{counters['unknown']} of them unknown"]
         parts += [f"{counters[name]} {name}" for name in SHOWN if counters[name]]
         if self._notices.n_doubtful:

@@ -24,7 +24,7 @@ from ..base.errors import InputError
 # The groups of options in the help of every command.
 PANELS = {
     "Data": "source label labels recording group time max_gap channels unlabelled sep decimal fill "
-    "rate between missing hold order_by reorder media offset changed seed seeds step",
+    "rate between missing hold order_by reorder media offset changed seed step",
     "Learning": "width metric reach stride max_references unknown_rate model",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
@@ -45,6 +45,17 @@ Filtered = Annotated[
     bool,
     typer.Option(
         "--filtered", help="Filter the states over time: steadier, and later at a switch."
+    ),
+]
+
+TrueStates = Annotated[
+    str | None, typer.Option(metavar="COL", help="Column of true states, to compare with.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Token that the page needs; required beyond this machine (or set MLAT_TOKEN).",
     ),
 ]
 

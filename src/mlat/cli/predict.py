@@ -24,7 +24,7 @@ from ..stream.sources import FileFormat, file_format
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
 from .columns import COLUMNS, DEVICE, Columns, StreamFile, title_of
-from .options import Filtered, ModelFile, with_options
+from .options import Filtered, ModelFile, TrueStates, with_options
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
 from .screen import console, print_score, working
@@ -46,9 +46,7 @@ def predict(
             "default CSV on standard output.",
         ),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of true states, to compare with.")
-    ] = None,
+    label: TrueStates = None,
     filtered: Filtered = False,
     confidence: Annotated[
         bool,

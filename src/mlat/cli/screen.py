@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 
 from ..base.checks import Floats
-from ..base.progress import Report, listen
+from ..base.work import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..classifier.held_out import GROUP, RECORDING, RUN
 from ..explain import Expert, experts_of

@@ -95,24 +95,15 @@ def split(delta: ArrayLike, metric: ArrayLike | None = None) -> Parts:
     if differences.ndim != 3 or not len(differences):
         raise InputError(f"delta must have shape (w, d) or (n, w, d), not {np.shape(delta)}")
     _, w, d = differences.shape
-    if metric is None:
-        return _split_plain(differences)
-    M = np.asarray(metric, dtype=np.float64)
+    M = np.eye(d)[None] if metric is None else np.asarray(metric, dtype=np.float64)
     if M.shape == (w * d, w * d):
         return _split_by_matrix(differences, M)
-    if M.shape == (w, d, d):
+    if metric is None or M.shape == (w, d, d):
         return _split_by_blocks(differences, M)
     raise InputError(
         f"a metric of shape {M.shape} does not fit windows of {w} steps and {d} features; it "
         f"must be of shape {(w * d, w * d)} or {(w, d, d)}"
     )
-
-
-def _split_plain(differences: Floats) -> Parts:
-    squares = (differences**2).mean(axis=0)
-    parts = np.zeros_like(squares)
-    parts[0] = squares.sum(axis=0)
-    return Parts(parts, squares.sum(axis=1))
 
 
 def _split_by_matrix(differences: Floats, M: Floats) -> Parts:
@@ -128,10 +119,10 @@ def _split_by_matrix(differences: Floats, M: Floats) -> Parts:
 
 
 def _split_by_blocks(differences: Floats, A: Floats) -> Parts:
-    """Lag by lag, so that no matrix of w*d by w*d is formed."""
-    n, w, _ = differences.shape
-    parts, by_step = np.zeros(A.shape[:2]), np.zeros(w)
-    for m in range(w):
+    """Lag by lag, so that no matrix of w*d by w*d is formed; beyond the last block all are 0."""
+    n, w, d = differences.shape
+    parts, by_step = np.zeros((w, d)), np.zeros(w)
+    for m in range(len(A)):
         late, early = differences[:, m:], differences[:, : w - m]
         # Block (s, t) is A(s-t) below the diagonal, A(t-s)ᵀ above it; A(0) is on it once.
         to_late = late * (early @ A[m].T)

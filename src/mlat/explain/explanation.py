@@ -155,21 +155,6 @@ class Explanation(ShortRepr):
         return self.leading.other
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """Those that the leading expert sees."""
-        return self.leading.features
-
-    @property
-    def channels(self) -> Ints:
-        """The channel of each of these features, (d',)."""
-        return self.leading.channels
-
-    @property
-    def margin(self) -> Parts:
-        """How much farther away the other state is to the leading expert, by parts."""
-        return self.leading.margin
-
-    @property
     def log_odds(self) -> float:
         """The logarithm of the odds of the own state against the other, by this window alone."""
         return float(sum(opinion.log_odds for opinion in self.opinions))

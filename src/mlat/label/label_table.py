@@ -10,11 +10,9 @@ A state is a text. Where all states of a table are whole numbers, those of the s
 
 from __future__ import annotations
 
-import csv
 import gzip
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -24,10 +22,11 @@ import numpy as np
 
 from ..base.checks import Ints, check_text, is_whole
 from ..base.disk import atomic_write, disk_errors
-from ..base.errors import DiskError, InputError
+from ..base.errors import InputError
 from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
+from ..stream.text_table import refuse_bytes, rows_of
 from .span_list import IGNORE
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
@@ -294,45 +293,29 @@ def only_of(spans: Iterable[Span], stream: Stream, *, name: str = "") -> list[Sp
     return [span for span in spans if span.recording in there]
 
 
-def write_spans(
-    path: str | os.PathLike[str],
-    spans: Iterable[Span],
-    stream: Stream | None = None,
-    *,
-    unit: str = "steps",
-) -> None:
-    """Write a table of spans, whole or not at all.
+def write_spans(path: str | os.PathLike[str], spans: Iterable[Span]) -> None:
+    """Write a table of spans in steps, whole or not at all.
 
     Parameters
     ----------
     path : path
         Ends in ``.csv``, ``.tsv`` (also with ``.gz``) or ``.parquet``.
     spans : iterable of Span
-    stream : Stream, optional
-        What was labelled; needed for times.
-    unit : "steps" or "times"
-        What starts and ends are written in.
 
     Raises
     ------
     InputError
-        As `check_spans`; if times are wanted of a stream without time.
+        As `check_spans`.
     DiskError
         If it cannot be written.
     """
-    if unit not in ("steps", "times"):
-        raise InputError(f'unit must be "steps" or "times", not {unit!r}')
     form = file_format(Path(path))
     checked = check_spans(spans)
-    columns: dict[str, Any]
-    if unit == "times":
-        columns = _times_of(checked, stream)
-    else:
-        columns = {
-            "start": np.array([span.start for span in checked], dtype=np.int64),
-            "end": np.array([span.end for span in checked], dtype=np.int64),
-        }
-    columns["state"] = pa.array([span.state for span in checked], pa.string())
+    columns: dict[str, Any] = {
+        "start": pa.array([span.start for span in checked], pa.int64()),
+        "end": pa.array([span.end for span in checked], pa.int64()),
+        "state": pa.array([span.state for span in checked], pa.string()),
+    }
     if any(span.recording for span in checked):
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
     with disk_errors(Path(path)), atomic_write(path) as temporary:
@@ -340,24 +323,6 @@ def write_spans(
             pa.parquet.write_table(pa.table(columns), temporary)
         else:
             _write_text(columns, temporary, form)
-
-
-def _times_of(spans: Sequence[Span], stream: Stream | None) -> dict[str, Any]:
-    if stream is None or stream.time is None:
-        raise InputError('the stream has no time; write the spans with unit="steps"')
-    steps = steps_of_recordings(stream)
-    check_spans(spans, {one: len(stream) if p is None else len(p) for one, p in steps.items()})
-    starts, ends = [], []
-    for span in spans:
-        part = steps[span.recording]
-        time = stream.time if part is None else stream.time[part]
-        starts.append(time[span.start])
-        if span.end < len(time) and time[span.end] > time[span.end - 1]:
-            ends.append(time[span.end])
-        else:  # the last step of a recording: any later time is after it
-            ends.append(_after(time[span.end - 1], stream))
-    kind = stream.time.dtype
-    return {"start_time": np.array(starts, dtype=kind), "end_time": np.array(ends, dtype=kind)}
 
 
 def _after(last: Any, stream: Stream) -> Any:
@@ -376,8 +341,9 @@ def _write_text(columns: Mapping[str, Any], path: Path, form: FileFormat) -> Non
     opener: Any = gzip.open if form.compression else open
     delimiter = form.delimiter or ","
     with opener(path, "wt", encoding="utf-8", newline="") as file:
-        for row in (columns, *zip(*map(_entries, columns.values()), strict=True)):
-            file.write(delimiter.join(_quoted(entry, delimiter) for entry in row) + "\n")
+        entries = [column.to_pylist() for column in columns.values()]
+        for row in (columns, *zip(*entries, strict=True)):
+            file.write(delimiter.join(_quoted(str(entry), delimiter) for entry in row) + "\n")
 
 
 def _quoted(text: str, delimiter: str) -> str:
@@ -387,45 +353,21 @@ def _quoted(text: str, delimiter: str) -> str:
     return text
 
 
-def _entries(column: Any) -> list[str]:
-    if not isinstance(column, np.ndarray):
-        return list(column.to_pylist())
-    if column.dtype.kind == "m":
-        column = column / np.timedelta64(1, "s")
-    return [str(entry) for entry in column]  # as short as it can be read back exactly
-
-
 def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], Where]:
+    every = rows_of(path, form)
+    header = [entry.strip() for entry in next(every, (1, []))[1]]
     lines: list[int] = []
     rows: list[list[str]] = []
-    opener: Any = gzip.open if form.compression else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=form.delimiter or ",")
-            header = [entry.strip() for entry in next(reader, [])]
-            line = reader.line_num + 1
-            for row in reader:
-                if row:
-                    if len(row) != len(header):
-                        raise InputError(
-                            f"{path}, line {line} has {len(row)} fields, the header has "
-                            f"{len(header)}; complete the line, or quote a field that holds "
-                            f"{form.delimiter!r}"
-                        )
-                    rows.append(row)
-                    lines.append(line)
-                line = reader.line_num + 1
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise InputError(
-            f"{path} is not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8"
-        ) from None
-    except csv.Error as error:
-        raise InputError(f"{path} cannot be read: {error}; is a quote left open?") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    except OSError as error:
-        raise DiskError(f"{path} cannot be read ({error.strerror}); check the path") from None
+    for line, row in every:
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}, line {line} has {len(row)} fields, the header has {len(header)}; "
+                f"complete the line, or quote a field that holds {form.delimiter!r}"
+            )
+        for entry, name in zip(row, header, strict=True):
+            refuse_bytes(path, line, entry, f"column {name!r}")
+        rows.append(row)
+        lines.append(line)
     columns = list(zip(*rows, strict=True)) or [()] * len(header)
     _refuse_twice(header, path)
     return dict(zip(header, columns, strict=True)), lambda i: f"{path}, line {lines[i]}"

@@ -566,13 +566,8 @@ class Learner:
         return fitting_width(self.width, stream) if self._fits else self.width
 
     def _say(self, doing: str, fraction: float) -> None:
-        names = {
-            "learning": "Learning",
-            "comparing": "Comparing",
-            "predicting": "Predicting",
-            "mapping": "Mapping",
-        }
-        self.progress = Progress(names.get(doing, "Learning"), fraction)
+        known = doing in ("comparing", "predicting", "mapping")  # else a solver says its name
+        self.progress = Progress(doing.capitalize() if known else "Learning", fraction)
         self._changed("learning")
 
     def _done(self) -> None:

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ..base.checks import Floats
 from ..base.errors import InputError, MlatError
-from ..base.progress import Report, listen
+from ..base.work import Report, listen
 from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load, to_bytes
 from ..explain.confusions import count_confusions

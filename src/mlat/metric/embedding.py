@@ -21,8 +21,8 @@ from ..base.checks import Floats
 from ..base.compiled import jit
 from ..base.errors import InputError
 from ..base.fixed_order import Product, padded
+from ..base.work import one_thread
 from ..stream.windows import as_windows, check_finite, flatten
-from .threads import one_thread
 from .toeplitz import convolution_matrix
 
 # From windows (n, w, d) to points (n, r).

@@ -1,9 +1,8 @@
 """Phase II as scikit-learn transformers over windows: ``MLAT`` and ``LMNN``.
 
 The estimators only check their input, bring it to a common unit, select target neighbours and call
-a solver. Solvers are pure
-functions of a :class:`~mlat.metric.problem.Problem`: :mod:`~mlat.metric.filter`,
-:mod:`~mlat.metric.admm` and :mod:`~mlat.metric.lmnn`.
+a solver. Solvers (:mod:`~mlat.metric.solvers`) are pure functions of a
+:class:`~mlat.metric.problem.Problem`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sklearn.utils.validation import (
 )
 from threadpoolctl import threadpool_limits
 
-from ..base import progress
+from ..base import work
 from ..base.checks import SMALLEST, Floats, Ints, Limits, annotations_of, check_parameter
 from ..base.errors import InputError
 from ..stream.conversion import NO_STATE_NAME
@@ -40,11 +39,9 @@ from ..stream.windows import (
     windows_per_step,
 )
 from . import toeplitz
-from .admm import solve_admm
 from .embedding import Embedding, Linear, WindowTransformer, convolution
-from .filter import solve_filter
-from .lmnn import solve_lmnn
 from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
+from .solvers import solve_admm, solve_filter, solve_lmnn
 from .targets import Gap, select_targets, when_of
 from .torch_problem import TorchProblem
 from .working_set import MANY_WINDOWS, learn_growing
@@ -56,8 +53,8 @@ _Given = tuple[Windows, NDArray[Any], Ints, Ints]
 # More targets make a better metric where there are many windows. Where there are few, some of ten
 # targets would be far away, and pulling them together removes what separates the states.
 FEWEST_TARGETS, MOST_TARGETS, WINDOWS_PER_TARGET = 3, 10, 25
-# Beside a largest number below this, others lose digits that matter.
-SMALLEST_HELD = 2.0**-960
+# Windows that differ by 2 to the power of more have a metric that no number can hold.
+LARGEST_POWER = 480
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
@@ -80,7 +77,6 @@ class MarginMetric(WindowTransformer):
     loss_bound_: float = 0.0
     _seen: SeenWindows | None = None
     _exponent: int = 0  # of the unit of the problem that was solved
-    _scale: float | None
 
     def fit(
         self,
@@ -113,7 +109,8 @@ class MarginMetric(WindowTransformer):
         Raises
         ------
         InputError
-            If a parameter or the windows are not valid, or a state has too few windows.
+            If a parameter or the windows are not valid, or a state has too few windows; if they
+            differ by more than 1e144 or by less than 1e-144, whose metric no number can hold.
 
         Warns
         -----
@@ -128,6 +125,13 @@ class MarginMetric(WindowTransformer):
             windows, states, start, run = self._of_array(X, y, start, run)
         seen = SeenWindows(windows.blocks())
         unit = Unit.of(windows.values.min(axis=0), windows.values.max(axis=0))
+        if abs(unit.exponent) > LARGEST_POWER:
+            size = f"{np.ldexp(1.0, unit.exponent - 1):.0e}"
+            raise InputError(
+                f"windows that differ by about {size} have a metric that no number can hold; "
+                f"divide them by {size} first"
+            )
+        self._exponent = unit.exponent
         windows = replace(windows, values=unit(windows.values))
         n_targets = self.n_targets_for(windows.y)
         targets = select_targets(
@@ -136,11 +140,11 @@ class MarginMetric(WindowTransformer):
         problem = Problem(windows, targets, float(self.push_weight), float(self.shrinkage))
         with threadpool_limits(_threads(problem)):
             if device is not None:
-                self._fit_problem(TorchProblem(problem, device), unit.exponent)
+                self._fit_problem(TorchProblem(problem, device))
             elif self._grows(len(windows)):
-                self._fit_growing(problem, unit.exponent)
+                self._fit_growing(problem)
             else:
-                self._fit_problem(problem, unit.exponent)
+                self._fit_problem(problem)
         self._seen = seen
         return self
 
@@ -180,16 +184,14 @@ class MarginMetric(WindowTransformer):
         start, run = when_of(codes, start, run)
         return Windows.of_array(folded, codes, start, run), states, start, run
 
-    def _fit_problem(self, problem: MarginProblem, exponent: int) -> None:
-        """Learn the metric of a problem in the unit ``2**exponent``."""
-        self._exponent = exponent
+    def _fit_problem(self, problem: MarginProblem) -> None:
+        """Learn the metric of a problem."""
         solution = self._solve(problem)
         self._keep(solution, problem, problem.scale, problem.initial_loss)
         self.n_windows_used_, self.loss_bound_ = None, 0.0
 
-    def _fit_growing(self, problem: Problem, exponent: int) -> None:
+    def _fit_growing(self, problem: Problem) -> None:
         """The same, from a working set of the windows."""
-        self._exponent = exponent
         grown = learn_growing(problem, self._solve, lambda s: self._map_of(s, problem.width))
         self._keep(grown.solution, problem, grown.scale, grown.initial_loss)
         self.n_windows_used_, self.loss_bound_ = grown.n_windows, grown.bound
@@ -203,7 +205,7 @@ class MarginMetric(WindowTransformer):
     ) -> None:
         self.width_, self.n_channels_ = problem.width, problem.n_channels
         self._keep_map(solution)
-        self._scale = cast(float | None, self._own_unit(scale, 2))
+        self.scale_ = float(self._own_unit(scale, 2))
         self.initial_loss_ = initial_loss
         self.loss_, self.history_ = solution.loss, solution.history
         self.n_iter_, self.converged_ = solution.n_iter, solution.converged
@@ -248,49 +250,20 @@ class MarginMetric(WindowTransformer):
         name = type(self).__name__
 
         def listen(record: Record) -> None:
-            progress.report(name, int(record["iteration"]), self.max_iter, record)
+            work.report(name, int(record["iteration"]), self.max_iter, record)
             if self.verbose:
                 figures = "  ".join(f"{k} {v:.5g}" for k, v in record.items())
                 print(f"[{name}] {figures}")
 
         return listen
 
-    @property
-    def scale_(self) -> float:
-        return float(self._representable(self._scale, "scale_"))
+    def _own_unit(self, learned: ArrayLike, power: int) -> Floats:
+        """What was learned in the unit of the problem, in that of the windows as they were given.
 
-    @scale_.setter
-    def scale_(self, scale: float) -> None:
-        self._scale = scale
-
-    def _own_unit(self, learned: ArrayLike, power: int) -> Floats | None:
-        """What was learned in the unit of a problem, in that of the windows as they were given.
-
-        None where no number can hold it. ``power`` is 1 for maps of windows, 2 for quadratic forms.
+        ``power`` is 1 for maps of windows, 2 for quadratic forms.
         """
-        with np.errstate(over="ignore", under="ignore"):
-            own: Floats = np.ldexp(learned, -power * self._exponent)
-        is_held = SMALLEST_HELD <= np.abs(own).max() < np.inf
-        return own if is_held or not np.any(learned) else None
-
-    def _representable(self, own: Any, name: str) -> Any:
-        """What :meth:`_own_unit` gave, or an InputError where it gave nothing."""
-        if own is not None:
-            return own
-        size = f"{np.ldexp(1.0, self._exponent):.0e}"
-        raise InputError(
-            f"no number can hold {name} in the unit of the windows, which differ by about {size}; "
-            f"divide them by {size} first"
-        )
-
-    def _linear(self, learned: Floats) -> Floats:
-        """A map of windows that was learned, in their own unit."""
-        return cast(Floats, self._representable(self._own_unit(learned, 1), "components_"))
-
-    def _gram(self, components: Floats) -> Floats:
-        """``LᵀL`` for an L in the unit of the windows."""
-        L = np.ldexp(components, self._exponent)
-        return cast(Floats, self._representable(self._own_unit(L.T @ L, 2), "metric_"))
+        own: Floats = np.ldexp(learned, -power * self._exponent)
+        return own
 
     def _start(self, shape: tuple[int | None, ...]) -> Floats | None:
         """The given start in the unit of the problem, or None for the scaled identity."""
@@ -400,10 +373,6 @@ class MLAT(MarginMetric):
     scale_ : float
         The s of the start ``M0 = s·I``.
 
-    ``metric_``, ``blocks_`` and ``scale_`` go with the inverse square of the windows' unit. For
-    windows of 1e-160 or 1e160 no number can hold them, and reading them is an InputError;
-    ``transform`` works all the same.
-
     Examples
     --------
     >>> import mlat
@@ -414,8 +383,9 @@ class MLAT(MarginMetric):
     (10, 8, 8)
     """
 
-    _components: Floats | None = None  # L of "admm"; the L of "filter" follows from the taps
-    _blocks: Floats | None
+    # Of "admm"; those of "filter" follow from the taps.
+    _components: Floats | None = None
+    _blocks: Floats
 
     def __init__(
         self,
@@ -494,14 +464,14 @@ class MLAT(MarginMetric):
         )
 
     def _keep_map(self, solution: Solution) -> None:
-        found, blocks = self._linear(solution.found), solution.blocks
+        for name in ("taps_", "_components", "_blocks"):  # of a fit before, by the other solver
+            self.__dict__.pop(name, None)
+        found = self._own_unit(solution.found, 1)
         if self.solver == "filter":
-            self._components, self.taps_ = None, found
-            blocks = toeplitz.autocorrelation(solution.found, self.width_)
+            self.taps_ = found
         else:
             self._components = found
-            self.__dict__.pop("taps_", None)  # of a fit before, by "filter"
-        self._blocks = self._own_unit(cast(Floats, blocks), 2)
+            self._blocks = self._own_unit(cast(Floats, solution.blocks), 2)
 
     def _map_of(self, solution: Solution, width: int) -> Floats:
         # R of ``T = QR`` gives the distances of the convolution T with fewer rows.
@@ -515,9 +485,9 @@ class MLAT(MarginMetric):
 
     @property
     def blocks_(self) -> Floats:
-        if not hasattr(self, "_blocks"):
-            raise AttributeError("blocks_ exists after fit")
-        return cast(Floats, self._representable(self._blocks, "blocks_"))
+        if self._components is not None:
+            return self._blocks
+        return toeplitz.autocorrelation(self.taps_, self.width_)
 
     @blocks_.setter
     def blocks_(self, blocks: Floats) -> None:
@@ -525,8 +495,6 @@ class MLAT(MarginMetric):
 
     @property
     def components_(self) -> Floats:
-        if not hasattr(self, "_blocks"):
-            raise AttributeError("components_ exists after fit")
         if self._components is not None:
             return self._components
         return toeplitz.convolution_matrix(self.taps_, self.width_)
@@ -537,10 +505,8 @@ class MLAT(MarginMetric):
 
     @property
     def metric_(self) -> Floats:
-        if not hasattr(self, "_blocks"):
-            raise AttributeError("metric_ exists after fit")
         if self._components is not None:
-            return self._gram(self._components)
+            return self._components.T @ self._components
         return toeplitz.to_matrix(self.blocks_)
 
 
@@ -604,7 +570,7 @@ width_, n_channels_, scale_
         )
 
     def _keep_map(self, solution: Solution) -> None:
-        self.components_ = self._linear(solution.found)
+        self.components_ = self._own_unit(solution.found, 1)
 
     def _map_of(self, solution: Solution, width: int) -> Floats:
         return solution.found
@@ -614,9 +580,8 @@ width_, n_channels_, scale_
 
     @property
     def metric_(self) -> Floats:
-        if not hasattr(self, "loss_"):
-            raise AttributeError("metric_ exists after fit")
-        return self._gram(self.components_)
+        L: Floats = self.components_
+        return L.T @ L
 
 
 def encode_states(labels: NDArray[Any]) -> tuple[NDArray[Any], Ints]:

@@ -44,7 +44,7 @@ def minimize(
     *,
     max_iter: int = 100,
     tol: float = 1e-5,
-    memory: Memory | None = None,
+    memory: Curvature | None = None,
     callback: Callable[[int, float, float], Any] | None = None,
 ) -> Minimum:
     """Minimise ``fun`` from ``x0``.
@@ -59,7 +59,7 @@ def minimize(
         Stop when the value decreases by less than ``tol`` of itself per iteration, on average over
         the last 5, or when the gradient vanishes. A value below a hundredth of the first counts
         as that hundredth, so that a solved problem is not refined without end.
-    memory : Memory, optional
+    memory : Curvature, optional
         Curvature to begin with; it is updated. For a sequence of problems that differ little.
     callback : callable, optional
         Called with the iteration, the value and the gradient's norm.
@@ -73,7 +73,7 @@ def minimize(
     x = np.array(x0, dtype=np.float64).ravel()
     value, gradient = flat(x)
     n_evaluations = 1
-    pairs = Memory(x.size) if memory is None else memory
+    pairs = Curvature(x.size) if memory is None else memory
     history = [value]
     message, converged, iteration = "the iteration limit was reached", False, 0
     while iteration < max_iter:
@@ -150,7 +150,7 @@ def _weak_wolfe(
     return _Step(best.x, best.value, best.gradient, count)
 
 
-class Memory:
+class Curvature:
     """The last pairs of steps and gradient changes, which approximate the inverse Hessian.
 
     The two-loop recursion (Nocedal & Wright, Algorithm 7.4) only ever combines the 2m remembered

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
-from .threads import n_threads, run_each
+from ..base.work import n_threads, run_each
 
 TILE = 1024  # windows a side: a tile of products stays in a core's cache
 MANY_TILES = 8  # from which threads share them

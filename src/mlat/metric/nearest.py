@@ -21,8 +21,8 @@ from numpy.typing import DTypeLike, NDArray
 from ..base.checks import Floats, Ints
 from ..base.compiled import jit
 from ..base.fixed_order import exponent_of
+from ..base.work import n_threads, run_each
 from ..stream.windows import Windows, flatten
-from .threads import n_threads, run_each
 
 BLOCK = 512  # points compared at a time: memory is bounded by their products
 ORDINARY = 300  # powers of two up to which squares are far from overflowing and from vanishing

@@ -253,18 +253,14 @@ class Problem:
                 total += float(((self.flat(rows) - self.flat(column[rows])) ** 2).sum())
         return total, count
 
-    def loss_at_identity(self, scale: float) -> float:
-        """``E(s·I)``, which is that of one tap."""
-        tap = np.sqrt(scale) * np.eye(self.n_channels)
-        return self.filter_loss()(tap[None])[0]
-
     @cached_property
     def scale(self) -> float:
         return scale_for(*self.target_spread())
 
     @cached_property
     def initial_loss(self) -> float:
-        return self.loss_at_identity(self.scale)
+        tap = np.sqrt(self.scale) * np.eye(self.n_channels)  # E(s·I) is that of one tap
+        return self.filter_loss()(tap[None])[0]
 
     @property
     def step_moments(self) -> Floats:

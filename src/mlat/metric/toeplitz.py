@@ -26,18 +26,6 @@ def to_matrix(blocks: ArrayLike) -> Floats:
     return both[lag + w - 1].transpose(0, 2, 1, 3).reshape(w * d, w * d)
 
 
-def to_blocks(matrix: ArrayLike, width: int, *, rtol: float = 1e-9) -> Floats:
-    """The blocks (w, d, d) of a block-Toeplitz matrix; an InputError if it is not one."""
-    M = _as_square(matrix, width)
-    off = residual(M, width)
-    if off > rtol:
-        raise InputError(
-            f"the matrix is not block Toeplitz for width {width}: relative residual {off:.2g}; "
-            "use `project` for the nearest one"
-        )
-    return project_to_blocks(M, width)
-
-
 def project_to_blocks(matrix: ArrayLike, width: int) -> Floats:
     """The blocks of the nearest symmetric block-Toeplitz matrix in the Frobenius norm.
 

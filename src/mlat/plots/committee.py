@@ -25,7 +25,7 @@ from .figure import (
 )
 
 MAX_STATES = 8  # columns of the table of states
-MAX_FEATURES = 6  # bars of an expert
+MAX_FEATURES = 6  # bars of an expert: those in which the two distances differ most
 MAX_COLUMNS = 3  # of experts beside each other
 WIDTH = 11.0  # inches of the figure
 TOGETHER = "all together"
@@ -34,7 +34,6 @@ TOGETHER = "all together"
 def plot_committee(
     found: Explanation,
     *,
-    max_features: int = MAX_FEATURES,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Who said what of one window, with which weight, and how that adds up to the decision.
@@ -48,15 +47,13 @@ def plot_committee(
     ----------
     found : Explanation
         By :func:`mlat.explain.explain`.
-    max_features : int, default=6
-        How many features to draw of each expert: those in which the two distances differ most.
     figure : Figure or SubFigure, optional
         Where to draw, without a title; default a new figure.
     """
     experts = found.opinions
-    heights = _heights(found, max_features)
+    heights = _heights(found)
     if figure is None:
-        size = WIDTH, committee_height(found, max_features)
+        size = WIDTH, committee_height(found)
         figure = Figure(figsize=size, layout="constrained")
         figure.suptitle(fill(found.headline, 95), fontsize=12, fontweight="bold", color=INK)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
@@ -70,18 +67,18 @@ def plot_committee(
     below = outer[1].subgridspec(n_rows, n_columns)
     for place, one in enumerate(experts):
         ax = figure.add_subplot(below[place])
-        _draw_features(ax, one, _colours(found), max_features, WIDTH / n_columns)
+        _draw_features(ax, one, _colours(found), WIDTH / n_columns)
     figure.supxlabel(fill(found.in_words, 150), fontsize=9, color=INK)
     return figure
 
 
-def committee_height(found: Explanation, max_features: int = MAX_FEATURES) -> float:
+def committee_height(found: Explanation) -> float:
     """How high the picture is, in inches."""
-    return sum(_heights(found, max_features)) + 1.4
+    return sum(_heights(found)) + 1.4
 
 
-def _heights(found: Explanation, max_features: int) -> list[float]:
-    n_bars = max(min(len(one.features), max_features) for one in found.opinions)
+def _heights(found: Explanation) -> list[float]:
+    n_bars = max(min(len(one.features), MAX_FEATURES) for one in found.opinions)
     return [0.5 * len(found.opinions) + 1.6, _n_rows(found) * (0.26 * n_bars + 0.9) - 0.2]
 
 
@@ -170,11 +167,9 @@ def _draw_states(ax: Axes, found: Explanation, order: list[int]) -> None:
         ax.set_xlabel(f"{hidden} states that are farther away are not shown", fontsize=8)
 
 
-def _draw_features(
-    ax: Axes, one: Opinion, colours: dict[object, Floats], max_features: int, width: float
-) -> None:
+def _draw_features(ax: Axes, one: Opinion, colours: dict[object, Floats], width: float) -> None:
     margin = one.margin.by_feature
-    shown = np.argsort(-np.abs(margin), kind="stable")[:max_features]
+    shown = np.argsort(-np.abs(margin), kind="stable")[:MAX_FEATURES]
     places = np.arange(len(shown))
     states = [one.own.state if margin[i] >= 0 else one.other.state for i in shown]
     ax.barh(places, margin[shown], height=0.7, color=[colours[state] for state in states])

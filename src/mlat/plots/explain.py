@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
@@ -19,7 +18,6 @@ from ..classifier.classifier import StreamClassifier
 from ..explain.experts import expert_of
 from ..explain.explanation import Explanation, Opinion, Towards, explain
 from ..stream.stream import Stream
-from ..stream.windows import Windows
 from .committee import WIDTH as COMMITTEE_WIDTH
 from .committee import committee_height, plot_committee
 from .figure import (
@@ -95,25 +93,20 @@ def draw_explanation(
     max_channels: int = MAX_CHANNELS,
 ) -> Figure:
     """The picture of an explanation; parameters as for `explain_prediction`."""
+    layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
     if expert is None and len(found.opinions) > 1:
-        return _draw_committee(found, clf, stream, max_channels)
+        return _draw_committee(found, clf, stream, min(max_channels, MAX_BESIDE), layout)
     seen = expert_of(clf, expert)
     opinion = next(one for one in found.opinions if one.name == seen.name)
-    by_channel = opinion.margin.by_channel(opinion.channels, clf.n_channels_)
-    order = np.argsort(-np.abs(by_channel), kind="stable")[:max_channels]
+    order = _most_apart(opinion, clf.n_channels_)[:max_channels]
     n_bars = min(len(opinion.features), MAX_FEATURES)
     heights = [0.8 * len(order) + 0.3, max(2.1, 0.34 * n_bars + 0.5)]
-    layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
     figure = Figure(figsize=(WIDTH, sum(heights) + 1.5), layout=layout)
     outer = figure.add_gridspec(2, 1, height_ratios=heights)
-    above = outer[0].subgridspec(len(order), 2)
-    own, other = opinion.own, opinion.other
-    sides = ((own, _own_title(found)), (other, f"nearest {shorten(str(other.state))}"))
-    colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
-    windows = _Windows(found, stream, seen.references.windows, clf.channels_)
-    _draw_windows(figure, above, order, sides, windows, colours)
+    _draw_windows(figure, outer[0].subgridspec(len(order), 2), order, found, opinion, clf, stream)
     below = outer[1].subgridspec(1, 2)
-    pair = [(towards, colours[towards.state]) for towards, _ in sides]
+    colours = _colours(clf)
+    pair = [(towards, colours[towards.state]) for towards in (opinion.own, opinion.other)]
     _draw_features(figure.add_subplot(below[0]), opinion, pair)
     _draw_lags(figure.add_subplot(below[1]), pair)
     title = f"{found.headline}; {seen.name}" if seen.name else found.headline
@@ -130,28 +123,23 @@ def draw_explanation(
 
 
 def _draw_committee(
-    found: Explanation, clf: StreamClassifier, stream: Stream, max_channels: int
+    found: Explanation,
+    clf: StreamClassifier,
+    stream: Stream,
+    max_channels: int,
+    layout: ConstrainedLayoutEngine,
 ) -> Figure:
     """The window over the nearest references of the widest expert, and what each expert adds."""
     opinion = max(found.opinions, key=lambda one: one.width)
-    seen = expert_of(clf, opinion.name)
-    by_channel = opinion.margin.by_channel(opinion.channels, clf.n_channels_)
-    order = np.argsort(-np.abs(by_channel), kind="stable")[: min(max_channels, MAX_BESIDE)]
+    order = _most_apart(opinion, clf.n_channels_)[:max_channels]
     heights = [0.8 * len(order) + 0.9, committee_height(found)]
-    layout = ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.08, hspace=0.02)
     figure = Figure(figsize=(COMMITTEE_WIDTH, sum(heights) + 0.4), layout=layout)
     parts: Any = figure.subfigures(2, 1, height_ratios=heights)
     above, below = parts
-    sides = (
-        (opinion.own, _own_title(found)),
-        (opinion.other, f"nearest {shorten(str(opinion.other.state))}"),
-    )
-    colours = dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
-    windows = _Windows(found, stream, seen.references.windows, clf.channels_)
     grid = above.add_gridspec(1, 1)[0].subgridspec(len(order), 2)
-    _draw_windows(above, grid, order, sides, windows, colours)
+    _draw_windows(above, grid, order, found, opinion, clf, stream)
     above.supxlabel(
-        f"Black: the signal. Coloured: the nearest references of each state, as {seen.name} "
+        f"Black: the signal. Coloured: the nearest references of each state, as {opinion.name} "
         "compares them, in the channels that differ most.",
         fontsize=8,
         color=INK,
@@ -161,33 +149,38 @@ def _draw_committee(
     return figure
 
 
+def _most_apart(opinion: Opinion, n_channels: int) -> NDArray[np.intp]:
+    """The channels, those first in which the two distances differ most."""
+    by_channel = opinion.margin.by_channel(opinion.channels, n_channels)
+    return np.argsort(-np.abs(by_channel), kind="stable")
+
+
+def _colours(clf: StreamClassifier) -> dict[Any, Any]:
+    return dict(zip(clf.classes_.tolist(), state_colours(len(clf.classes_)), strict=True))
+
+
 def _own_title(found: Explanation) -> str:
     is_predicted = found.own.state == found.predicted
     return f"nearest {shorten(str(found.own.state))}" + (" (predicted)" if is_predicted else "")
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """An expert's window of a stream, and its references."""
-
-    found: Explanation
-    stream: Stream
-    references: Windows
-    channels: tuple[str, ...]
 
 
 def _draw_windows(
     figure: Figure | SubFigure,
     grid: GridSpecFromSubplotSpec,
     order: NDArray[np.intp],
-    sides: tuple[tuple[Towards, str], ...],
-    windows: _Windows,
-    colours: dict[Any, Any],
+    found: Explanation,
+    opinion: Opinion,
+    clf: StreamClassifier,
+    stream: Stream,
 ) -> None:
-    references, end = windows.references, windows.found.step + 1
+    """An expert's window over the nearest references of either state, channel by channel."""
+    references, end = expert_of(clf, opinion.name or None).references.windows, found.step + 1
+    other = opinion.other
+    sides = ((opinion.own, _own_title(found)), (other, f"nearest {shorten(str(other.state))}"))
+    colours = _colours(clf)
     steps = np.arange(end - references.width, end)
-    query = windows.stream.values[end - references.width : end]
-    names = [shorten(windows.channels[channel]) for channel in order]
+    query = stream.values[end - references.width : end]
+    names = [shorten(clf.channels_[channel]) for channel in order]
     room = (WIDTH - 0.8 - names_width(names, 8)) / 2  # inches of a column
     left = []
     for row, channel in enumerate(order):
@@ -207,9 +200,9 @@ def _draw_windows(
                     marker=_marker(steps),
                 )
             ax.plot(steps, query[:, channel], color=INK, linewidth=1.2, marker=_marker(steps))
-            switches = windows.found.switches
-            draw_boundaries(ax, [switch - 0.5 for switch in switches if switch > steps[0]])
-            _frame_window(ax, row == len(order) - 1, column == 0, windows, channel)
+            draw_boundaries(ax, [switch - 0.5 for switch in found.switches if switch > steps[0]])
+            name = names[row] if column == 0 else None
+            _frame_window(ax, name, row == len(order) - 1, stream.usual_step)
             if row == 0:
                 title = f"{text}: {_distances_text(towards.distances)}"
                 if text_width(title, 9) > 72 * room:  # it would run into the one beside it
@@ -230,22 +223,19 @@ def _marker(steps: NDArray[Any]) -> str:
     return "o" if len(steps) == 1 else ""
 
 
-def _frame_window(
-    ax: Axes, is_last: bool, is_first_column: bool, windows: _Windows, channel: int
-) -> None:
+def _frame_window(ax: Axes, name: str | None, is_last: bool, usual_step: float | None) -> None:
+    """``name`` is that of the channel, in the first column."""
     bare(ax)
-    ax.tick_params(labelsize=7, labelbottom=is_last, labelleft=is_first_column)
+    ax.tick_params(labelsize=7, labelbottom=is_last, labelleft=name is not None)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=2))
     ax.ticklabel_format(axis="x", style="plain", useOffset=False)
-    if is_first_column:
-        # Horizontal, beside the axes: many names are longer than a row is high.
-        name = shorten(windows.channels[channel])
+    if name is not None:  # horizontal, beside the axes: many names are longer than a row is high
         ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8, color=INK)
-    if is_last and (usual_step := windows.stream.usual_step):
+    if is_last and usual_step:
         ax.xaxis.set_major_formatter(lambda step, _: f"{step * usual_step:.2f}")
     if is_last:
-        ax.set_xlabel("seconds" if windows.stream.usual_step else "step", fontsize=8)
+        ax.set_xlabel("seconds" if usual_step else "step", fontsize=8)
 
 
 def _draw_features(ax: Axes, found: Opinion, pair: list[tuple[Towards, Any]]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..base.errors import DiskError, InputError, NamesError
 from .arrow import pa
@@ -205,37 +205,16 @@ class TextTable:
                     self._explain_time(name)
         return columns
 
-    def _open(self) -> IO[str]:
-        # Bytes that are not UTF-8 pass as surrogates, so that an error can name line and column.
-        opener: Any = gzip.open if self._compressed else open
-        text: IO[str] = opener(
-            self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
-        )
-        return text
-
     def _lines(self) -> Generator[tuple[int, list[str]]]:
-        """The number of the line on which each row begins, and the row's fields."""
-        line = 1
-        try:
-            with self._open() as file:
-                reader = csv.reader(file, delimiter=self._delimiter)
-                for fields in reader:
-                    if fields or self._keep_empty:
-                        yield line, fields or [""]
-                    line = reader.line_num + 1
-        except csv.Error as error:
-            raise InputError(f"{self.path}, line {line}: {error}; is a quote left open?") from None
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputError(f"{self.path} cannot be read: {error}") from None
-        except OSError as error:
-            raise DiskError(f"{self.path} cannot be read: {error}") from None
+        form = FileFormat(self._delimiter, "gzip" if self._compressed else None)
+        return rows_of(self.path, form, keep_empty=self._keep_empty)
 
     def _steps(self) -> Iterator[tuple[int, list[str]]]:
         return (row for row in self._lines() if row[0] > self._header_line)
 
     def _check_header(self) -> None:
         for name in self.columns:
-            self._refuse_bytes(self._header_line, name, "the header")
+            refuse_bytes(self.path, self._header_line, name, "the header")
         if len(self.columns) == 1 and re.search(r"[;\t|,]", self.columns[0]):
             raise InputError(
                 f"{self.where([])}the header {self.columns[0]!r} looks like several columns; "
@@ -250,15 +229,6 @@ class TextTable:
                     "rename one"
                 )
 
-    def _refuse_bytes(self, line: int, field: str, column: str) -> None:
-        found = None if field.isascii() else re.search("[\udc80-\udcff]", field)
-        if found:
-            byte = ord(found.group()) - 0xDC00
-            raise InputError(
-                f"{self.path}, line {line}: {column} is not UTF-8 (byte 0x{byte:02x}); "
-                "save the file as UTF-8"
-            )
-
     def _explain(self, channels: Sequence[str], wanted: Sequence[str], remedy: str) -> None:
         """Raise an InputError about the first line that is wrong."""
         numeric = [(self.columns.index(name), name) for name in channels]
@@ -271,7 +241,7 @@ class TextTable:
                     f"complete the line, or quote a field that holds {self._separator}"
                 )
             for i, name in read:
-                self._refuse_bytes(line, fields[i], f"column {name!r}")
+                refuse_bytes(self.path, line, fields[i], f"column {name!r}")
             for i, name in numeric:
                 text = fields[i]
                 if self._is_number(text) or text in _MISSING:
@@ -329,6 +299,46 @@ class TextTable:
                     f"{self.path}, line {line}, column {name!r}: {fields[position][:40]!r} goes on "
                     "over several lines; close the quote"
                 )
+
+
+def rows_of(
+    path: Path, form: FileFormat, *, keep_empty: bool = False
+) -> Generator[tuple[int, list[str]]]:
+    """The number of the line on which each row of a text file begins, and the row's fields.
+
+    Bytes that are not UTF-8 pass as surrogates, so that an error can name line and column.
+
+    Raises
+    ------
+    InputError, DiskError
+        If the file cannot be read; the message names the line.
+    """
+    opener: Any = gzip.open if form.compression else open
+    line = 1
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            reader = csv.reader(file, delimiter=form.delimiter or ",")
+            for fields in reader:
+                if fields or keep_empty:
+                    yield line, fields or [""]
+                line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}, line {line}: {error}; is a quote left open?") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise DiskError(f"{path} cannot be read: {error}") from None
+
+
+def refuse_bytes(path: Path, line: int, field: str, column: str) -> None:
+    """Raise `InputError` for a field that is not UTF-8."""
+    found = None if field.isascii() else re.search("[\udc80-\udcff]", field)
+    if found:
+        byte = ord(found.group()) - 0xDC00
+        raise InputError(
+            f"{path}, line {line}: {column} is not UTF-8 (byte 0x{byte:02x}); "
+            "save the file as UTF-8"
+        )
 
 
 def in_pieces(batches: Iterable[Any], size: int) -> Iterator[Any]:

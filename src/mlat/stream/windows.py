@@ -169,6 +169,10 @@ class Windows:
             self.values, self.width, self.start[rows], self.run[rows], self.y[rows], since
         )
 
+    def last(self, width: int) -> Windows:
+        """Narrower windows that end where these end."""
+        return replace(self, width=width, start=self.start + self.width - width)
+
     def compact(self, inside: Bools | None = None) -> Windows:
         """The same windows over some of the steps only; default those that are in a window."""
         inside = windows_per_step(self) > 0 if inside is None else inside
@@ -215,8 +219,6 @@ def sliding_windows(
     width: int,
     *,
     stride: int = 1,
-    per_state: int | None = None,
-    random_state: int | np.random.Generator | None = None,
     labelled: bool = True,
 ) -> Windows:
     """All windows that lie inside runs: a run of ``T`` steps gives ``T - width + 1`` windows.
@@ -230,11 +232,6 @@ def sliding_windows(
         Steps per window, the paper's w.
     stride : int, default=1
         Keep every ``stride``-th window of each run.
-    per_state : int, optional
-        Keep this many windows of each state, drawn without replacement (the paper gives its
-        rivals 100). A state that has fewer keeps all of them, with a warning.
-    random_state : int or Generator, optional
-        Seed for ``per_state``.
     labelled : bool, default=True
         False takes every window that lies inside a segment, whatever its states; ``y`` is then the
         state of each window's last step, and ``run`` the number of its segment. A stream that is
@@ -260,19 +257,11 @@ def sliding_windows(
     """
     width = check_whole(width, "width", unit="steps")
     stride = check_whole(stride, "stride", unit="steps")
-    if per_state is not None:
-        per_state = check_whole(per_state, "per_state", unit="windows")
-        if not labelled:
-            raise InputError("per_state counts windows by their state, so it needs labelled=True")
     if labelled:
         _check_width(stream, width)
     runs = stream.runs if labelled else stream.segments
     start, run = starts_in_runs(runs.start, runs.length, width, stride)
-    windows = Windows(stream.values, width, start, run, stream.states[start + width - 1])
-    if per_state is not None:
-        rng = np.random.default_rng(random_state)
-        windows = windows.take(_draw(stream, runs.code[run], per_state, rng))
-    return windows
+    return Windows(stream.values, width, start, run, stream.states[start + width - 1])
 
 
 def starts_in_runs(start: Ints, length: Ints, width: int, stride: int = 1) -> tuple[Ints, Ints]:
@@ -321,21 +310,6 @@ def _check_width(stream: Stream, width: int) -> None:
             "predicted; choose a smaller width to include it",
             stacklevel=3,
         )
-
-
-def _draw(stream: Stream, codes: Ints, per_state: int, rng: np.random.Generator) -> Ints:
-    """Positions of ``per_state`` windows of each state; ``codes`` are the windows' states."""
-    chosen = []
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        if len(rows) < per_state:
-            warnings.warn(
-                f"state {stream.classes[code]!s} has only {len(rows)} windows of the {per_state} "
-                "asked for; all are taken",
-                stacklevel=3,
-            )
-        chosen.append(rng.choice(rows, min(per_state, len(rows)), replace=False))
-    return np.sort(np.concatenate(chosen))
 
 
 # ------------------------------------------------------------------ windows as arrays

@@ -52,7 +52,7 @@ Found = dict[str, Any]
 
 def fit_ours(system: str, problem: Found, spent: Stopwatch) -> Found:
     import mlat
-    from mlat.base import progress
+    from mlat.base import work
 
     # The loss that the other libraries minimise.
     same: dict[str, Any] = {"n_targets": 3, "target_gap": 0, "push_weight": 0.5}
@@ -74,7 +74,7 @@ def fit_ours(system: str, problem: Found, spent: Stopwatch) -> Found:
     precise: dict[str, Any] = {"tol": 1e-5, "max_iter": 300} if "to the end" in system else {}
     with (
         spent,
-        progress.listen(
+        work.listen(
             lambda r: trace.append((time.process_time() - spent.began[0], r.figures["objective"]))
         ),
     ):

@@ -10,8 +10,8 @@ import typer
 
 from mlat.base.checks import Ints
 from mlat.base.errors import require_package
-from mlat.metric.filter import default_taps, initial_taps, solve_filter
 from mlat.metric.problem import Problem
+from mlat.metric.solvers import default_taps, initial_taps, solve_filter
 from mlat.metric.torch_problem import TorchProblem
 from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import Windows, sliding_windows

@@ -22,8 +22,7 @@ from pyarrow import parquet
 
 from mlat.base.errors import InputError, MissingPackageError
 from mlat.classifier.classifier import StreamClassifier
-from mlat.cluster.spark.sessions import import_pyspark, spark_wait
-from mlat.cluster.spark.streams import DEFAULTS, spark_classify
+from mlat.cluster.spark import DEFAULTS, import_pyspark, spark_classify, spark_wait
 from mlat.live.core.model import LiveModel
 from mlat.live.core.steps import Steps
 from mlat.metric.estimators import MLAT

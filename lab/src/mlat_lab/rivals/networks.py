@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mlat.base import progress
+from mlat.base import work
 from mlat.base.checks import Floats, Ints, check_whole
 from mlat.base.errors import InputError, require_package
 from mlat.metric.targets import episodes
@@ -256,7 +256,7 @@ def train(
         accuracy = _accuracy(learner, codes, split, n_neighbors) if validated else np.nan
         history.append(Epoch(loss, accuracy))
         figures = {"loss": loss, "accuracy": accuracy} if validated else {"loss": loss}
-        progress.report(name, number + 1, max_iter, figures)
+        work.report(name, number + 1, max_iter, figures)
         more = accuracy > highest
         if not validated or more or (accuracy == highest and loss < history[best].loss):
             weights, best = take_weights(learner.network), number

@@ -46,8 +46,10 @@ class LabelRoutes:
     Parameters
     ----------
     session : LabelSession
-    learner : Learner
-        Made by the caller, with ``changed`` of this object: see :meth:`changed`.
+    width : int, optional
+        Steps per window of what is learned; default those of a second, as far as runs allow.
+    model : path, optional
+        A model that proposes from the beginning.
     model_out : path
         Where a model is saved; a number is added where a file is there already.
     media : path, optional
@@ -60,13 +62,14 @@ class LabelRoutes:
         self,
         session: LabelSession,
         *,
+        width: int | None,
+        model: Path | None,
         model_out: Path,
         media: Path | None = None,
         offset: float = 0.0,
     ) -> None:
         self._session, self._media, self._offset = session, media, offset
         self._model_out = model_out
-        self._learner: Learner | None = None
         self._name = secrets.token_hex(8)  # a page that meets another one starts again
         self._described: list[dict[str, Any]] | None = None
         self._pages: set[asyncio.Queue[str | None]] = set()
@@ -78,15 +81,8 @@ class LabelRoutes:
         self._exporting = threading.Lock()
         self._slow = ThreadPoolExecutor(4, "mlat-label-slow")
         session.listen(self._tell_change)
-
-    def use(self, learner: Learner) -> None:
-        """Take the learner, which needs this object's :meth:`changed` itself."""
-        self._learner = learner
-
-    @property
-    def learner(self) -> Learner:
-        assert self._learner is not None
-        return self._learner
+        # Its listener comes after: pages know of an edit before they are told of proposals.
+        self.learner = Learner(session, width, self.changed, model)
 
     def app(self) -> Starlette:
         routes = [

@@ -67,9 +67,9 @@ async def serve(
     check_packages()
     from .routes import LabelRoutes
 
-    routes = LabelRoutes(session, model_out=model_out, media=media, offset=offset)
-    learner = Learner(session, width, routes.changed, model)
-    routes.use(learner)
+    routes = LabelRoutes(
+        session, width=width, model=model, model_out=model_out, media=media, offset=offset
+    )
     server = await start(routes.app(), host, port, token, refused=routes.refused, say=say)
-    learner.start()
-    return LabelServer(server, learner)
+    routes.learner.start()
+    return LabelServer(server, routes.learner)

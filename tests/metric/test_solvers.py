@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from mlat.metric import solve_admm, solve_filter, toeplitz
-from mlat.metric.filter import shrinkage_of_blocks
 from mlat.metric.problem import relative_weight
+from mlat.metric.solvers import MahalanobisObjective, shrinkage_of_blocks, shrinkage_penalty
 from problems import central_differences, loss_of, random_problem
 
 
@@ -32,3 +32,25 @@ def test_more_taps_close_the_gap_between_filter_and_admm():
     ]
     assert losses[0] > losses[1] > losses[2] > losses[3] * 0.999
     assert losses[-1] == pytest.approx(best, rel=0.02)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 2.0])
+def test_lmnn_and_admm_objective_by_finite_differences(shrinkage):
+    problem = random_problem(1, shrinkage=shrinkage)
+    objective = MahalanobisObjective(problem)
+    centre = np.random.default_rng(0).normal(size=(12, 12))
+    objective.penalties = [*shrinkage_penalty(problem), (0.7, (centre + centre.T) / 2)]
+    L = 0.4 * np.random.default_rng(2).normal(size=(7, 12))
+    np.testing.assert_allclose(objective(L)[1], central_differences(objective, L), atol=1e-5)
+
+
+def test_admm_converges_by_boyds_rule_and_its_two_answers_agree():
+    problem = random_problem(4, gap="run")
+    admm = solve_admm(problem, max_iter=300, tol=1e-3)
+    last = admm.history[-1]
+    assert admm.converged
+    assert last["primal"] <= last["primal_tolerance"]
+    assert last["dual"] <= last["dual_tolerance"]
+    assert {"iteration", "objective", "primal", "dual"} <= set(last)
+    assert toeplitz.residual(admm.found.T @ admm.found, 4) < 5e-3
+    assert loss_of(problem, toeplitz.to_matrix(admm.blocks)) == pytest.approx(admm.loss, rel=0.02)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import InputError
-from ...classifier.model_file import load
-from ...live.core.model import LiveModel
-from ...live.core.state import LiveState
-from ...live.core.steps import Prediction, Steps
+from ..base.errors import InputError
+from ..classifier.model_file import load
+from ..live.core.model import LiveModel
+from ..live.core.state import LiveState
+from ..live.core.steps import Prediction, Steps
 
 MICRO = 1e6
 MODELS = 4  # that a worker keeps loaded

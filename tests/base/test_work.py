@@ -5,7 +5,7 @@ import threading
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from mlat.metric.threads import n_threads, run_each
+from mlat.base.work import n_threads, run_each
 
 
 def blas_threads():

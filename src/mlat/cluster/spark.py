@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ...base.errors import InputError
-from ...classifier.classifier import StreamClassifier
-from ...classifier.model_file import load, save
-from ...live.core.model import LiveModel
+from ..base.errors import InputError, WorkerError, require_package
+from ..classifier.classifier import StreamClassifier
+from ..classifier.model_file import load, save
+from ..live.core.model import LiveModel
 from .push import Task, stateful, whole_streams
-from .sessions import import_pyspark
 
+_REFUSED = re.compile(r"^\s*(?:[\w.]+\.)?InputError: (.+)$", re.MULTILINE)
 PREDICTED = ("step", "seq", "time", "state", "proba", "distance", "why", "neighbours", "agreement")
 
 
@@ -289,3 +290,43 @@ def _check_order(order_by: Any, seq: str | None, time: str | None) -> None:
 
 def _numbered(clf: StreamClassifier) -> bool:
     return clf.classes_.dtype.kind != "U"
+
+
+def import_pyspark(what: str = "spark_classify") -> Any:
+    """The package ``pyspark``, imported on use, and pandas, which it needs."""
+    require_package("pandas", "spark", what)
+    return require_package("pyspark", "spark", what)
+
+
+def spark_wait(query: Any, timeout: float | None = None) -> bool:
+    """Wait until a streaming query ends, or for so many seconds; whether it has ended.
+
+    An `InputError` of a worker is raised here with its own message, without Spark's trace.
+
+    Raises
+    ------
+    InputError
+        If the query ended because of it; any other end is raised as Spark does.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        ended = query.awaitTermination(timeout) if timeout is not None else None
+        if timeout is None:
+            query.awaitTermination()
+    except StreamingQueryException as error:
+        raise _plain(error) from None
+    return ended is not False
+
+
+def _plain(error: Exception) -> Exception:
+    """The error of mlat that Spark's message holds; otherwise Spark's own."""
+    refused = _REFUSED.search(str(error))
+    if refused is not None:
+        return InputError(refused.group(1).strip())
+    if "No module named 'mlat'" in str(error):
+        return WorkerError(
+            "the Python of Spark's workers has no mlat; install it on every executor, or name the "
+            "right one with PYSPARK_PYTHON"
+        )
+    return error

@@ -1,1 +1,0 @@
-"""Keyed live streams on Spark."""
