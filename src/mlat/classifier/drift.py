@@ -87,7 +87,7 @@ class DriftWatch:
             return
         parts = self._rest[: n * self._size].reshape(n, self._size, -1)
         self._rest = self._rest[n * self._size :]
-        lacks: Bools = np.isnan(parts).any(axis=2)
+        lacks: Bools = np.asarray(np.isnan(parts).any(axis=2))
         known: Ints = self._size - lacks.sum(axis=1)
         there = np.flatnonzero(known)
         total = np.where(lacks[:, :, None], 0.0, parts).sum(axis=1)
