@@ -42,8 +42,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def play(folder: Path, *options: object, model: str = "walk.mlat") -> tuple[str, str]:
-    source = f"replay:{folder / 'walk.csv'}@max"
+def play(
+    folder: Path, *options: object, model: str = "walk.mlat", source: Path | None = None
+) -> tuple[str, str]:
+    source = f"replay:{source or folder / 'walk.csv'}@max"
     return run("live", folder / model, "--source", source, "--far", "off", *options)
 
 
@@ -98,6 +100,16 @@ def test_every_step_of_a_recording(folder):
     assert [p["state"] for p in told] == expected.tolist()
     assert {"proba", "distance", "why", "neighbours", "seq", "time"} <= set(told[-1])
     assert f"mlat: {len(STREAM)} steps, 7 of them unknown, 0 refused" in error
+
+
+def test_a_channel_that_is_not_as_in_training_is_said_once(folder, tmp_path):
+    moved = STREAM.values.copy()
+    moved[20:, 0] += 9 * mlat.load(folder / "walk.mlat").scale_[0]
+    write_csv(tmp_path / "moved.csv", STREAM.with_values(moved))
+    _, error = play(folder, source=tmp_path / "moved.csv")
+    (said,) = [line for line in error.splitlines() if "not as in training" in line]
+    assert f"not as in training: {STREAM.channels[0]} is " in said
+    assert "deviations higher than in training" in said
 
 
 def test_csv(folder):

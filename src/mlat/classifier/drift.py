@@ -32,7 +32,7 @@ class Drift(NamedTuple):
     channel : str
     by : float
         How many deviations of the training stream its mean is above the highest of the references,
-        or, below 0, below the lowest; the median over the stretches that are outside.
+        or, below 0, below the lowest; the mean over the stretches that are outside.
     share : float
         Of the stretches.
     since : int
@@ -53,18 +53,21 @@ class Drift(NamedTuple):
 
 
 class DriftWatch:
-    """Follows the levels of a stream's channels, however it is cut into pieces."""
+    """Follows the levels of a stream's channels, however it is cut into pieces.
 
-    def __init__(self, classifier: StreamClassifier) -> None:
+    ``first`` is the number of the first step that it is given.
+    """
+
+    def __init__(self, classifier: StreamClassifier, first: int = 0) -> None:
         self._names = classifier.channels_
         self._scaling = classifier.features_.channels
         self._size = classifier.width_ + classifier.features_.lift.memory
         self._low, self._high = self._covered(classifier)
         self._rest = np.empty((0, len(self._names)))
-        self._n = self._n_rest = 0
+        self._n, self._begin = 0, first  # stretches with a value, and where the next begins
         self._outside = np.zeros(len(self._names), np.int64)
         self._since: Ints = np.full(len(self._names), -1)
-        self._by: list[Floats] = []
+        self._by = np.zeros(len(self._names))
 
     def _covered(self, classifier: StreamClassifier) -> tuple[Floats, Floats]:
         """The lowest and the highest mean of each channel over stretches of the references."""
@@ -79,12 +82,15 @@ class DriftWatch:
             return np.full(every.shape[1], -np.inf), np.full(every.shape[1], np.inf)
         return every.min(axis=0), every.max(axis=0)
 
-    def push(self, values: NDArray[np.floating]) -> None:
-        """Take the next steps (t, d); those with a missing value count for nothing."""
+    def push(self, values: NDArray[np.floating]) -> bool:
+        """Take the next steps (t, d), and return whether they may change what is found.
+
+        Steps with a missing value count for nothing.
+        """
         self._rest = np.concatenate([self._rest, self._scaling(values)])
         n = len(self._rest) // self._size
         if not n:
-            return
+            return False
         parts = self._rest[: n * self._size].reshape(n, self._size, -1)
         self._rest = self._rest[n * self._size :]
         lacks: Bools = np.asarray(np.isnan(parts).any(axis=2))
@@ -94,27 +100,25 @@ class DriftWatch:
         mean = total[there] / known[there, None]
         by = np.maximum(mean - self._high, 0.0) + np.minimum(mean - self._low, 0.0)
         outside: Bools = np.asarray(np.abs(by) > MARGIN)
-        first = (self._n_rest + there) * self._size
+        first = self._begin + there * self._size
         for channel in np.flatnonzero(outside.any(axis=0) & (self._since < 0)):
             self._since[channel] = first[int(np.argmax(outside[:, channel]))]
         self._outside += outside.sum(axis=0)
-        self._by.append(np.where(outside, by, np.nan)[outside.any(axis=1)])
+        self._by += np.where(outside, by, 0.0).sum(axis=0)
         self._n += len(mean)
-        self._n_rest += n
+        self._begin += n * self._size
+        return True
 
     def found(self) -> list[Drift]:
         """The channels that are outside, farthest first."""
         enough = (self._outside >= LEAST) & (self._outside >= SHARE * self._n)
-        if not enough.any():
-            return []
-        by = np.nanmedian(np.concatenate(self._by)[:, enough], axis=0)
-        channels = np.flatnonzero(enough)
-        return [
+        found = [
             Drift(
                 self._names[c],
-                float(by[i]),
+                float(self._by[c] / self._outside[c]),
                 float(self._outside[c] / self._n),
                 int(self._since[c]),
             )
-            for i, c in sorted(enumerate(channels), key=lambda one: -abs(by[one[0]]))
+            for c in np.flatnonzero(enough)
         ]
+        return sorted(found, key=lambda one: -abs(one.by))

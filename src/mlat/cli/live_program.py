@@ -103,6 +103,7 @@ class Program:
             lines=self._lines,
             notices=self._notices,
             hub=hub,
+            classifier=self.classifier,
         )
         self._recover(runner, journal)
         server = None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from live_clients import push
+from mlat.classifier.drift import Drift
 from mlat.live import Prediction
 from mlat.live.core.steps import Predictions
 from mlat.live.page.hub import Hub
@@ -52,6 +53,9 @@ def test_prometheus_reads_the_counts():
     assert found[("mlat_lag_seconds_sum",)] == pytest.approx(9 * 0.004 + 0.3)
     page.close()
     assert samples(hub.prometheus())[("mlat_clients",)] == 0
+    hub.drift = [Drift("az", 1.9, 0.5, 1234)]
+    assert samples(hub.prometheus())[("mlat_drift", ("channel", "az"))] == 1.9
+    assert hub.status()["drift"] == [str(hub.drift[0])]
 
 
 def test_one_can_alert_on_a_state():

@@ -27,6 +27,7 @@ from ..core.steps import Predictions, parts_of
 from .metrics import Counts, exposition
 
 if TYPE_CHECKING:
+    from ...classifier.drift import Drift
     from ..core.steps import Prediction, Steps
 
 FRAMES_PER_SECOND = 25
@@ -63,6 +64,8 @@ class Hub:
         The one that published last.
     lost : bool
         Whether the source is away.
+    drift : sequence of Drift
+        The channels that are not as in training.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Hub:
         self.lock = threading.RLock()
         self.session: Any = None
         self.lost = False
+        self.drift: Sequence[Drift] = ()
         self._waiting = WaitingValues()
         self._subscriptions: set[Subscription] = set()
         self._listeners: set[Callable[[], None]] = set()
@@ -224,6 +228,7 @@ class Hub:
             "doubtful": self.counts.doubtful,
             "clients": self.clients,
             "notice": self._notice,
+            "drift": [str(one) for one in self.drift],
         }
         if self._latest is not None:
             p = self._latest[-1]
@@ -261,7 +266,11 @@ class Hub:
         """The counts in Prometheus's text format."""
         with self.lock:
             return exposition(
-                self.counts, self.session_counters(), clients=self.clients, age=self.age
+                self.counts,
+                self.session_counters(),
+                clients=self.clients,
+                age=self.age,
+                drift={one.channel: one.by for one in self.drift},
             )
 
 

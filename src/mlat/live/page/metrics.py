@@ -100,7 +100,12 @@ class Counts:
 
 
 def exposition(
-    counts: Counts, session: Mapping[str, int], *, clients: int, age: float | None
+    counts: Counts,
+    session: Mapping[str, int],
+    *,
+    clients: int,
+    age: float | None,
+    drift: Mapping[str, float] | None = None,
 ) -> str:
     """All figures in Prometheus's text format.
 
@@ -113,11 +118,13 @@ def exposition(
         Pages that are watching.
     age : float or None
         Seconds since the last step.
+    drift : mapping, optional
+        By how many deviations channels lie outside what the references cover.
     """
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
-    registry.register(_Collector(counts, session, clients, age))
+    registry.register(_Collector(counts, session, clients, age, drift or {}))
     return generate_latest(registry).decode()
 
 
@@ -125,9 +132,15 @@ class _Collector:
     """What prometheus_client asks for metrics: anything with ``collect``."""
 
     def __init__(
-        self, counts: Counts, session: Mapping[str, int], clients: int, age: float | None
+        self,
+        counts: Counts,
+        session: Mapping[str, int],
+        clients: int,
+        age: float | None,
+        drift: Mapping[str, float],
     ) -> None:
         self._counts, self._session, self._clients, self._age = counts, session, clients, age
+        self._drift = drift
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import (
@@ -170,6 +183,12 @@ class _Collector:
         if not math.isnan(counts.distance):
             about = "Distance from the last window to the nearest reference."
             yield GaugeMetricFamily("mlat_distance", about, counts.distance)
+        drift = GaugeMetricFamily(
+            "mlat_drift", "Deviations by which a channel is not as in training.", labels=["channel"]
+        )
+        for channel, by in self._drift.items():
+            drift.add_metric([channel], by)
+        yield drift
         yield GaugeMetricFamily("mlat_clients", "Pages watching.", self._clients)
         if self._age is not None:
             about = "Seconds since the last step."

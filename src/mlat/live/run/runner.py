@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from ...base.errors import InputError, MlatError
+from ...classifier.drift import DriftWatch
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
 from ..journal.records import (
@@ -59,6 +60,8 @@ class Runner:
         Has every step and prediction on disk before it is acknowledged or shown.
     lines, notices : Lines, Notices, optional
     hub : Hub, optional
+    classifier : StreamClassifier, optional
+        That of the session: channels that are not as in its training are said.
 
     Attributes
     ----------
@@ -76,8 +79,12 @@ class Runner:
         lines: Lines | None = None,
         notices: Notices | None = None,
         hub: Hub | None = None,
+        classifier: StreamClassifier | None = None,
     ) -> None:
         self.session, self.source, self.channels = session, source, channels
+        self._classifier = classifier
+        self._drift: DriftWatch | None = None
+        self._drifting: set[str] = set()
         self.writer, self.lines, self.hub = writer, lines, hub
         self.notices = notices or Notices()
         self.lags: deque[float] = deque(maxlen=KEPT_LAGS)
@@ -243,6 +250,7 @@ class Runner:
         if batch.position:
             await self.source.acknowledge(batch.position)
         self._warn()
+        self._watch_drift(results)
         if self.hub is not None:
             view = SessionView.of(self.session)
             for one, predictions in results:
@@ -252,6 +260,25 @@ class Runner:
             await asyncio.to_thread(self.lines.write, batch.predictions)
         if self.writer is not None:
             await self.writer.snapshot_if_due(self.session)
+
+    def _watch_drift(self, results: Sequence[Result]) -> None:
+        """Say of a channel, once, that it is not as in training, and show it as long as it is."""
+        news = False
+        for one, predictions in results:
+            if self._classifier is None or not isinstance(one, Arrival) or not len(predictions):
+                continue
+            if self._drift is None:
+                self._drift = DriftWatch(self._classifier, predictions[0].step)
+            news |= self._drift.push(one.steps.values)
+        if self._drift is None or not news:
+            return
+        found = self._drift.found()
+        for drift in found:
+            if drift.channel not in self._drifting:
+                self._drifting.add(drift.channel)
+                self.notices.notice("drift", f"not as in training: {drift}")
+        if self.hub is not None:
+            self.hub.drift = found
 
     def _notice(self, event: Refusal | Notice) -> None:
         if isinstance(event, Refusal):

@@ -63,6 +63,8 @@ function bar() {
 }
 
 export function showCounts(now, rate, dropped) {
+  $("drift").hidden = !now.drift.length;
+  say("drift", now.drift.length ? `Not as in training: ${now.drift.slice(0, 3).join("; ")}` : "");
   const unknown = Object.entries(now.unknown).sort((a, b) => b[1] - a[1]);
   const total = unknown.reduce((sum, [, n]) => sum + n, 0);
   say("count-lag", seconds(now.lag));
