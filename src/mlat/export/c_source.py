@@ -20,8 +20,9 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
+from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
 from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
-from .plain_model import PlainExpert, PlainModel
+from .plain_model import PlainExpert, PlainModel, not_known
 from .real_numbers import RealNumbers
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
@@ -49,9 +50,8 @@ MEANING = {
     "FORESTS": "experts that are forests",
     "POINTS": "numbers of a window in all forests",
     "LARGEST": "numbers of a window that one expert sees, at the most",
-    "REMEMBERS": "1 if features look back",
-    "MEMORY": "steps that are remembered for them",
-    "REACH": "steps that they look back",
+    "MEMORY": "steps that are remembered for features",
+    "REACH": "of these, that running features are of",
     "RUNS": "of references that follow each other",
     "STORED": "features that are stored of each step of the references",
     "PARTS": "of a metric by lags times a window, which are carried from step to step",
@@ -63,7 +63,7 @@ MEANING = {
 
 class Work(NamedTuple):
     """What a step takes at the most: multiplications with the metric, with steps of references and
-    with their points; splits of trees; values that statistics are of; features."""
+    with their points; splits of trees; steps that running features are of; features."""
 
     metric: int
     rows: int
@@ -206,14 +206,14 @@ def write_c(
     is_stored = model.is_compared
     place_stored = np.cumsum(is_stored) - 1
     n_stored = int(is_stored.sum())
-    d, n = len(model.channels), len(model.start)
+    d, n, lift = len(model.channels), len(model.start), model.lift
     forests = model.forests
     largest = max(
         *(one.width * len(one.columns) for one in model.experts),
         *(one.leaves.shape[1] for one in forests),
         1,
     )
-    memory = model.lift.size
+    memory = lift.size
 
     # Wider than the two steps that enter and leave.
     sums = [
@@ -228,7 +228,7 @@ def write_c(
         "FEATURES": F, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
         "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
-        "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
+        "MEMORY": memory if lift.remembers else 1, "REACH": memory - 1,
         "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums),
         "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
@@ -243,8 +243,9 @@ def write_c(
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
     arithmetic.add_channels(tables, model)
-    tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
-    tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
+    tables.whole("mlat_feature_channel", lift.channels, "unsigned short")
+    tables.whole("mlat_feature_takes", lift.takes, "unsigned char")
+    tables.whole("mlat_feature_over", lift.overs, "unsigned char")
     arithmetic.add_features(tables, model, unit)
     tables.stored("mlat_steps", steps[:, is_stored], stored)
     place = "unsigned short" if len(steps) < 2**16 else "int"
@@ -315,6 +316,7 @@ def write_c(
         of_rows += rows + (spare + 2) * size
     constants = {
         "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
+        **_of_lift(lift),
         **arithmetic.constants(model, limit),
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
@@ -361,13 +363,24 @@ def write_c(
         Work(
             *(of_metric, of_rows, of_points),
             sum(len(one.sizes) * one.depth for one in forests),
-            d * memory,
+            (memory - 1) * int(((lift.overs != NOW) + (lift.overs == DEVIATION)).sum()),
             F,
         ),
         arithmetic.bounds,
         replace(model, steps=steps * unit, experts=tuple(stored_experts)),
         arithmetic.input_bits,
     )
+
+
+def _of_lift(lift: PreparedLift) -> dict[str, str]:
+    """The codes of what features are made of, by name; what ``lift.c`` does not know is refused."""
+    codes = {}
+    for kind, names, used in (("TAKES", TAKES, lift.takes), ("OVER", OVERS, lift.overs)):
+        for code, name in enumerate(names):
+            codes[f"{kind}_{name.upper()}"] = str(code)
+            if code in used and f"case MLAT_{kind}_{name.upper()}:" not in text_of("lift.c"):
+                raise not_known("the C", name)
+    return codes
 
 
 def _runs(start: Ints, codes: Ints) -> Ints:
@@ -403,14 +416,13 @@ def c_string(text: str) -> str:
 
 def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
-    reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    reals = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + (1 + sizes["MEMORY"]) * d
+    squares, wholes = S, d + 5
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     squares += sizes["PARTS"]
     if sizes["NARROW"]:
         wholes += sizes["LARGEST"]
-    if sizes["REMEMBERS"]:
-        reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:
         squares, wholes = squares + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
     if sizes["FILTERED"]:

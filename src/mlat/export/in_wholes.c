@@ -119,7 +119,6 @@ static int scale(mlat_real value, int c, mlat_real *scaled)
     return 1;
 }
 
-#if MLAT_REMEMBERS
 /* From Q16 to Q20. */
 static int64_t mean_of(int64_t sum, int n)
 {
@@ -134,7 +133,6 @@ static int64_t root_of_mean(int64_t squares, int n)
     }
     return finer((int64_t)root((uint64_t)(squares / n)));
 }
-#endif
 
 /* From Q24 into the unit in which a feature is stored. */
 static mlat_real feature_of(int64_t value, int f)

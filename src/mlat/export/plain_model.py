@@ -20,12 +20,12 @@ from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.intake import dead_after
+from ..features.lifts import PreparedLift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
 from .plain_forest import SHORT_MOST, PlainForest
-from .plain_lift import PlainLift
 
 BLOCK = 1024  # windows at a time
 SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
@@ -118,7 +118,7 @@ class PlainModel(ShortRepr):
     states, channels : tuple of str
     width : int
         Of the widest expert.
-    lift : PlainLift
+    lift : PreparedLift
     channel_mean, channel_scale, feature_mean, feature_scale : arrays
     experts : tuple of PlainExpert or PlainForest
     steps : array of shape (T, F)
@@ -141,7 +141,7 @@ class PlainModel(ShortRepr):
     states: tuple[str, ...]
     channels: tuple[str, ...]
     width: int
-    lift: PlainLift
+    lift: PreparedLift
     channel_mean: Floats
     channel_scale: Floats
     feature_mean: Floats
@@ -196,7 +196,7 @@ class PlainModel(ShortRepr):
             tuple(map(str, clf.classes_.tolist())),
             tuple(clf.channels_),
             widest.windows.width,
-            PlainLift.of(features.lift, len(clf.channels_)),
+            features.lift.prepared(len(clf.channels_)),
             features.channels.mean,
             features.channels.scale,
             features.lifted.mean,
@@ -296,6 +296,11 @@ class PlainModel(ShortRepr):
                 for one in self.experts
             ),
         )
+
+
+def not_known(target: str, name: str) -> InputError:
+    """Of what a lift makes of a channel, by its name."""
+    return InputError(f"{target} knows no {name} of a channel yet; fit a model without it")
 
 
 def short_bits(metric: Floats) -> int:
