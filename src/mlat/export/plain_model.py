@@ -320,6 +320,9 @@ def _expert(
     metric = unmixed(metric_array(one.metric, width, n), one.view.mixing, width)
     if metric is None:
         metric = np.eye(n)[None]
+    order = np.argsort(columns)  # as they are stored
+    every = order if metric.ndim == 3 else (np.arange(width)[:, None] * n + order).ravel()
+    columns, metric = columns[order], metric[..., every[:, None], every]
     if metric.ndim == 2:
         return PlainExpert(width, columns, None, (metric + metric.T) / 2, weight, typical)
     used = np.flatnonzero(metric.any(axis=(1, 2)))

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy.optimize import nnls
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
@@ -24,7 +25,7 @@ from mlat.base.checks import Floats, Ints
 from mlat.base.errors import MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
-from mlat.export.c_source import CSource, write_c
+from mlat.export.c_source import CSource, Work, write_c
 from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
 from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
@@ -34,7 +35,7 @@ from ..experiments.people import stream_people
 from ..experiments.stream_protocol import split_stream
 from .export import MAIN as ON_HOST
 from .export import codes_of, compiled, run, sources_of
-from .export_cycles import MAIN, counted, counted_of
+from .export_cycles import CPUS, MAIN, counted, counted_of
 from .harness import Bench, Row
 
 # A stream, how many of its first channels, and for which targets with which limit of time in ms.
@@ -285,3 +286,76 @@ def on_streams(
         left=3,
         percent=("said", "same", "accuracy", "model_accuracy"),
     )
+
+
+# Bits, trees, and of how many references there is one.
+MADE = ((8, 100, 1), (8, 34, 1), (8, 34, 2), (8, 12, 3), (16, 50, 1), (16, 25, 2))
+MOST_STEPS = 16_000  # of a test stream
+
+
+def shares(
+    bench: Bench,
+    data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
+    only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
+) -> None:
+    """The share of decisions that `mlat export` says stay, beside that on new steps."""
+    rows: list[Row] = []
+    for name in STREAMS:
+        if only not in (None, name):
+            continue
+        train, test = streams_of(name, data)
+        clf = StreamClassifier().fit(train)
+        whole = PlainModel.of(clf)
+        known, new = Agreement(clf, whole), Agreement(clf, whole, test[:MOST_STEPS])
+        ranked = whole.ranked(known.for_choice)
+        for bits, trees, every in MADE:
+            at = np.arange(0, len(whole.start), every)
+            at = np.union1d(at, np.unique(whole.codes, return_index=True)[1])
+            stored = write_c(ranked.with_trees(trees).take(at), bits=bits).stored
+            agreed, same = known.of(stored, at), new.of(stored, at).same
+            row = {"stream": name, "bits": bits, "trees": trees, "one_in": every}
+            told = {"said": agreed.same, "at_least": agreed.least, "new_steps": same}
+            rows.append(row | told | {"holds": same >= agreed.least})
+        bench.keep(rows)
+    title = "Decisions that stay: what is said, and on new steps"
+    bench.table(title, rows, percent=("said", "at_least", "new_steps"))
+    bench.say(f"{sum(row['holds'] for row in rows)} of {len(rows)} are at least what is expected.")
+
+
+# Bits, trees and about how many references: enough to tell each kind of work from the others, and
+# so few that an emulator is through in seconds.
+TRIED = ((8, 100, 150), (8, 25, 50), (16, 25, 30), (16, 50, 60))
+
+
+def constants(
+    bench: Bench,
+    data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
+    only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
+) -> None:
+    """Cycles of each kind of work, fitted to those that an emulator counts."""
+    found: dict[tuple[str, bool], list[tuple[float, ...]]] = {}
+    for name in STREAMS:
+        if only not in (None, name):
+            continue
+        train, test = streams_of(name, data)
+        clf = StreamClassifier().fit(train)
+        whole = PlainModel.of(clf)
+        stretch = judged(test, clf.width_ + clf.features_.lift.memory)[0].values[-FILLED:]
+        for cpu in CPUS:
+            for bits, trees, n in TRIED:
+                model = whole.with_trees(trees)
+                model = model.take(np.arange(0, len(model.start), -(-len(model.start) // n)))
+                code = write_c(model, bits=bits, fixed=TARGETS[cpu].fixed)
+                cycles = counted(code, stretch.astype(float), cpu).cycles
+                found.setdefault((cpu, bits == 8), []).append((*code.work, 1, cycles))
+        bench.say(f"[dim]{name}")
+    rows: list[Row] = []
+    for (cpu, is_narrow), counts in found.items():
+        work, took = np.split(np.array(counts), [-1], axis=1)
+        of_each = nnls(work / took, np.ones(len(work)))[0]
+        said = work @ of_each / took[:, 0]
+        kinds = dict(zip((*Work._fields, "step"), of_each.tolist(), strict=True))
+        named = {"target": cpu, "bits": "8" if is_narrow else "more"}
+        rows.append(named | kinds | {"off_by": float(np.abs(said - 1).max())})
+    bench.keep(rows)
+    bench.table("Cycles of each kind of work", rows, left=2, percent=("off_by",))
