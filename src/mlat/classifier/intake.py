@@ -291,9 +291,7 @@ def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type:
                 age = 0
                 ring[:] = 0.0
                 channels[SUMS:] = 0.0
-            lift_step(
-                x, ring, channels[SUMS:], age, rules.lift, rules.scaling, scaled, features[n]
-            )
+            lift_step(x, ring, channels[SUMS:], age, rules.lift, rules.scaling, scaled, features[n])
             places[LENGTH] = age + 1
             told[2, n] = places[WHY] if age + 1 < rules.width else KNOWN
         if n_past:

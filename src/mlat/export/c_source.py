@@ -224,7 +224,7 @@ def write_c(
         incremental
         and every == 1
         and isinstance(one, PlainExpert)
-        and one.is_lagless
+        and one.n_lags == 1
         and one.width > 2
         for one in model.experts
     ]
@@ -295,7 +295,7 @@ def write_c(
             of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
-        n_lags = 0 if one.blocks is None else len(one.blocks)
+        n_lags = one.n_lags
         before = np.cumsum([0, *map(len, blocks[:-1])]).tolist()
         both = zip(before, blocks, strict=True)
         own = [(first, len(block)) for first, block in both if block[0] in one.columns]
@@ -306,7 +306,7 @@ def write_c(
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
-            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
+            *(str(one.width), str(c), str(n_lags), str(int(not n_lags))),
             str(len(own)),
             *(f"columns_{number}", f"blocks_{number}", f"metric_{number}", f"squares_{number}"),
             str(n * sum(sums[:number]) if sums[number] else -1),

@@ -475,13 +475,11 @@ def _wholes_times(g: _Graph, values: NDArray[Any], unit: float) -> str:
 
 def _metric(g: _Graph, one: PlainExpert) -> str:
     """M (w·n, w·n), symmetric."""
-    if one.matrix is not None:
-        return g.constant(one.matrix)
-    assert one.blocks is not None
-    w, n = one.width, len(one.columns)
-    L = len(one.blocks)
+    w, n, L = one.width, len(one.columns), one.n_lags
+    if not L:
+        return g.constant(one.metric)
     # The block of row t and column s is that of the lag t - s, transposed where it is negative.
-    blocks = np.concatenate([one.blocks[:0:-1].transpose(0, 2, 1), one.blocks, np.zeros((1, n, n))])
+    blocks = np.concatenate([one.metric[:0:-1].transpose(0, 2, 1), one.metric, np.zeros((1, n, n))])
     lag = np.arange(w)[:, None] - np.arange(w)
     at = np.where(np.abs(lag) < L, lag + L - 1, 2 * L - 1)
     spread = g("Gather", g.constant(blocks), g.wholes(at), axis=0)  # (w, w, n, n)

@@ -139,18 +139,17 @@ class WholeNumbers:
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
     ) -> Sequence[str]:
         w, n = one.width, len(one.columns)
-        metric = one.in_units(unit)
-        if one.blocks is not None:
+        metric = one.metric * one.units(unit)
+        if one.n_lags:
             count = w - np.arange(len(metric))
             rows = _row_sums(np.abs(metric))
-            spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
+            spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.metric), 1)
             of_steps = self._feature_errors[one.columns]
             moved = np.sqrt(of_steps @ spread @ of_steps)
         else:
-            assert one.matrix is not None
             rows = np.abs(metric).sum(axis=1)
             of_steps = np.tile(self._feature_errors[one.columns], w)
-            moved = np.sqrt(of_steps @ np.abs(one.matrix) @ of_steps)
+            moved = np.sqrt(of_steps @ np.abs(one.metric) @ of_steps)
         most = max(float(np.abs(metric).max()), np.finfo(float).tiny)
         largest_row = max(float(rows.max()), most)
         metric_bits = short_bits(metric)  # times a window it fits in 62 bits

@@ -128,7 +128,8 @@ def _last_step(folder: Path, listing: str) -> Counter[tuple[int, int]]:
     begin = re.search(r"^([0-9a-f]+) <one_step>:", listing, re.MULTILINE)
     assert begin is not None
     command = [EMULATOR, *_one_by_one(), "-d", "nochain,exec", "./run.elf"]
-    mark, lines = b"/%08x/" % int(begin[1], 16), []
+    mark = b"/%08x/" % int(begin[1], 16)
+    lines: list[bytes] = []
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
