@@ -3,8 +3,9 @@
 Of each stream the default learns from what the protocol ``stream`` gives, and is made to fit
 (:mod:`mlat.export.targets`). Its C runs over the test stream beside ``predict``. Of emlearn's there
 are nearest neighbours over windows, a forest and a network over the features that our trees see,
-whose own cost is not counted. Flash is code and tables as they are linked, with the C library's
-part; cycles are those of :mod:`mlat_lab.bench.export_cycles`.
+whose own cost is not counted; beside it the same network in whole numbers of 8 bits. Flash is code
+and tables as they are linked, with the C library's part; cycles are those of
+:mod:`mlat_lab.bench.export_cycles`.
 """
 
 from __future__ import annotations
@@ -192,9 +193,12 @@ def _rivals(
 
     given = [np.nan_to_num(features(part)) for part in parts]
     rows: list[Row] = []
-    for title in ("neighbours, 16 bits", "forest of 20 trees", "network of 32, single precision"):
+    for title in (
+        *("emlearn, neighbours, 16 bits", "emlearn, forest of 20 trees"),
+        *("emlearn, network of 32, single precision", "network of 32, 8 bits"),
+    ):
         step = "return rival_predict(steps[i], {n});"
-        if title.startswith("neighbours"):
+        if "neighbours" in title:
             Z = [np.rint(as_window(z) / unit) for z in given]
             fit = np.rint(flat / unit).astype(np.int64)
             text, kind = emlearn.neighbors.c_generate_neighbors(fit, y, 1, "rival"), "int16_t"
@@ -204,7 +208,7 @@ def _rivals(
                 f"{len(fit)}, &found); return found;"
             )
             ram = 8 * len(fit) + 2 * fit.shape[1]
-        elif title.startswith("forest"):
+        elif "forest" in title:
             Z, kind, before, ram = (
                 [np.rint(1000 * as_features(z)).clip(-32767, 32767) for z in given],
                 "int16_t",
@@ -215,6 +219,10 @@ def _rivals(
             text = emlearn.convert(model, method="inline", dtype="int16_t").save(
                 name="rival", format="c"
             )
+        elif "8 bits" in title:
+            Z = [(IN_8_BITS * as_features(z)).round().clip(-127, 127) for z in given]
+            text, kind = network_in_8_bits(network, as_features(X[ends])), "int8_t"
+            before, ram = "", 32
         else:
             Z, kind, before, ram = [as_features(z) for z in given], "float", "", 2 * 4 * 64
             # It compiles a wrapper in the folder where it is called.
@@ -250,7 +258,7 @@ def _rivals(
         for target in STREAMS[name][1]:
             row: Row = {
                 "stream": name,
-                "in_C": f"emlearn, {title}",
+                "in_C": title,
                 "target": target,
                 "RAM_kB": ram / 1e3,
             }
@@ -266,6 +274,49 @@ def _rivals(
             rows.append(row)
             bench.say(f"  {row}")
     return rows
+
+
+IN_8_BITS = 127 / 4  # of a scaled feature: up to four deviations
+NETWORK = """#include <stdint.h>
+{tables}
+static int rival_predict(const int8_t *x, int n)
+{{
+    int8_t hidden[{n_hidden}];
+    int32_t most = INT32_MIN;
+    int i, j, best = 0;
+    for (i = 0; i < {n_hidden}; i++) {{
+        int32_t sum = biases_0[i];
+        for (j = 0; j < n; j++) sum += weights_0[i * n + j] * x[j];
+        sum = sum < 0 ? 0 : sum >> {shift};
+        hidden[i] = (int8_t)(sum > 127 ? 127 : sum);
+    }}
+    for (i = 0; i < {n_out}; i++) {{
+        int32_t sum = biases_1[i];
+        for (j = 0; j < {n_hidden}; j++) sum += weights_1[i * {n_hidden} + j] * hidden[j];
+        if (sum > most) {{ most = sum; best = i; }}
+    }}
+    return {n_out} == 1 ? most > 0 : best;
+}}
+"""
+
+
+def network_in_8_bits(network: MLPClassifier, X: Floats) -> str:
+    """A network with one hidden layer in C: weights, inputs and hidden values in 8 bits."""
+    inputs, unit, shift, tables = (IN_8_BITS * X).round().clip(-127, 127), 1 / IN_8_BITS, 0, []
+    for layer, (weights, biases) in enumerate(
+        zip(network.coefs_, network.intercepts_, strict=True)
+    ):
+        grain = np.abs(weights).max() / 127
+        weights, biases = np.rint(weights.T / grain), np.rint(biases / (unit * grain))
+        for name, kind, values in (("weights", "int8_t", weights), ("biases", "int32_t", biases)):
+            listed = ", ".join(map(str, values.ravel().astype(int)))
+            tables.append(f"static const {kind} {name}_{layer}[] = {{{listed}}};")
+        if layer == 0:
+            sums = np.maximum(inputs @ weights.T + biases, 0)
+            shift = max(0, int(np.ceil(np.log2(max(sums.max(), 1) / 127))))
+            unit *= grain * 2.0**shift
+    n_out, n_hidden = network.coefs_[-1].shape[1], network.coefs_[0].shape[1]
+    return NETWORK.format(tables="\n".join(tables), n_hidden=n_hidden, n_out=n_out, shift=shift)
 
 
 def on_streams(
