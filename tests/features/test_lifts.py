@@ -13,6 +13,7 @@ from naive import naive_lift
 
 ALL = tuple(MAPS)
 
+
 def steps(seed, n, d=2):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)) * rng.choice([0.1, 1, 3], size=(n, 1))

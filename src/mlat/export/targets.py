@@ -57,9 +57,9 @@ class Target:
 
 # Fitted to cycles of the exported C (gcc -O2) by `mlat-lab bench export-cycles`: in 8 bits each of
 # 17 models of four development streams is within 6 %. They are counted in an emulator by the tables
-# of ARM's manuals, for a Cortex-M4 in single precision and an M0+ in whole numbers, from memory that
-# makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the instructions
-# for two products.
+# of ARM's manuals, for a Cortex-M4 in single precision and an M0+ in whole numbers, from memory
+# that makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the
+# instructions for two products.
 M4 = (
     (6.6, 3.6, 18.2, 40.6, 9.6, 9.5, 774.0, 20600.0),
     (6.5, 10.5, 9.7, 54.4, 10.0, 12.0, 573.0, 22700.0),
