@@ -23,7 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from mlat.base.checks import Floats, Ints
-from mlat.base.errors import MissingPackageError, require_package
+from mlat.base.errors import InputError, MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
 from mlat.export.c_source import CSource, Work, write_c
@@ -108,17 +108,21 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
         def written(some: PlainModel, bits: int, fixed: bool = place.fixed) -> CSource:
             return write_c(some, bits=bits, fixed=fixed)
 
-        fitted = fit_into(
-            place,
-            Limits(place.flash, place.ram, 1e3 * ms),
-            whole=ranked,
-            thinning=lambda: Thinning(clf, by_steps=True),
-            agreement=agreement,
-            write=written,
-            start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
-            free=frozenset({"bits", "trees", "references"}),
-            keep=KEEP,
-        )
+        try:
+            fitted = fit_into(
+                place,
+                Limits(place.flash, place.ram, 1e3 * ms),
+                whole=ranked,
+                thinning=lambda: Thinning(clf, by_steps=True),
+                agreement=agreement,
+                write=written,
+                start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
+                free=frozenset({"bits", "trees", "references"}),
+                keep=KEEP,
+            )
+        except InputError as error:
+            bench.say(f"{name} on {target}: {error}")
+            continue
         code = fitted.made.code
         with tempfile.TemporaryDirectory() as folder:
             program = compiled(Path(folder), sources_of(code, len(clf.channels_)))
