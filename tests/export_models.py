@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from mlat import LMNN, MLAT, Lift, StreamClassifier
+from mlat.features.lifts import MAPS
 from mlat.metric import Forest
 from mlat.synthetic import rotating_states
 
@@ -39,16 +40,12 @@ SHAPES = {
         "width": 1,
         "lift": Lift(["difference", "running_deviation", "identity"], 6),
     },
+    "every map": {"metric": "euclidean", "width": 3, "lift": Lift(tuple(MAPS), 6)},
     "committee": {},
 }
 
 LIFTS = st.lists(
-    st.sampled_from(
-        [
-            *("identity", "rectified", "log_magnitude", "difference", "low_pass"),
-            *("running_magnitude", "running_deviation", "running_difference"),
-        ]
-    ),
+    st.sampled_from(tuple(MAPS)),
     min_size=1,
     max_size=3,
     unique=True,

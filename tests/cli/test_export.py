@@ -76,7 +76,9 @@ def test_a_target_says_what_it_takes_and_what_was_given_up(model, target, tmp_pa
     assert re.search(r"Of the limits it takes: .*; (flash|RAM|time) binds", said)
     assert "The next step down, to" in said
     same = float(re.search(r"([\d.]+)% of the decisions are those of the model", said)[1])
+    least = float(re.search(r"Expect (\d+)% to 100% on new steps", said)[1])
     assert same > 90
+    assert 100 - 2.4 * max(100 - same, 1) <= least < same
 
 
 @pytest.mark.slow
@@ -178,6 +180,7 @@ def test_what_it_says_is_what_the_compiled_library_does(model, options, tmp_path
             said,
         ).groups(),
     )
+    assert "Expect" not in said  # they were counted
     clf = load(model)
     told = Compiled.of_files(clf, out).push(fresh.values)[0]
     wanted = clf.predict(fresh)

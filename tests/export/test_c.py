@@ -284,7 +284,7 @@ def test_numbers_that_no_stream_leads_to_are_refused(tmp_path):
 
 def test_a_metric_of_zeros_is_exported_in_every_size(tmp_path):
     plain = PlainModel.of(COMMITTEE)
-    none = tuple(replace(one, blocks=np.zeros_like(one.blocks)) for one in plain.matrices)
+    none = tuple(replace(one, metric=np.zeros_like(one.metric)) for one in plain.matrices)
     for bits in (8, 16, 32, 64):
         write_c(replace(plain, experts=none), bits=bits)
 

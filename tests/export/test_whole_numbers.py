@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
-from mlat.export import PlainModel, write_c
-from mlat.export.plain_lift import TAKES
+from mlat.export import PlainModel, c_source, onnx_graph, write_c, write_onnx
 from mlat.export.whole_numbers import WholeNumbers
+from mlat.features.lifts import OVERS
 from state_streams import lasting
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -220,13 +221,10 @@ def test_what_whole_numbers_cannot_hold_is_refused():
         write_c(PlainModel.of(StreamClassifier(metric="euclidean").fit(level)), bits=8, fixed=True)
 
 
-def test_every_map_that_is_exported_is_among_those_tried():
-    tried = {m for one in SHAPES.values() for m in getattr(one.get("lift"), "maps", ())}
-    assert {*TAKES} <= tried
-
-
-def test_a_map_that_is_not_known_is_refused_by_its_name(monkeypatch):
-    clf = StreamClassifier(**SHAPES["levels"]).fit(TRAIN)
-    monkeypatch.delitem(TAKES, "low_pass")
-    with pytest.raises(InputError, match="'low_pass' cannot be exported"):
-        PlainModel.of(clf)
+def test_what_c_and_onnx_do_not_know_is_refused_by_its_name(monkeypatch):
+    model = PlainModel.of(StreamClassifier(**SHAPES["levels"]).fit(TRAIN))
+    lift = model.lift._replace(overs=np.full_like(model.lift.overs, len(OVERS)))
+    for module, write, named in ((c_source, write_c, "the C"), (onnx_graph, write_onnx, "ONNX")):
+        monkeypatch.setattr(module, "OVERS", (*OVERS, "maximum"))
+        with pytest.raises(InputError, match=f"{named} knows no maximum of a channel yet"):
+            write(replace(model, lift=lift))

@@ -14,7 +14,7 @@ import numpy as np
 from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
 from ..features.features import Features
-from ..features.lifts import Scalings, lift_step
+from ..features.lifts import PreparedLift, Scalings, lift_step
 from ..neighbours.references import steps_inside
 from ..stream.windows import Windows
 
@@ -46,9 +46,9 @@ class Memory(NamedTuple):
 
     Attributes
     ----------
-    channels : array of shape (n, 6, d)
+    channels : array of shape (n, 2 + n_sums, d)
         The last value of each channel since the last gap, which may be held; its last value
-        whatsoever; the four running sums of the lift.
+        whatsoever; the running sums of the lift.
     counts : array of shape (n, 2, d)
         For how many steps in a row each channel has been missing, and constant.
     places : array of shape (n, 4)
@@ -68,9 +68,9 @@ class Memory(NamedTuple):
     past: Floats
 
     @classmethod
-    def start(cls, n_streams: int, n_channels: int, size: int, n_past: int) -> Self:
+    def start(cls, n_streams: int, n_channels: int, lift: PreparedLift, n_past: int) -> Self:
         """Before the first step."""
-        channels = np.zeros((n_streams, SUMS + 4, n_channels))
+        channels = np.zeros((n_streams, SUMS + lift.n_sums, n_channels))
         channels[:, :SUMS] = np.nan
         places = np.zeros((n_streams, 4), np.int64)
         places[:, WHY] = FILLING
@@ -78,7 +78,7 @@ class Memory(NamedTuple):
             channels,
             np.zeros((n_streams, 2, n_channels), np.int64),
             places,
-            np.zeros((n_streams, size, n_channels)),
+            np.zeros((n_streams, lift.size, n_channels)),
             np.zeros((n_streams, n_past, n_channels + 1)),
         )
 
@@ -130,12 +130,9 @@ class _Rules(NamedTuple):
     policy: int
     hold: int
     width: int
-    remembers: bool
     limits: Floats
     dead_after: Ints
-    sources: Ints
-    channels: Ints
-    floors: Floats
+    lift: PreparedLift
     scaling: Scalings
 
 
@@ -169,17 +166,14 @@ class Intake:
             POLICIES[policy],
             int(hold),
             int(width),
-            lift.remembers,
             np.stack(features.channels.limits),
             never if dead_after is None else dead_after,
-            lift.sources,
-            lift.channels,
-            lift.floors,
+            lift,
             Scalings(*features.channels.factors, *features.lifted.factors),
         )
 
     def start(self, n_streams: int = 1, n_past: int = 0) -> Memory:
-        return Memory.start(n_streams, self.n_channels, self.lift.size, n_past)
+        return Memory.start(n_streams, self.n_channels, self.lift, n_past)
 
     def take(
         self, memory: Memory, values: Floats, gap: Bools | None = None, owner: Ints | None = None
@@ -245,8 +239,7 @@ def fill_step(x, after_gap, hold, last, missing_for):  # type: ignore[no-untyped
 @jit()
 def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type: ignore[no-untyped-def]
     n_channels, n_past = values.shape[1], memory.past.shape[1]
-    x, stats = np.empty(n_channels), np.empty((1, 5, n_channels))
-    scaled = np.empty((1, n_channels))
+    x, scaled = np.empty(n_channels), np.empty((2, n_channels))
     for t in range(len(values)):
         channels, counts = memory.channels[owner[t]], memory.counts[owner[t]]
         places, ring = memory.places[owner[t]], memory.ring[owner[t]]
@@ -298,10 +291,7 @@ def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type:
                 age = 0
                 ring[:] = 0.0
                 channels[SUMS:] = 0.0
-            lift_step(
-                *(x, ring, channels[SUMS:], age, rules.remembers, rules.scaling, rules.sources),
-                *(rules.channels, rules.floors, scaled, stats, features[n]),
-            )
+            lift_step(x, ring, channels[SUMS:], age, rules.lift, rules.scaling, scaled, features[n])
             places[LENGTH] = age + 1
             told[2, n] = places[WHY] if age + 1 < rules.width else KNOWN
         if n_past:

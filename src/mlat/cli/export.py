@@ -179,7 +179,7 @@ def export(
 
     def write(some: PlainModel, bits: int) -> CSource:
         ways = {incremental}
-        if target and any(one.is_lagless for one in some.matrices):
+        if target and any(one.n_lags == 1 for one in some.matrices):
             ways = {False, True}  # where there is RAM for it, what is faster
         codes = [
             write_c(some, bits=bits, told=told, incremental=one, **options) for one in sorted(ways)

@@ -20,8 +20,9 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
+from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
 from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
-from .plain_model import PlainExpert, PlainModel
+from .plain_model import PlainExpert, PlainModel, not_known
 from .real_numbers import RealNumbers
 from .tables import STORED, Tables, quantised
 from .whole_numbers import WholeNumbers
@@ -49,11 +50,12 @@ MEANING = {
     "FORESTS": "experts that are forests",
     "POINTS": "numbers of a window in all forests",
     "LARGEST": "numbers of a window that one expert sees, at the most",
-    "REMEMBERS": "1 if features look back",
-    "MEMORY": "steps that are remembered for them",
-    "REACH": "steps that they look back",
+    "MEMORY": "steps that are remembered for features",
+    "REACH": "of these, that running features are of",
     "RUNS": "of references that follow each other",
-    "STORED": "features that are stored of each step of the references",
+    "EVERY": "steps from one of them to the next",
+    "STEPS": "of the references",
+    "ROWS": "of their table that a reference is, at the most",
     "PARTS": "of a metric by lags times a window, which are carried from step to step",
     "SUMS": "that are carried from step to step",
     "KEPT": "steps of features that are kept",
@@ -63,18 +65,20 @@ MEANING = {
 
 class Work(NamedTuple):
     """What a step takes at the most: multiplications with the metric, with steps of references and
-    with their points; splits of trees; values that statistics are of; features."""
+    with their points; rows of the table of steps that these are of; splits of trees; steps that
+    running features are of; features."""
 
     metric: int
-    rows: int
+    steps: int
     points: int
+    rows: int
     splits: int
     remembered: int
     features: int
 
     @property
     def products(self) -> int:
-        return self.metric + self.rows + self.points
+        return self.metric + self.steps + self.points
 
 
 @dataclass(frozen=True)
@@ -203,24 +207,28 @@ def write_c(
     limit = model.limit(far)
     F = model.steps.shape[1]
     steps, unit = quantised(model.steps, bits)
-    is_stored = model.is_compared
-    place_stored = np.cumsum(is_stored) - 1
-    n_stored = int(is_stored.sum())
-    d, n = len(model.channels), len(model.start)
+    blocks = _blocks(model)
+    d, n, lift = len(model.channels), len(model.start), model.lift
     forests = model.forests
     largest = max(
         *(one.width * len(one.columns) for one in model.experts),
         *(one.leaves.shape[1] for one in forests),
         1,
     )
-    memory = model.lift.size
+    memory = lift.size
 
+    apart = np.diff(model.start)
+    every = int(np.bincount(apart[apart > 0]).argmax()) if (apart > 0).any() else 1
     # Wider than the two steps that enter and leave.
     sums = [
-        incremental and isinstance(one, PlainExpert) and one.is_lagless and one.width > 2
+        incremental
+        and every == 1
+        and isinstance(one, PlainExpert)
+        and one.n_lags == 1
+        and one.width > 2
         for one in model.experts
     ]
-    runs = _runs(model.start, model.codes)
+    runs = _runs(model.start, model.codes, every)
     sizes: dict[str, int] = {
         "CHANNELS": d, "STATES": n_states, "NEW_STATES": new_states, "SPARE": spare,
         "WIDTH": model.width, "STEP_US": round(1e6 * (model.usual_step or 0.0)),
@@ -228,9 +236,9 @@ def write_c(
         "FEATURES": F, "REFERENCES": n, "EXPERTS": len(model.experts),
         "NEIGHBORS": model.n_neighbors, "FORESTS": len(forests),
         "POINTS": sum(one.leaves.shape[1] for one in forests), "LARGEST": largest,
-        "REMEMBERS": int(model.lift.remembers), "MEMORY": memory, "REACH": memory - 1,
-        "RUNS": len(runs), "STORED": n_stored, "PARTS": 0, "SUMS": n * sum(sums),
-        "KEPT": model.width + any(sums), "NARROW": 0,
+        "MEMORY": memory if lift.remembers else 1, "REACH": memory - 1,
+        "RUNS": len(runs), "EVERY": every, "STEPS": len(steps), "ROWS": 1, "PARTS": 0,
+        "SUMS": n * sum(sums), "KEPT": model.width + any(sums), "NARROW": 0,
     }  # fmt: skip
     if bits == 8 and not any(sums):
         sizes["NARROW"] = min(SHORT_MOST, 2**30 // (STORED[8][1] * largest))
@@ -243,10 +251,12 @@ def write_c(
     stored = STORED[bits][0]
     tables = Tables("" if bits == 64 else "f")
     arithmetic.add_channels(tables, model)
-    tables.whole("mlat_feature_channel", model.lift.channels, "unsigned short")
-    tables.whole("mlat_feature_source", model.lift.sources, "unsigned char")
+    tables.whole("mlat_feature_channel", lift.channels, "unsigned short")
+    tables.whole("mlat_feature_takes", lift.takes, "unsigned char")
+    tables.whole("mlat_feature_over", lift.overs, "unsigned char")
     arithmetic.add_features(tables, model, unit)
-    tables.stored("mlat_steps", steps[:, is_stored], stored)
+    of_blocks = [steps[:, block].ravel() for block in blocks]
+    tables.stored("mlat_steps", np.concatenate([*of_blocks, np.empty(0)]), stored)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
     tables.whole("mlat_run_size", runs[:, 1], place)
@@ -265,14 +275,14 @@ def write_c(
     experts: list[str] = []
     stored_experts: list[PlainExpert | PlainForest] = []
     of_forests: list[str] = []
-    of_metric = of_rows = of_points = n_points = 0
+    of_metric = of_steps = of_points = n_rows = n_points = 0
     for number, whole in enumerate(model.experts):
         if isinstance(whole, PlainForest):
             trees, n_values = in_bits[len(of_forests)], whole.leaves.shape[1]
             stored_experts.append(trees.in_reals(unit))
             tables.whole(f"columns_{number}", whole.columns, "unsigned short")
             fields = [str(whole.width), str(len(whole.columns)), *("0" * 3), f"columns_{number}"]
-            fields += [*("0" * 4), "-1", "-1", str(len(of_forests))]
+            fields += [*("0" * 3), "-1", "-1", str(len(of_forests))]
             fields.append(f"{{{', '.join(arithmetic.of_forest(trees))}}}")
             experts.append(f"    {{{', '.join(fields)}}},")
             fields = [*map(str, (len(whole.sizes), n_values, n_points, trees.grain))]
@@ -285,17 +295,20 @@ def write_c(
             of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
-        n_lags = 0 if one.blocks is None else len(one.blocks)
-        ranges = _ranges(place_stored[one.columns])
+        n_lags = one.n_lags
+        before = np.cumsum([0, *map(len, blocks[:-1])]).tolist()
+        both = zip(before, blocks, strict=True)
+        own = [(first, len(block)) for first, block in both if block[0] in one.columns]
+        rows_of_one = len(own) * (one.width if len(own) > 1 else 1)
+        sizes["ROWS"] = max(sizes["ROWS"], rows_of_one)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
-        tables.whole(f"ranges_{number}", ranges.ravel(), "unsigned short")
+        tables.whole(f"blocks_{number}", np.array(own).ravel(), "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
         size, c = one.width * len(one.columns), len(one.columns)
         fields = [
-            *(str(one.width), str(c), str(n_lags), str(int(one.blocks is None))),
-            str(len(ranges)),
-            *(f"columns_{number}", f"ranges_{number}", f"metric_{number}", f"squares_{number}"),
-            str(size if c == n_stored and len(ranges) == 1 else 0),
+            *(str(one.width), str(c), str(n_lags), str(int(not n_lags))),
+            str(len(own)),
+            *(f"columns_{number}", f"blocks_{number}", f"metric_{number}", f"squares_{number}"),
             str(n * sum(sums[:number]) if sums[number] else -1),
             str(sizes["PARTS"] if n_lags > 1 else -1),
             *(["-1"] if forests else []),
@@ -307,14 +320,17 @@ def write_c(
         of_metric += (
             size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
         )
-        rows = n * size
+        products, rows = n * size, n * rows_of_one
         if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            rows = begins * size + (n - begins) * 2 * c
-        of_rows += rows + (spare + 2) * size
+            products = begins * size + (n - begins) * 2 * c
+            rows = begins * rows_of_one + (n - begins) * 2 * len(own)
+        of_steps += products + (spare + 2) * size
+        n_rows += rows
     constants = {
         "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
+        **_of_lift(lift),
         **arithmetic.constants(model, limit),
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
@@ -359,9 +375,9 @@ def write_c(
         tables.n_bytes + sum(len(name.encode()) + 5 for name in (*named, *model.channels)),
         _ram(sizes, arithmetic.bytes_of_real, arithmetic.bytes_of_square),
         Work(
-            *(of_metric, of_rows, of_points),
+            *(of_metric, of_steps, of_points, n_rows),
             sum(len(one.sizes) * one.depth for one in forests),
-            d * memory,
+            (memory - 1) * int(((lift.overs != NOW) + (lift.overs == DEVIATION)).sum()),
             F,
         ),
         arithmetic.bounds,
@@ -370,20 +386,31 @@ def write_c(
     )
 
 
-def _runs(start: Ints, codes: Ints) -> Ints:
+def _of_lift(lift: PreparedLift) -> dict[str, str]:
+    """The codes of what features are made of, by name; what ``lift.c`` does not know is refused."""
+    codes = {}
+    for kind, names, used in (("TAKES", TAKES, lift.takes), ("OVER", OVERS, lift.overs)):
+        for code, name in enumerate(names):
+            codes[f"{kind}_{name.upper()}"] = str(code)
+            if code in used and f"case MLAT_{kind}_{name.upper()}:" not in text_of("lift.c"):
+                raise not_known("the C", name)
+    return codes
+
+
+def _runs(start: Ints, codes: Ints, every: int) -> Ints:
     """References that follow each other: where the first begins, how many, and their state."""
-    begins = np.flatnonzero(np.append(True, (np.diff(start) != 1) | (np.diff(codes) != 0)))
+    begins = np.flatnonzero(np.append(True, (np.diff(start) != every) | (np.diff(codes) != 0)))
     sizes = np.diff(np.append(begins, len(start)))
     return np.stack([start[begins], sizes, codes[begins]], axis=1)
 
 
-def _ranges(columns: Ints) -> Ints:
-    """Columns as pairs: the first of those that follow each other, and how many they are."""
+def _blocks(model: PlainModel) -> list[Ints]:
+    """The features that are stored of steps, in blocks that an expert sees all or nothing of."""
+    columns = np.flatnonzero(model.is_compared)
     if not len(columns):
-        return np.empty((0, 2), np.int64)
-    begins = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
-    lengths = np.diff(np.append(begins, len(columns)))
-    return np.stack([columns[begins], lengths], axis=1)
+        return []
+    seen = np.stack([np.isin(columns, one.columns) for one in model.matrices])
+    return np.split(columns, np.flatnonzero((seen[:, 1:] != seen[:, :-1]).any(axis=0)) + 1)
 
 
 def _strings(values: Sequence[str]) -> str:
@@ -403,14 +430,13 @@ def c_string(text: str) -> str:
 
 def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     d, S, F, w = (sizes[name] for name in ("CHANNELS", "STATES", "FEATURES", "WIDTH"))
-    reals, squares, wholes = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + d, S, d + 5
+    reals = sizes["KEPT"] * F + 2 * sizes["LARGEST"] + (1 + sizes["MEMORY"]) * d
+    squares, wholes = S, d + 5
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     squares += sizes["PARTS"]
     if sizes["NARROW"]:
         wholes += sizes["LARGEST"]
-    if sizes["REMEMBERS"]:
-        reals += sizes["MEMORY"] * d
     if sizes["NEIGHBORS"] > 1:
         squares, wholes = squares + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
     if sizes["FILTERED"]:

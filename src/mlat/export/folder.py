@@ -9,10 +9,10 @@ import numpy as np
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..features.lifts import NOW, VALUE
 from ..stream.stream import Stream
 from .c_source import CSource, text_of
 from .decisions import Judged, decide
-from .plain_lift import VALUE
 from .plain_model import PlainModel
 
 # Where each file is. Those of a person's own stay as they are, once they are there.
@@ -132,12 +132,13 @@ def _steps_like_training(model: PlainModel) -> Floats:
     rng = np.random.default_rng(0)
     n, d = N_VECTORS, len(model.channels)
     scaled = np.cumsum(rng.normal(size=(n, d)), axis=0) / np.sqrt(n)
-    own = (model.lift.sources == VALUE) & (model.lift.floors == 0)
+    lift = model.lift
+    own = (lift.takes == VALUE) & (lift.overs == NOW) & (lift.floors == 0)
     if len(model.start):
         first = model.start[np.linspace(0, len(model.start) - 1, 8).astype(int)]
         steps = np.concatenate([np.arange(a, a + n // 8) for a in first]) % len(model.steps)
         raw = model.steps[steps] * model.feature_scale + model.feature_mean
         for f in np.flatnonzero(own):
-            scaled[:, model.lift.channels[f]] = raw[:, f]
+            scaled[:, lift.channels[f]] = raw[:, f]
     scaled += 1e-3 * rng.normal(size=scaled.shape)  # no channel stands still
     return np.asarray(scaled * model.channel_scale + model.channel_mean)

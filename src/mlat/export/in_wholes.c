@@ -30,29 +30,31 @@ static uint32_t root(uint64_t x)
 
 #define ONE ((int64_t)1 << 24)
 
-/* The logarithm to base 2, Q24, of x > 0 in Q`bits`: one more digit by each squaring. */
+/* The logarithm to base 2, Q24, of x > 0 in Q`bits`: one more digit by each squaring, in 32 bits, as a
+ * small processor multiplies. */
 static int64_t logarithm(int64_t x, int bits)
 {
-    uint64_t y = (uint64_t)x;
-    int64_t found, digit;
-    int whole = 31;
-    while (y >= (uint64_t)1 << 32) {
-        y >>= 1;
+    int32_t fraction = 0, digit;
+    uint32_t y;
+    int whole = 30;
+    while (x >= (int64_t)1 << 31) {
+        x >>= 1;
         whole++;
     }
-    while (y < (uint64_t)1 << 31) {
+    y = (uint32_t)x;
+    while (y < (uint32_t)1 << 30) {
         y <<= 1;
         whole--;
     }
-    found = (whole - bits) * ONE;
-    for (digit = ONE / 2; digit > 0; digit /= 2) {
-        y = (y * y) >> 31;
-        if (y >= (uint64_t)1 << 32) {
+    for (digit = (int32_t)(ONE / 2); digit > 0; digit /= 2) {
+        const uint32_t high = y >> 15, low = y & 32767;
+        y = high * high + ((high * low) >> 14);
+        if (y >= (uint32_t)1 << 31) {
             y >>= 1;
-            found += digit;
+            fraction += digit;
         }
     }
-    return found;
+    return (whole - bits) * ONE + fraction;
 }
 
 #if MLAT_NEIGHBORS == 1 || MLAT_FILTERED
@@ -119,7 +121,6 @@ static int scale(mlat_real value, int c, mlat_real *scaled)
     return 1;
 }
 
-#if MLAT_REMEMBERS
 /* From Q16 to Q20. */
 static int64_t mean_of(int64_t sum, int n)
 {
@@ -134,7 +135,6 @@ static int64_t root_of_mean(int64_t squares, int n)
     }
     return finer((int64_t)root((uint64_t)(squares / n)));
 }
-#endif
 
 /* From Q24 into the unit in which a feature is stored. */
 static mlat_real feature_of(int64_t value, int f)

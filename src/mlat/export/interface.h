@@ -72,9 +72,7 @@ typedef struct {
     mlat_real last[MLAT_CHANNELS];
     int n_held[MLAT_CHANNELS];
     int newest, n_steps, why, at, count;
-#if MLAT_REMEMBERS
     mlat_real past[MLAT_MEMORY][MLAT_CHANNELS];
-#endif
 #if MLAT_NEIGHBORS > 1
     mlat_square near_square[MLAT_NEIGHBORS];
     int near_state[MLAT_NEIGHBORS];

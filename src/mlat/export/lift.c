@@ -1,52 +1,57 @@
 
 /* From channels to features: each step alone and its past. */
 
-typedef struct {
-    mlat_square mean, magnitude, deviation, differences, difference;
-} statistics;
-
-#if MLAT_REMEMBERS
-static mlat_real held(const mlat *m, int back, int channel)
+/* What a feature takes of a step, so long ago and there in the past. */
+static mlat_square taken(const mlat *m, int f, int back, int at)
 {
-    return m->past[(m->at + MLAT_MEMORY - back) % MLAT_MEMORY][channel];
+    const int c = mlat_feature_channel[f];
+    const mlat_square value = m->past[at][c];
+    switch (mlat_feature_takes[f]) {
+    case MLAT_TAKES_SIZE:
+        return value < 0 ? -value : value;
+    case MLAT_TAKES_CHANGE: /* the first step comes from nowhere */
+        return back + 1 < m->count ? value - m->past[at > 0 ? at - 1 : MLAT_MEMORY - 1][c] : 0;
+    case MLAT_TAKES_VALUE:
+    default:
+        return value;
+    }
 }
 
-/* Over the last MLAT_REACH values, in two passes: nothing is left behind by values long gone. */
-static statistics running(const mlat *m, int channel)
+/* The sum of what is taken of the last n steps, less `middle`, or of its squares. */
+static mlat_square sum_of(const mlat *m, int f, int n, mlat_square middle, int power)
 {
-    statistics s = {0, 0, 0, 0, 0};
+    mlat_square sum = 0;
+    int i, at = m->at;
+    for (i = 0; i < n; i++) {
+        const mlat_square value = taken(m, f, i, at) - middle;
+        sum += power == 2 ? value * value : value;
+        at = at > 0 ? at - 1 : MLAT_MEMORY - 1;
+    }
+    return sum;
+}
+
+/* What a feature makes of that. Sums are made anew: nothing is left behind by values long gone. */
+static mlat_square over(const mlat *m, int f)
+{
     const int n = m->count < MLAT_REACH ? m->count : MLAT_REACH;
-    mlat_square squares = 0, middle;
-    int i;
-    for (i = 0; i < n; i++) {
-        const mlat_square value = held(m, i, channel);
-        const mlat_square step = i + 1 < m->count ? value - held(m, i + 1, channel) : 0;
-        s.mean += value;
-        s.magnitude += value < 0 ? -value : value;
-        s.differences += step * step;
-        if (i == 0) {
-            s.difference = finer(step);
-        }
+    mlat_square middle;
+    switch (mlat_feature_over[f]) {
+    case MLAT_OVER_MEAN:
+        return mean_of(sum_of(m, f, n, 0, 1), n);
+    case MLAT_OVER_ROOT_MEAN_SQUARE:
+        return root_of_mean(sum_of(m, f, n, 0, 2), n);
+    case MLAT_OVER_DEVIATION:
+        middle = down(mean_of(sum_of(m, f, n, 0, 1), n), 4);
+        return root_of_mean(sum_of(m, f, n, middle, 2), n);
+    case MLAT_OVER_NOW:
+    default:
+        return finer(taken(m, f, 0, m->at));
     }
-    s.mean = mean_of(s.mean, n);
-    s.magnitude = mean_of(s.magnitude, n);
-    middle = down(s.mean, 4);
-    for (i = 0; i < n; i++) {
-        const mlat_square apart = held(m, i, channel) - middle;
-        squares += apart * apart;
-    }
-    s.deviation = root_of_mean(squares, n);
-    s.differences = root_of_mean(s.differences, n);
-    return s;
 }
-#endif
 
 static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
 {
-    statistics of[MLAT_CHANNELS];
-    int f;
-#if MLAT_REMEMBERS
-    int c;
+    int c, f;
     m->at = (m->at + 1) % MLAT_MEMORY;
     if (m->count <= MLAT_MEMORY) {
         m->count++;
@@ -54,27 +59,8 @@ static void lift(mlat *m, const mlat_real *scaled, mlat_real *features)
     for (c = 0; c < MLAT_CHANNELS; c++) {
         m->past[m->at][c] = scaled[c];
     }
-    for (c = 0; c < MLAT_CHANNELS; c++) {
-        of[c] = running(m, c);
-    }
-#else
-    (void)m;
-    memset(of, 0, sizeof of);
-#endif
     for (f = 0; f < MLAT_FEATURES; f++) {
-        const statistics *s = &of[mlat_feature_channel[f]];
-        const mlat_square now = finer((mlat_square)scaled[mlat_feature_channel[f]]);
-        mlat_square value = 0;
-        switch (mlat_feature_source[f]) {
-        case 0: value = s->mean; break;
-        case 1: value = s->magnitude; break;
-        case 2: value = s->deviation; break;
-        case 3: value = s->differences; break;
-        case 4: value = s->difference; break;
-        case 5: value = now; break;
-        case 6: value = now < 0 ? -now : now; break;
-        default: break; /* there is no other: what is not known is not exported */
-        }
+        mlat_square value = over(m, f);
         if (mlat_feature_floor[f] > 0) {
             value = logarithm(value + mlat_feature_floor[f], 20);
         } else {

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from .plain_forest import PlainForest
-from .plain_lift import (
+from ..features.lifts import (
+    CHANGE,
     DEVIATION,
-    DIFFERENCE,
-    DIFFERENCES,
-    MAGNITUDE,
     MEAN,
-    RECTIFIED,
+    NOW,
+    OVERS,
+    ROOT_MEAN_SQUARE,
+    SIZE,
     VALUE,
 )
-from .plain_model import PlainExpert, PlainModel
+from .plain_forest import PlainForest
+from .plain_model import PlainExpert, PlainModel, not_known
 from .tables import EXTREME, STORED, quantised
 
 OPSET, IR_VERSION = 11, 6  # of 2019
@@ -337,37 +338,21 @@ def _decided(
 
 def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) -> str:
     """The features of the last steps, (N, width, F)."""
-    lift, w = model.lift, model.width
-    d = len(model.channels)
-    now = g.slice(values, -w, ALL, 1)
-    found: dict[int, str] = {}
-    wanted = set(lift.sources.tolist())
+    lift, w, d = model.lift, model.width, len(model.channels)
+    taken = {VALUE: values, SIZE: g("Abs", values)}
     if lift.remembers:
-        reach = lift.size - 1
-        before = size - w
         change = g("Sub", g.slice(values, 1, ALL, 1), g.slice(values, 0, -1, 1))
         change = g("Mul", change, g("Unsqueeze", g.slice(alive, 0, -1, 1), axes=[2]))
-        at = g.wholes(before + np.arange(w)[:, None] - np.arange(reach)[::-1])  # (w, reach)
-        there = g("Unsqueeze", g("Gather", alive, at, axis=1), axes=[3])  # (N, w, reach, 1)
-        count = g("Max", g.total(there, 2), g.constant(1.0))
-        past = g("Gather", values, at, axis=1)  # (N, w, reach, d)
-        mean = g("Div", g.total(past, 2), count)
-        found[MEAN] = mean
-        if MAGNITUDE in wanted:
-            found[MAGNITUDE] = g("Div", g.total(g("Abs", past), 2), count)
-        if DEVIATION in wanted:
-            apart = g("Mul", g("Sub", past, g("Unsqueeze", mean, axes=[2])), there)
-            found[DEVIATION] = g("Sqrt", g("Div", g.total(g("Mul", apart, apart), 2), count))
-        if DIFFERENCES in wanted:
-            steps = g("Gather", change, g("Sub", at, g.wholes(1)), axis=1)
-            found[DIFFERENCES] = g("Sqrt", g("Div", g.total(g("Mul", steps, steps), 2), count))
-        found[DIFFERENCE] = g.slice(change, -w, ALL, 1)
-    found[VALUE] = now
-    found[RECTIFIED] = g("Abs", now)
-    used = sorted(wanted)
-    joined = g("Concat", *(found[source] for source in used), axis=2)
-    columns = np.searchsorted(used, lift.sources) * d + lift.channels
-    value = g("Gather", joined, g.wholes(columns), axis=2)
+        taken[CHANGE] = g("Pad", change, g.wholes([0, 1, 0, 0, 0, 0]), g.constant(0.0))
+    at = g.wholes(size - w + np.arange(w)[:, None] - np.arange(lift.size - 1)[::-1])  # (w, reach)
+    made = np.stack([lift.takes, lift.overs], axis=1)
+    kinds, of_kind = np.unique(made, axis=0, return_inverse=True)
+    found = [
+        g.slice(taken[of], -w, ALL, 1) if over == NOW else _over(g, taken[of], alive, at, over)
+        for of, over in kinds.tolist()
+    ]
+    joined = g("Concat", *found, axis=2)
+    value = g("Gather", joined, g.wholes(of_kind.ravel() * d + lift.channels), axis=2)
     if (lift.floors > 0).any():
         is_log = lift.floors > 0
         inside = g("Mul", value, g.constant(is_log.astype(float)))
@@ -375,6 +360,24 @@ def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) 
         value = g("Where", g.constant(is_log, np.bool_), g("Log", inside), value)
     value = g("Sub", value, g.constant(model.feature_mean))
     return g("Div", value, g.constant(model.feature_scale))
+
+
+def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
+    """What running maps make of the values (N, size, d), (N, w, d); steps ``at`` (w, reach) are of
+    each."""
+    there = g("Unsqueeze", g("Gather", alive, at, axis=1), axes=[3])  # (N, w, reach, 1)
+    past = g("Gather", taken, at, axis=1)  # (N, w, reach, d)
+
+    def mean(values: str) -> str:
+        return g("Div", g.total(values, 2), g("Max", g.total(there, 2), g.constant(1.0)))
+
+    if over == MEAN:
+        return mean(past)
+    if over == DEVIATION:
+        past = g("Mul", g("Sub", past, g("Unsqueeze", mean(past), axes=[2])), there)
+    elif over != ROOT_MEAN_SQUARE:
+        raise not_known("ONNX", OVERS[over])
+    return g("Sqrt", mean(g("Mul", past, past)))
 
 
 def _steps(g: _Graph, model: PlainModel) -> str:
@@ -472,13 +475,11 @@ def _wholes_times(g: _Graph, values: NDArray[Any], unit: float) -> str:
 
 def _metric(g: _Graph, one: PlainExpert) -> str:
     """M (w·n, w·n), symmetric."""
-    if one.matrix is not None:
-        return g.constant(one.matrix)
-    assert one.blocks is not None
-    w, n = one.width, len(one.columns)
-    L = len(one.blocks)
+    w, n, L = one.width, len(one.columns), one.n_lags
+    if not L:
+        return g.constant(one.metric)
     # The block of row t and column s is that of the lag t - s, transposed where it is negative.
-    blocks = np.concatenate([one.blocks[:0:-1].transpose(0, 2, 1), one.blocks, np.zeros((1, n, n))])
+    blocks = np.concatenate([one.metric[:0:-1].transpose(0, 2, 1), one.metric, np.zeros((1, n, n))])
     lag = np.arange(w)[:, None] - np.arange(w)
     at = np.where(np.abs(lag) < L, lag + L - 1, 2 * L - 1)
     spread = g("Gather", g.constant(blocks), g.wholes(at), axis=0)  # (w, w, n, n)

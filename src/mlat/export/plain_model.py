@@ -20,12 +20,12 @@ from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..classifier.intake import dead_after
+from ..features.lifts import PreparedLift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
 from .plain_forest import SHORT_MOST, PlainForest
-from .plain_lift import PlainLift
 
 BLOCK = 1024  # windows at a time
 SMALLEST, LARGEST = 1e-30, 1e30  # of what single precision and shifts have room for
@@ -40,9 +40,8 @@ class PlainExpert(ShortRepr):
     width : int
     columns : array of shape (n,)
         The features that it sees.
-    blocks : array of shape (lags, n, n), optional
-        Its metric by lag, up to the last that is not 0; None where the metric is a full matrix.
-    matrix : array of shape (w*n, w*n), optional
+    metric : array of shape (lags, n, n) or (w*n, w*n)
+        By lag, up to the last that is not 0, or a full matrix.
     weight, typical : float
         As in :class:`~mlat.classifier.committee.Member`; 1 and the calibration's for one expert.
     kept : array of shape (n,), optional
@@ -51,49 +50,40 @@ class PlainExpert(ShortRepr):
 
     width: int
     columns: Ints
-    blocks: Floats | None
-    matrix: Floats | None
+    metric: Floats
     weight: float
     typical: float
     kept: Floats | None = None
 
     @property
-    def is_lagless(self) -> bool:
-        """Whether no moment of a window is compared with another one."""
-        return self.blocks is not None and len(self.blocks) == 1
+    def n_lags(self) -> int:
+        """0 where the metric is a full matrix."""
+        return len(self.metric) if self.metric.ndim == 3 else 0
 
-    def in_units(self, unit: Floats) -> Floats:
-        """Its metric, by lag or as a matrix, for features in units (F,) of their own."""
-        units = unit[self.columns]
-        if self.blocks is not None:
-            return self.blocks * (units[:, None] * units)
-        assert self.matrix is not None
-        units = np.tile(units, self.width)
-        return self.matrix * (units[:, None] * units)
+    def units(self, unit: Floats) -> Floats:
+        """What its metric is multiplied with for features in units (F,) of their own."""
+        units = unit[self.columns] if self.n_lags else np.tile(unit[self.columns], self.width)
+        return units[:, None] * units
 
     def packed(self, metric: NDArray[Any]) -> NDArray[Any]:
         """A metric of its shape as it is stored: of what is symmetric rows up to the diagonal."""
-        symmetric = metric[0] if self.blocks is not None else metric
+        symmetric = metric[0] if self.n_lags else metric
         rows = symmetric[np.tril_indices(len(symmetric))]
-        return rows if self.blocks is None else np.append(rows, metric[1:])
+        return np.append(rows, metric[1:]) if self.n_lags else rows
 
     def rounded(self, unit: Floats) -> PlainExpert:
         """The same with a metric that 16 bits hold, for features in such units."""
-        metric, units = self.in_units(unit), unit[self.columns]
+        metric, units = self.metric * self.units(unit), self.units(unit)
         bits = short_bits(metric)
         metric = np.clip(np.rint(metric * 2.0**bits), -SHORT_MOST, SHORT_MOST) * 2.0**-bits
-        if self.blocks is not None:
-            return replace(self, blocks=metric / (units[:, None] * units))
-        units = np.tile(units, self.width)
-        return replace(self, matrix=metric / (units[:, None] * units))
+        return replace(self, metric=metric / units)
 
     def as_matrix(self) -> Floats:
         """Its metric over whole windows, (w*n, w*n)."""
-        if self.matrix is not None:
-            return self.matrix
-        assert self.blocks is not None
-        lags = np.zeros((self.width, *self.blocks.shape[1:]))
-        lags[: len(self.blocks)] = self.blocks
+        if not self.n_lags:
+            return self.metric
+        lags = np.zeros((self.width, *self.metric.shape[1:]))
+        lags[: self.n_lags] = self.metric
         return to_matrix(lags)
 
     def squares(self, steps: Floats, start: Ints) -> Floats:
@@ -118,7 +108,7 @@ class PlainModel(ShortRepr):
     states, channels : tuple of str
     width : int
         Of the widest expert.
-    lift : PlainLift
+    lift : PreparedLift
     channel_mean, channel_scale, feature_mean, feature_scale : arrays
     experts : tuple of PlainExpert or PlainForest
     steps : array of shape (T, F)
@@ -141,7 +131,7 @@ class PlainModel(ShortRepr):
     states: tuple[str, ...]
     channels: tuple[str, ...]
     width: int
-    lift: PlainLift
+    lift: PreparedLift
     channel_mean: Floats
     channel_scale: Floats
     feature_mean: Floats
@@ -196,7 +186,7 @@ class PlainModel(ShortRepr):
             tuple(map(str, clf.classes_.tolist())),
             tuple(clf.channels_),
             widest.windows.width,
-            PlainLift.of(features.lift, len(clf.channels_)),
+            features.lift.prepared(len(clf.channels_)),
             features.channels.mean,
             features.channels.scale,
             features.lifted.mean,
@@ -221,7 +211,7 @@ class PlainModel(ShortRepr):
 
     def _check_sizes(self) -> None:
         """Refuse numbers that no stream leads to, before something overflows."""
-        metrics = [one.matrix if one.blocks is None else one.blocks for one in self.matrices]
+        metrics = [one.metric for one in self.matrices]
         scales = self.channel_scale, self.feature_scale
         levels = [self.channel_mean, self.feature_mean, self.steps]
         levels += [one.threshold for one in self.forests]
@@ -298,6 +288,11 @@ class PlainModel(ShortRepr):
         )
 
 
+def not_known(target: str, name: str) -> InputError:
+    """Of what a lift makes of a channel, by its name."""
+    return InputError(f"{target} knows no {name} of a channel yet; fit a model without it")
+
+
 def short_bits(metric: Floats) -> int:
     """How many digits after the point 16 bits have room for."""
     most = max(float(np.abs(metric).max(initial=0.0)), SMALLEST**2)  # units are small themselves
@@ -315,13 +310,16 @@ def _expert(
     metric = unmixed(metric_array(one.metric, width, n), one.view.mixing, width)
     if metric is None:
         metric = np.eye(n)[None]
+    order = np.argsort(columns)  # as they are stored
+    every = order if metric.ndim == 3 else (np.arange(width)[:, None] * n + order).ravel()
+    columns, metric = columns[order], metric[..., every[:, None], every]
     if metric.ndim == 2:
-        return PlainExpert(width, columns, None, (metric + metric.T) / 2, weight, typical)
+        return PlainExpert(width, columns, (metric + metric.T) / 2, weight, typical)
     used = np.flatnonzero(metric.any(axis=(1, 2)))
     n_lags = int(used.max(initial=0)) + 1
     blocks = metric[:n_lags].copy()
     blocks[0] = (blocks[0] + blocks[0].T) / 2
-    return PlainExpert(width, columns, blocks, None, weight, typical)
+    return PlainExpert(width, columns, blocks, weight, typical)
 
 
 def _kept_steps(references: References) -> tuple[Bools, Ints]:

@@ -45,7 +45,7 @@ class RealNumbers:
     def add_expert(
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
     ) -> Sequence[str]:
-        metric, metric_unit = one.packed(one.in_units(units)), 1.0
+        metric, metric_unit = one.packed(one.metric * one.units(units)), 1.0
         if self.metric_type == "short":
             metric_unit = 2.0 ** -short_bits(metric)
             whole = np.rint(metric / metric_unit).astype(np.int64)

@@ -3,13 +3,12 @@
 
 typedef struct {
     int width, n_columns, n_lags, is_full;
-    int n_ranges;
+    int n_blocks;
     const unsigned short *columns;  /* which features it sees */
-    const unsigned short *ranges;   /* where they are stored, as pairs: the first, and how many follow */
+    const unsigned short *blocks;   /* where they are stored, as pairs: how many are before, and in it */
     /* By lag, or one matrix. What is symmetric, lag 0 and the one matrix, has rows up to the diagonal. */
     const mlat_metric *metric;
     const mlat_stored_square *squares; /* y'My of each reference */
-    int n_flat;                     /* numbers of a window, if it sees all that is stored of its steps */
     int first_sum;                  /* of its running sums, -1 where it has none */
     int first_part;                 /* of the parts of Mx that are carried, -1 where it has no lags */
 #if MLAT_FORESTS > 0
@@ -184,38 +183,12 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of the table, in ranges of its columns. Four sums, as one
- * would wait for each of its additions. */
-static row_sum row_product(const factor *v, const mlat_stored *row, const unsigned short *range,
-                           int n_ranges)
-{
-    row_sum a = 0, b = 0, c = 0, d = 0;
-    int i, k;
-    for (k = 0; k < n_ranges; k++, range += 2) {
-        const mlat_stored *y = row + range[0];
-        const int n = range[1];
-        for (i = 0; i + 4 <= n; i += 4) {
-            a += (row_sum)v[i] * y[i];
-            b += (row_sum)v[i + 1] * y[i + 1];
-            c += (row_sum)v[i + 2] * y[i + 2];
-            d += (row_sum)v[i + 3] * y[i + 3];
-        }
-        for (; i < n; i++) {
-            a += (row_sum)v[i] * y[i];
-        }
-        v += n;
-    }
-    return (a + b) + (c + d);
-}
-
-/* The product with a step of the references. */
-static row_sum step_product(const expert *e, const factor *v, int at)
-{
-    const mlat_stored *row = mlat_steps + (size_t)at * (size_t)MLAT_STORED;
-    return row_product(v, row, e->ranges, e->n_ranges);
-}
-
-/* A window that is one row of the table, as its steps follow each other. */
+/* The sum of products of numbers and a row of the table. Alone it has enough registers. */
+#ifdef __GNUC__
+#define APART __attribute__((noinline))
+#else
+#define APART
+#endif
 #if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 /* Two products in one instruction: of every four numbers those of the first and the third, and those
  * of the second and the fourth, for which the middle ones of u are swapped. */
@@ -238,7 +211,7 @@ static void swap_middles(short *u, int n)
     a = __smlad(__sxtb16((int8x4_t)ys), (int16x2_t)first, a);                                      \
     b = __smlad(__sxtb16((int8x4_t)((ys >> 8) | (ys << 24))), (int16x2_t)second, b)
 
-static row_sum flat_product(const short *u, const mlat_stored *y, int n)
+APART static row_sum flat_product(const short *u, const mlat_stored *y, int n)
 {
     int32_t a = 0, b = 0;
     uint32_t ys, first, second;
@@ -258,7 +231,7 @@ static row_sum flat_product(const short *u, const mlat_stored *y, int n)
 }
 #elif MLAT_NARROW
 #define swap_middles(u, n)
-static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
 {
     row_sum sum = 0;
     for (; n >= 4; n -= 4, u += 4, y += 4) {
@@ -273,41 +246,72 @@ static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
     return sum;
 }
 #else
-static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+/* Four sums, as one would wait for each of its additions. */
+APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
 {
-    unsigned short whole[2] = {0, 0};
-    whole[1] = (unsigned short)n;
-    return row_product(u, y, whole, 1);
+    row_sum a = 0, b = 0, c = 0, d = 0;
+    int i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        a += (row_sum)u[i] * y[i];
+        b += (row_sum)u[i + 1] * y[i + 1];
+        c += (row_sum)u[i + 2] * y[i + 2];
+        d += (row_sum)u[i + 3] * y[i + 3];
+    }
+    for (; i < n; i++) {
+        a += (row_sum)u[i] * y[i];
+    }
+    return (a + b) + (c + d);
 }
 #endif
 
-/* The newest window, after `prepare`. */
-static question asked(mlat *m, const expert *e)
+/* A step of the references in a block. */
+static const mlat_stored *step_of(const unsigned short *block, int at)
 {
-    question q;
-    memset(&q, 0, sizeof q);
+    return mlat_steps + (size_t)block[0] * (size_t)MLAT_STEPS + (size_t)at * (size_t)block[1];
+}
+
+/* The newest window, after `prepare`. */
+static void ask(mlat *m, const expert *e, question *q)
+{
+    /* In a block steps follow each other: alone it is one long row. */
+    const int at_once = e->n_blocks == 1 ? e->width : 1;
+    int t, k;
+    memset(q, 0, sizeof *q);
+    for (t = 0; t < e->width; t += at_once) {
+        for (k = 0; k < e->n_blocks; k++) {
+            const unsigned short *block = e->blocks + 2 * k;
+            table_row *row = &q->rows[q->n_rows++];
+            row->first = step_of(block, t);
+            row->next = block[1];
+            row->n = at_once * block[1];
+        }
+    }
 #if MLAT_NARROW
-    q.unit = narrowed(m->u, m->narrow, e->width * e->n_columns, least_unit(&e->by));
-    fit_squares(&q, &e->by);
-    swap_middles(m->narrow, e->n_flat);
-    q.u = m->narrow;
+    {
+        mlat_factor *u = m->narrow;
+        q->unit = narrowed(m->u, u, e->width * e->n_columns, least_unit(&e->by));
+        fit_squares(q, &e->by);
+        for (k = 0; k < q->n_rows; k++) {
+            swap_middles(u, q->rows[k].n);
+            u += q->rows[k].n;
+        }
+    }
+    q->u = m->narrow;
 #else
-    (void)e;
-    q.u = m->u;
+    q->u = m->u;
 #endif
-    return q;
 }
 
 /* The product of u and the reference that begins there. */
-static row_sum window_product(const expert *e, const question *q, int begin)
+static row_sum window_product(const question *q, int begin)
 {
+    const factor *u = q->u;
     row_sum sum = 0;
-    int t;
-    if (e->n_flat) { /* steps follow each other in the table: one long row */
-        return flat_product(q->u, mlat_steps + (size_t)begin * (size_t)MLAT_STORED, e->n_flat);
-    }
-    for (t = 0; t < e->width; t++) {
-        sum += step_product(e, q->u + t * e->n_columns, begin + t);
+    int k;
+    for (k = 0; k < q->n_rows; k++) {
+        const table_row *row = &q->rows[k];
+        sum += flat_product(u, row->first + (size_t)begin * (size_t)row->next, row->n);
+        u += row->n;
     }
     return sum;
 }
@@ -317,19 +321,31 @@ static row_sum window_product(const expert *e, const question *q, int begin)
 typedef int32_t rest;
 #define MOST_REST INT32_MAX
 #define rest_of(stored, e, q, begin)                                                               \
-    (short_square(stored, q) - window_product(e, q, begin))
+    (short_square(stored, q) - window_product(q, begin))
 #define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
 typedef mlat_square rest;
 #define MOST_REST MLAT_HUGE
 #define rest_of(stored, e, q, begin)                                                               \
-    (square_of(stored, &(e)->by) - 2 * widened(window_product(e, q, begin), (q)->unit))
+    (square_of(stored, &(e)->by) - 2 * widened(window_product(q, begin), (q)->unit))
 #define whole_rest(all, q) (all)
 #endif
 
 #if MLAT_SUMS > 0
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
+
+static row_sum step_product(const expert *e, const factor *v, int at)
+{
+    const unsigned short *block = e->blocks;
+    row_sum sum = 0;
+    int k;
+    for (k = 0; k < e->n_blocks; k++, block += 2) {
+        sum += flat_product(v, step_of(block, at), block[1]);
+        v += block[1];
+    }
+    return sum;
+}
 
 static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
 {
@@ -355,7 +371,7 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
-                *sum = window_product(e, q, first + j);
+                *sum = window_product(q, first + j);
             } else {
                 *sum = before + step_product(e, enters, first + j + w - 1) -
                        step_product(e, leaves, first + j - 1);
@@ -370,9 +386,10 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
 static void search(mlat *m, const expert *e)
 {
     const mlat_square own = prepare(m, e, m->x, m->u);
-    const question q = asked(m, e);
     const mlat_stored_square *square = e->squares;
+    question q;
     int r;
+    ask(m, e, &q);
     nothing_near(m);
 #if MLAT_SPARE > 0
     for (r = 0; r < m->n_taught; r++) {
@@ -396,9 +413,9 @@ static void search(mlat *m, const expert *e)
 #endif
     for (r = 0; r < MLAT_RUNS; r++) {
         int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
-        const int end = begin + mlat_run_size[r];
+        const int end = begin + mlat_run_size[r] * MLAT_EVERY;
         rest least = MOST_REST;
-        for (; begin < end; begin++, square++) {
+        for (; begin < end; begin += MLAT_EVERY, square++) {
             const rest other = rest_of(*square, e, &q, begin);
 #if MLAT_NEIGHBORS > 1
             keep(m, mlat_run_state[r], own + whole_rest(other, &q));

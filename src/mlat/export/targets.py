@@ -1,10 +1,10 @@
 """Where a model is to run, and the smallest one that decides as the whole.
 
-A model is made smaller by one choice at a time: fewer bits, fewer trees, fewer references. While a
-limit is exceeded it is the one that saves most of it for each decision that changes; then, as long
-as ``KEEP`` of them stay, the one after which most do. That is done for each number of bits to
-begin with. Decisions are counted for that on some windows, and told of others
-(:class:`~mlat.export.decisions.Agreement`).
+A model is made smaller by one choice at a time: fewer bits, fewer trees, fewer stretches of
+references, or fewer references of each. While a limit is exceeded it is the one that saves most of
+it for each decision that changes; then, as long as ``KEEP`` of them stay, the one after which most
+do. That is done for each number of bits to begin with. Decisions are counted for that on some
+windows, and told of others (:class:`~mlat.export.decisions.Agreement`).
 
 Time is estimated from cycles that an emulator counted (``TARGETS``): that of a board differs with
 its memory, cache and compiler.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -54,18 +55,21 @@ class Target:
         return float(np.dot(cycles, (*code.work, 1))) / self.mhz
 
 
-# Fitted to cycles of the exported C (gcc -O2) on development streams of seven sets, by
-# `mlat-lab bench export-cycles`: within 8 % of each in 8 bits. They are counted in an emulator by
-# the tables of ARM's manuals, for a Cortex-M4 in single precision and an M0+ in whole numbers, from
-# memory that makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the
+# Fitted to cycles of the exported C (gcc -O2) by `mlat-lab bench export-cycles`: in 8 bits each of
+# 17 models of four development streams is within 6 %. They are counted in an emulator by the tables
+# of ARM's manuals, for a Cortex-M4 in single precision and an M0+ in whole numbers, from memory
+# that makes neither wait. The ESP32 was not counted: it is taken to be as an M4 without the
 # instructions for two products.
-M4 = (12.0, 3.3, 10.0, 25.0, 28.0, 440.0, 12500.0), (15.0, 13.0, 8.0, 25.0, 28.0, 440.0, 12500.0)
-M0 = (
-    (53.0, 7.8, 30.0, 34.0, 125.0, 6200.0, 18000.0),
-    (53.0, 77.0, 110.0, 60.0, 140.0, 6800.0, 18000.0),
+M4 = (
+    (6.6, 3.6, 18.2, 40.6, 9.6, 9.5, 774.0, 20600.0),
+    (6.5, 10.5, 9.7, 54.4, 10.0, 12.0, 573.0, 22700.0),
 )
-ESP = (12.0, 8.0, *M4[0][2:]), M4[1]
-ANY = (1.0,) * 7, (1.0,) * 7
+M0 = (
+    (49.3, 7.3, 21.1, 88.5, 11.6, 34.4, 6140.0, 45000.0),
+    (59.2, 83.8, 83.3, 129.3, 3.6, 40.0, 4059.0, 80800.0),
+)
+ESP = (6.6, 8.0, *M4[0][2:]), M4[1]
+ANY = (1.0,) * 8, (1.0,) * 8
 TARGETS = {
     "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 7_000, M4),
     "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 7_000, ESP),
@@ -94,14 +98,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of a model there is."""
+    """How much of a model there is: of so many references one of ``every`` few."""
 
     bits: int
     trees: int
     references: int
+    every: int = 1
 
     def __str__(self) -> str:
-        said = [f"{self.references:,} references in {self.bits} bits"]
+        of = f"one in {self.every} of " if self.every > 1 else ""
+        said = [f"{of}{self.references:,} references in {self.bits} bits"]
         said += [f"{self.trees} trees of each forest"] * (self.trees > 0)
         return ", ".join(said)
 
@@ -151,13 +157,15 @@ def fit_into(
     free : set of str
         Which numbers of a size may be less than that.
     """
-    thinned: list[Thinning] = []
+    thinned = cache(thinning)
 
+    @cache
     def make(size: Size) -> Made:
         rows = np.arange(len(whole.start))
         if size.references < len(rows):
-            thinned[:] = thinned or [thinning()]
-            rows = thinned[0].keep(size.references).rows
+            rows = thinned().keep(size.references).rows
+        first = np.unique(whole.codes[rows], return_index=True)[1]  # a state keeps one
+        rows = np.union1d(rows[:: size.every], rows[first])
         model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
         code = write(model, size.bits)
         return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
@@ -190,8 +198,9 @@ def fit_into(
 
     ways = [way_down(start, free)]
     if limits != Limits() and "bits" in free:  # what many bits cost is seen only further down
-        fewest = [bits for bits in (16, 8) if bits < start.bits]
-        ways += [way_down(replace(start, bits=bits), free - {"bits"}) for bits in fewest]
+        fewer = [replace(start, bits=bits) for bits in (16, 8) if bits < start.bits]
+        fewer += [replace(start, bits=8, every=2)] * ("references" in free)
+        ways += [way_down(size, free - {"bits"}) for size in fewer]
     path, following = max(ways, key=worth)
     made = path[-1]
     taken = limits.taken(made.code, target)
@@ -217,4 +226,5 @@ def _smaller(size: Size, free: frozenset[str]) -> list[Size]:
         found.append(replace(size, trees=int(FEWER * size.trees)))
     if "references" in free and size.references > 1:
         found.append(replace(size, references=int(FEWER * size.references)))
+        found.append(replace(size, every=size.every + 1))
     return found

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
+from ..features.lifts import CHANGE, DEVIATION
 from .plain_forest import StoredForest
-from .plain_lift import DEVIATION, DIFFERENCE, DIFFERENCES
 from .plain_model import PlainExpert, PlainModel, short_bits
 from .tables import SHORT, STORED, X_BITS, Tables
 
@@ -123,11 +123,9 @@ class WholeNumbers:
         tables.whole("mlat_feature_mean", mean.astype(np.int64), "int32_t")
         tables.whole("mlat_feature_factor", factor, "int32_t")
         tables.whole("mlat_feature_shift", np.minimum(shift, 63), "unsigned char")
-        # By what a feature takes of its channel: a difference takes two values, a root is of a mean
-        # that is rounded itself.
-        own = self._channel_errors[lift.channels]
-        twice = np.isin(lift.sources, (DIFFERENCES, DIFFERENCE))
-        error = np.where(twice, 2 * own, own) + 2.0**-SCALED_BITS * (lift.sources == DEVIATION)
+        # A difference is of two values, a deviation from a mean that is rounded itself.
+        error = self._channel_errors[lift.channels] * np.where(lift.takes == CHANGE, 2, 1)
+        error += 2.0**-SCALED_BITS * (lift.overs == DEVIATION)
         error += 2.0 ** (1 - VALUE_BITS)
         floor = np.where(is_log, lift.floors, 1.0)
         error = np.where(is_log, (error + 2.0**-VALUE_BITS) / floor + 2.0 ** (1 - LOG_BITS), error)
@@ -141,18 +139,17 @@ class WholeNumbers:
         self, tables: Tables, number: int, one: PlainExpert, squares: Floats, unit: Floats
     ) -> Sequence[str]:
         w, n = one.width, len(one.columns)
-        metric = one.in_units(unit)
-        if one.blocks is not None:
+        metric = one.metric * one.units(unit)
+        if one.n_lags:
             count = w - np.arange(len(metric))
             rows = _row_sums(np.abs(metric))
-            spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.blocks), 1)
+            spread = np.tensordot(np.where(count == w, 1.0, 2.0) * count, np.abs(one.metric), 1)
             of_steps = self._feature_errors[one.columns]
             moved = np.sqrt(of_steps @ spread @ of_steps)
         else:
-            assert one.matrix is not None
             rows = np.abs(metric).sum(axis=1)
             of_steps = np.tile(self._feature_errors[one.columns], w)
-            moved = np.sqrt(of_steps @ np.abs(one.matrix) @ of_steps)
+            moved = np.sqrt(of_steps @ np.abs(one.metric) @ of_steps)
         most = max(float(np.abs(metric).max()), np.finfo(float).tiny)
         largest_row = max(float(rows.max()), most)
         metric_bits = short_bits(metric)  # times a window it fits in 62 bits

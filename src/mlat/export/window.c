@@ -9,9 +9,17 @@ typedef mlat_square row_sum;
 #define widened(sum, unit) (sum)
 #endif
 
+/* A row of the table of steps, for each reference further on. */
+typedef struct {
+    const mlat_stored *first;
+    int n, next;
+} table_row;
+
 /* A window that is compared. */
 typedef struct {
     const factor *u;
+    table_row rows[MLAT_ROWS];
+    int n_rows;
     mlat_unit unit;
     int up, down; /* of squares */
 } question;

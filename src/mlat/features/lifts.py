@@ -7,8 +7,10 @@ back over the last ``reach`` steps, which may be more than a window.
 
 Channels are expected to have mean 0 and variance 1, as :class:`~mlat.StreamClassifier` scales them.
 
-To add a map, add a line to ``_MAPS``: what it takes of the channel, and whether it is a logarithm.
-If it needs a running statistic that is not there yet, add that to :func:`running_statistics`.
+To add a map, add a line to ``_MAPS``: what it takes of a step, and what it makes of that over the
+last ``reach`` steps. ``predict``, live sessions, C and ONNX all go by this line. If it makes
+something that is not there yet, add that to ``OVERS`` and :func:`_over`, and to ``lift.c`` and
+``_over`` of ``onnx_graph.py`` in ``mlat.export``, which refuse by its name what they do not know.
 """
 
 from __future__ import annotations
@@ -34,10 +36,14 @@ ROUNDING = 1e-15  # relative error of the running sums, per step that they sum
 # running sum, which is then computed again.
 SPIKE = 1e6
 
-# What a map takes of a channel: a running statistic, in the order of
-# :func:`running_statistics`, or the present value itself.
-_MEAN, _MAGNITUDE, _DEVIATION, _DIFFERENCES, _DIFFERENCE, _VALUE, _RECTIFIED = range(7)
-_N_STATISTICS = 5
+# What a map takes of a step of its channel: the value, its magnitude, or its difference from the
+# step before; and what it makes of these over the last ``reach`` steps.
+TAKES = ("value", "size", "change")
+OVERS = ("now", "mean", "root_mean_square", "deviation")
+VALUE, SIZE, CHANGE = range(3)
+NOW, MEAN, ROOT_MEAN_SQUARE, DEVIATION = range(4)
+# The powers of what is taken whose sums are kept for that from step to step.
+_POWERS = {NOW: (), MEAN: (1,), ROOT_MEAN_SQUARE: (2,), DEVIATION: (1, 2)}
 
 
 @dataclass(frozen=True)
@@ -48,33 +54,41 @@ class _Map:
     ----------
     title : str
         The name of the lifted channel, with {} for the channel's name.
-    source : int
-        What it takes of the channel.
+    takes, over : int
+        What it takes of a step, and what it makes of that.
     floor : float, optional
         Where given, the map is the logarithm of that plus the floor.
-    running : bool
-        Whether it looks at the last ``reach`` steps, and not at the present step only.
-    before : int
-        How many steps it needs before those that it looks at.
     """
 
     title: str
-    source: int
+    takes: int
+    over: int = NOW
     floor: float | None = None
-    running: bool = False
-    before: int = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it looks at the last ``reach`` steps, and not at the present step only."""
+        return self.over != NOW
+
+    @property
+    def sums(self) -> list[tuple[int, int]]:
+        """What its sums are of, and to which power."""
+        return [(self.takes, power) for power in _POWERS[self.over]]
 
 
+# New ones go to the end: snapshots of live sessions have the sums in this order.
 _MAPS = {
-    "identity": _Map("{}", _VALUE),
-    "rectified": _Map("|{}|", _RECTIFIED),
-    "log_magnitude": _Map("log |{}|", _RECTIFIED, STEP_FLOOR),
-    "difference": _Map("difference of {}", _DIFFERENCE, before=1),
-    "low_pass": _Map("mean of {}", _MEAN, running=True),
-    "running_magnitude": _Map("log magnitude of {}", _MAGNITUDE, FLOOR, running=True),
-    "running_deviation": _Map("log deviation of {}", _DEVIATION, FLOOR, running=True),
-    "running_difference": _Map("log difference of {}", _DIFFERENCES, FLOOR, running=True, before=1),
+    "identity": _Map("{}", VALUE),
+    "rectified": _Map("|{}|", SIZE),
+    "log_magnitude": _Map("log |{}|", SIZE, floor=STEP_FLOOR),
+    "difference": _Map("difference of {}", CHANGE),
+    "low_pass": _Map("mean of {}", VALUE, MEAN),
+    "running_deviation": _Map("log deviation of {}", VALUE, DEVIATION, FLOOR),
+    "running_magnitude": _Map("log magnitude of {}", SIZE, MEAN, FLOOR),
+    "running_difference": _Map("log difference of {}", CHANGE, ROOT_MEAN_SQUARE, FLOOR),
 }
+_SUMS = list(dict.fromkeys(term for m in _MAPS.values() for term in m.sums))
+N_SUMS = 4  # that every state has room for, as those of older snapshots have
 MAPS = {name: m.title for name, m in _MAPS.items()}
 RUNNING = tuple(name for name, m in _MAPS.items() if m.running)
 
@@ -87,8 +101,8 @@ class LiftState:
     ----------
     ring : array of shape (reach + 1, d)
         Ring buffer of the last steps; step n is in row ``n % (reach + 1)``.
-    sums : array of shape (4, d)
-        Of the last ``reach`` values, their squares, magnitudes and squared differences.
+    sums : array of shape (n_sums, d)
+        Over the last ``reach`` steps, in the order of ``_SUMS``; those that no map needs are 0.
     count : int
         Steps since the recording began.
     """
@@ -152,7 +166,7 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     @property
     def memory(self) -> int:
         chosen = [_MAPS[name] for name, _ in self._chosen(None)]
-        return max(m.before + (self.reach - 1 if m.running else 0) for m in chosen)
+        return max((m.takes == CHANGE) + m.running * (self.reach - 1) for m in chosen)
 
     def transform(self, X: Stream | ArrayLike) -> Floats:
         """The lifted channels, shape (T, d').
@@ -173,8 +187,9 @@ class Lift(BaseEstimator):  # type: ignore[misc]
 
     def start(self, n_channels: int) -> LiftState:
         """The state before the first step."""
-        self._chosen(n_channels)
-        return LiftState(np.zeros((self.memory_size, n_channels)), np.zeros((4, n_channels)), 0)
+        lift = self.prepared(n_channels)
+        ring, sums = np.zeros((lift.size, n_channels)), np.zeros((lift.n_sums, n_channels))
+        return LiftState(ring, sums, 0)
 
     @property
     def memory_size(self) -> int:
@@ -191,24 +206,27 @@ class Lift(BaseEstimator):  # type: ignore[misc]
                 f"{state.ring.shape[1]}, or of another lift; begin with start({n_channels})"
             )
         lift, ring, sums = self.prepared(n_channels), state.ring.copy(), state.sums.copy()
-        lifted = np.empty((len(values), len(lift.sources)))
-        scaling = Scalings.none(n_channels, len(lift.sources))
-        _lift_rows(
-            *(values, ring, sums, state.count, lift.remembers, scaling),
-            *(lift.sources, lift.channels, lift.floors, lifted),
-        )
+        lifted = np.empty((len(values), len(lift.channels)))
+        scaling = Scalings.none(n_channels, len(lift.channels))
+        _lift_rows(values, ring, sums, state.count, lift, scaling, lifted)
         return LiftState(ring, sums, state.count + len(values)), lifted
 
     def prepared(self, n_channels: int) -> PreparedLift:
         """This lift for so many channels, with its parameters checked once and for all."""
         chosen = [(_MAPS[name], channels) for name, channels in self._chosen(n_channels)]
-        size = [len(channels) for _, channels in chosen]
-        floors = [np.nan if m.floor is None else m.floor for m, _ in chosen]
+        maps = [m for m, channels in chosen for _ in channels]
+        rows = [[_SUMS.index(term) for term in m.sums] for m in maps]
+        used = sorted({row for own in rows for row in own})
         return PreparedLift(
-            np.repeat([m.source for m, _ in chosen], size),
+            np.array([m.takes for m in maps]),
+            np.array([m.over for m in maps]),
             np.concatenate([channels for _, channels in chosen]),
-            np.repeat(floors, size),
+            np.array([m.floor or 0.0 for m in maps]),
+            np.array([(own[0], own[-1]) if own else (0, 0) for own in rows]),
+            np.array([(row, *_SUMS[row]) for row in used], np.int64).reshape(-1, 3),
+            max(N_SUMS, *(row + 1 for row in used), 0),
             self.memory_size,
+            any(m.running or m.takes == CHANGE for m in maps),
         )
 
     def n_features(self, n_channels: int) -> int:
@@ -250,24 +268,34 @@ class Lift(BaseEstimator):  # type: ignore[misc]
         return chosen
 
 
-class PreparedLift:
-    """A lift for a fixed number of channels, as the loops take it.
+class PreparedLift(NamedTuple):
+    """A lift for a fixed number of channels, as the loops and exports take it.
 
-    Parameters
+    Attributes
     ----------
-    sources, channels : arrays of shape (d',)
-        What each lifted channel takes, and of which channel.
+    takes, overs, channels : arrays of shape (d',)
+        What each lifted channel takes of a step, what it makes of that, and of which channel.
     floors : array of shape (d',)
-        What is added before the logarithm; NaN where there is none.
-    size : int
-        How many steps the ring buffer holds.
+        What is added before the logarithm; 0 where there is none.
+    rows : array of shape (d', 2)
+        Where its first and its last sum are.
+    summed : array of shape (m, 3)
+        The sums that are kept: where each is, of what, and to which power.
+    n_sums, size : int
+        How many sums of a channel, and how many steps of the ring buffer there is room for.
+    remembers : bool
+        Whether anything but the present value counts.
     """
 
-    def __init__(self, sources: Ints, channels: Ints, floors: Floats, size: int) -> None:
-        self.sources, self.channels, self.size = sources, channels, size
-        self.floors = np.nan_to_num(floors)
-        # Maps of the present value remember nothing.
-        self.remembers = bool((sources < _N_STATISTICS).any())
+    takes: Ints
+    overs: Ints
+    channels: Ints
+    floors: Floats
+    rows: Ints
+    summed: Ints
+    n_sums: int
+    size: int
+    remembers: bool
 
 
 class Scalings(NamedTuple):
@@ -304,121 +332,93 @@ def _as_channels(given: Any, name: str) -> Ints:
 
 
 @jit()
-def _lift_rows(  # type: ignore[no-untyped-def]
-    values, ring, sums, count, remembers, scaling, sources, channels, floors, lifted
-):
+def _lift_rows(values, ring, sums, count, lift, scaling, lifted):  # type: ignore[no-untyped-def]
     """A step is lifted the same whatever comes with it."""
-    stats = np.empty((1, _N_STATISTICS, values.shape[1]))
-    x = np.empty((1, values.shape[1]))
+    x = np.empty((2, values.shape[1]))
     for t in range(len(values)):
-        lift_step(
-            *(values[t], ring, sums, count + t, remembers, scaling, sources),
-            *(channels, floors, x, stats, lifted[t]),
-        )
+        lift_step(values[t], ring, sums, count + t, lift, scaling, x, lifted[t])
 
 
 @jit()
-def lift_step(  # type: ignore[no-untyped-def]
-    values, ring, sums, count, remembers, scaling, sources, channels, floors, x, stats, lifted
-):
-    """The features of one step after ``count`` others; ``x`` and ``stats`` are room to work in."""
+def lift_step(values, ring, sums, count, lift, scaling, x, lifted):  # type: ignore[no-untyped-def]
+    """The features of one step after ``count`` others; ``x`` (2, d) is room to work in.
+
+    ``ring`` and ``sums`` are as in :class:`LiftState`, and change in place.
+    """
     half, mean, scale, after_half, after_mean, after_scale = scaling
+    anew = lift.remembers and count > 0 and count % len(ring) == 0
     for c in range(len(values)):
         x[0, c] = (values[c] * half - mean[c] * half) / (scale[c] * half)
-    if remembers:
-        running_statistics(x, ring, sums, count, stats)
-    for f in range(len(sources)):
-        if sources[f] < _N_STATISTICS:
-            value = stats[0, sources[f], channels[f]]
+        if anew:  # rounding errors of updates would add up
+            _sum_again(ring, sums, count - 1, c, lift.summed)
+        if lift.remembers:
+            x[1, c] = _remember(x[0, c], ring, sums, count, c, lift.summed)
+    steps = min(count + 1, len(ring) - 1)
+    for f in range(len(lift.channels)):
+        c, takes, over = lift.channels[f], lift.takes[f], lift.overs[f]
+        if over == NOW:
+            value = _term(takes, 1, x[0, c], x[1, c])
         else:
-            value = x[0, channels[f]]
-            if sources[f] == _RECTIFIED:
-                value = abs(value)
-        if floors[f] > 0.0:
-            value = np.log(value + floors[f])
+            first, last = sums[lift.rows[f, 0], c], sums[lift.rows[f, 1], c]
+            value = _over(over, first, last, steps, len(ring))
+            if takes == SIZE:
+                value = max(value, 0.0)
+        if lift.floors[f] > 0.0:
+            value = np.log(value + lift.floors[f])
         lifted[f] = (value * after_half - after_mean[f] * after_half) / (
             after_scale[f] * after_half
         )
 
 
 @jit()
-def running_statistics(values, ring, sums, count, stats):  # type: ignore[no-untyped-def]
-    """Running mean, mean magnitude, deviation, size of differences, and the last difference.
+def _term(takes, power, value, change):  # type: ignore[no-untyped-def]
+    taken = change if takes == CHANGE else abs(value) if takes == SIZE else value
+    return taken * taken if power == 2 else taken
 
-    Parameters
-    ----------
-    values : array of shape (t, d)
-        The next steps.
-    ring, sums, count
-        As in :class:`LiftState`; ``ring`` and ``sums`` are updated.
-    stats : array of shape (t, 5, d)
-        Filled with the statistics after each step.
-    """
+
+@jit()
+def _over(over, first, last, steps, size):  # type: ignore[no-untyped-def]
+    """What a running map makes of its first and its last sum, over so many steps."""
+    if over == MEAN:
+        return first / steps
+    if over == ROOT_MEAN_SQUARE:
+        return np.sqrt(max(last / steps, 0.0))
+    mean, square = first / steps, last / steps
+    variance = square - mean * mean
+    # Below the rounding error of the sums the channel is constant: its deviation is 0.
+    return 0.0 if variance <= ROUNDING * size * square else np.sqrt(variance)
+
+
+@jit()
+def _remember(new, ring, sums, n, c, summed):  # type: ignore[no-untyped-def]
+    """Take in the value of a channel at step n; returns its difference from the step before."""
     size = len(ring)
     reach = size - 1
-    for t in range(len(values)):
-        n = count + t
-        place = n % size
-        if place == 0 and n > 0:
-            _anchor(ring, sums)
-        steps = min(n + 1, reach)
-        for j in range(values.shape[1]):
-            new = values[t, j]
-            step = new - ring[(n - 1) % size, j] if n > 0 else 0.0
-            sums[0, j] += new
-            sums[1, j] += new * new
-            sums[2, j] += abs(new)
-            sums[3, j] += step * step
-            spike = False
-            if n >= reach:
-                old = ring[(n - reach) % size, j]
-                spike = abs(old) > SPIKE or reach == 1  # one value has no sum to update
-                sums[0, j] -= old
-                sums[1, j] -= old * old
-                sums[2, j] -= abs(old)
-                if n > reach:
-                    # The value before the one that leaves is the one about to be overwritten.
-                    gone = old - ring[place, j]
-                    sums[3, j] -= gone * gone
-                    spike = spike or abs(gone) > SPIKE
-            ring[place, j] = new
-            if spike:
-                _sum_again(ring, sums, n, j)
-            mean = sums[0, j] / steps
-            stats[t, 0, j] = mean
-            stats[t, 1, j] = max(sums[2, j] / steps, 0.0)
-            square = sums[1, j] / steps
-            variance = square - mean * mean
-            # Below the rounding error of the sums the channel is constant: its deviation is 0.
-            still = variance <= ROUNDING * size * square
-            stats[t, 2, j] = 0.0 if still else np.sqrt(variance)
-            stats[t, 3, j] = np.sqrt(max(sums[3, j] / steps, 0.0))
-            stats[t, 4, j] = step
+    change = new - ring[(n - 1) % size, c] if n > 0 else 0.0
+    old = gone = 0.0
+    if n >= reach:
+        old = ring[(n - reach) % size, c]
+        # The value before the one that leaves is the one about to be overwritten.
+        gone = old - ring[n % size, c] if n > reach else 0.0
+    for i in range(len(summed)):
+        row, takes, power = summed[i]
+        sums[row, c] += _term(takes, power, new, change)
+        sums[row, c] -= _term(takes, power, old, gone)
+    ring[n % size, c] = new
+    # One value has no sum to update.
+    if abs(old) > SPIKE or abs(gone) > SPIKE or (reach == 1 and n > 0):
+        _sum_again(ring, sums, n, c, summed)
+    return change
 
 
 @jit()
-def _sum_again(ring, sums, n, j):  # type: ignore[no-untyped-def]
-    """Compute the sums of channel j again from the last steps, of which the newest is step n."""
+def _sum_again(ring, sums, n, c, summed):  # type: ignore[no-untyped-def]
+    """Compute the sums of a channel again from the last steps, of which the newest is step n."""
     size = len(ring)
-    sums[:, j] = 0.0
-    for i in range(n - size + 2, n + 1):
-        value = ring[i % size, j]
-        step = value - ring[(i - 1) % size, j]
-        sums[0, j] += value
-        sums[1, j] += value * value
-        sums[2, j] += abs(value)
-        sums[3, j] += step * step
-
-
-@jit()
-def _anchor(ring, sums):  # type: ignore[no-untyped-def]
-    """Compute the sums again from the last steps: rounding errors of updates would add up."""
-    sums[:] = 0.0
-    for place in range(1, len(ring)):
-        for j in range(ring.shape[1]):
-            value = ring[place, j]
-            step = value - ring[place - 1, j]
-            sums[0, j] += value
-            sums[1, j] += value * value
-            sums[2, j] += abs(value)
-            sums[3, j] += step * step
+    for i in range(len(summed)):
+        row, takes, power = summed[i]
+        sums[row, c] = 0.0
+        for t in range(n - size + 2, n + 1):
+            value = ring[t % size, c]
+            change = value - ring[(t - 1) % size, c]
+            sums[row, c] += _term(takes, power, value, change)

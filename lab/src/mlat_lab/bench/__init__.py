@@ -16,6 +16,8 @@ BENCHMARKS = {
     "lmnn-dtw": ("dtw.aligning", "LMNN-DTW: one alignment, and a whole fit."),
     "deep": ("deep.epochs", "DECADE and the siamese LSTM: an epoch, on any device."),
     "export-fuzz": ("export_fuzz.fuzz", "C beside predict on bad streams, with sanitisers."),
+    "export-cycles": ("export_streams.constants", "Cycles of each kind of work of exported C."),
+    "export-shares": ("export_streams.shares", "Decisions said to stay, beside new steps."),
     "export-streams": ("export_streams.on_streams", "Models on boards, beside emlearn's."),
     "committee": ("people.committee", "The committee beside its experts, on development people."),
     "defaults": ("people.defaults", "What each default of MLAT is worth, on development people."),

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,24 +127,19 @@ def _last_step(folder: Path, listing: str) -> Counter[tuple[int, int]]:
     """How often each instruction ran, and the one after it, since ``one_step`` began last."""
     begin = re.search(r"^([0-9a-f]+) <one_step>:", listing, re.MULTILINE)
     assert begin is not None
-    first = int(begin[1], 16)
     command = [EMULATOR, *_one_by_one(), "-d", "nochain,exec", "./run.elf"]
-    found: Counter[tuple[int, int]] = Counter()
+    mark = b"/%08x/" % int(begin[1], 16)
+    lines: list[bytes] = []
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         assert process.stderr is not None
-        last = -1
         for line in process.stderr:
-            if not line.startswith(b"Trace"):
-                continue
-            place = int(line.split(b"/", 2)[1], 16)
-            if place == first:
-                found.clear()
-            elif last >= 0:
-                found[last, place] += 1
-            last = place
-    return found
+            if mark in line:
+                lines = []
+            lines.append(line)
+    places = [int(line.split(b"/", 2)[1], 16) for line in lines if line.startswith(b"Trace")]
+    return Counter(pairwise(places))
 
 
 def _one_by_one() -> Iterable[str]:

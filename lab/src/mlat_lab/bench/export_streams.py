@@ -3,8 +3,9 @@
 Of each stream the default learns from what the protocol ``stream`` gives, and is made to fit
 (:mod:`mlat.export.targets`). Its C runs over the test stream beside ``predict``. Of emlearn's there
 are nearest neighbours over windows, a forest and a network over the features that our trees see,
-whose own cost is not counted. Flash is code and tables as they are linked, with the C library's
-part; cycles are those of :mod:`mlat_lab.bench.export_cycles`.
+whose own cost is not counted; beside it the same network in whole numbers of 8 bits. Flash is code
+and tables as they are linked, with the C library's part; cycles are those of
+:mod:`mlat_lab.bench.export_cycles`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy.optimize import nnls
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from mlat.base.checks import Floats, Ints
-from mlat.base.errors import MissingPackageError, require_package
+from mlat.base.errors import InputError, MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.thin import Thinning
-from mlat.export.c_source import CSource, write_c
+from mlat.export.c_source import CSource, Work, write_c
 from mlat.export.decisions import Agreement
 from mlat.export.plain_model import PlainModel
 from mlat.export.targets import KEEP, TARGETS, Limits, Size, fit_into
@@ -34,7 +36,7 @@ from ..experiments.people import stream_people
 from ..experiments.stream_protocol import split_stream
 from .export import MAIN as ON_HOST
 from .export import codes_of, compiled, run, sources_of
-from .export_cycles import MAIN, counted, counted_of
+from .export_cycles import CPUS, MAIN, counted, counted_of
 from .harness import Bench, Row
 
 # A stream, how many of its first channels, and for which targets with which limit of time in ms.
@@ -106,17 +108,21 @@ def measure(name: str, data: Path, bench: Bench) -> list[Row]:
         def written(some: PlainModel, bits: int, fixed: bool = place.fixed) -> CSource:
             return write_c(some, bits=bits, fixed=fixed)
 
-        fitted = fit_into(
-            place,
-            Limits(place.flash, place.ram, 1e3 * ms),
-            whole=ranked,
-            thinning=lambda: Thinning(clf, by_steps=True),
-            agreement=agreement,
-            write=written,
-            start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
-            free=frozenset({"bits", "trees", "references"}),
-            keep=KEEP,
-        )
+        try:
+            fitted = fit_into(
+                place,
+                Limits(place.flash, place.ram, 1e3 * ms),
+                whole=ranked,
+                thinning=lambda: Thinning(clf, by_steps=True),
+                agreement=agreement,
+                write=written,
+                start=Size(16 if place.fixed else 32, _trees(whole), len(whole.start)),
+                free=frozenset({"bits", "trees", "references"}),
+                keep=KEEP,
+            )
+        except InputError as error:
+            bench.say(f"{name} on {target}: {error}")
+            continue
         code = fitted.made.code
         with tempfile.TemporaryDirectory() as folder:
             program = compiled(Path(folder), sources_of(code, len(clf.channels_)))
@@ -191,9 +197,12 @@ def _rivals(
 
     given = [np.nan_to_num(features(part)) for part in parts]
     rows: list[Row] = []
-    for title in ("neighbours, 16 bits", "forest of 20 trees", "network of 32, single precision"):
+    for title in (
+        *("emlearn, neighbours, 16 bits", "emlearn, forest of 20 trees"),
+        *("emlearn, network of 32, single precision", "network of 32, 8 bits"),
+    ):
         step = "return rival_predict(steps[i], {n});"
-        if title.startswith("neighbours"):
+        if "neighbours" in title:
             Z = [np.rint(as_window(z) / unit) for z in given]
             fit = np.rint(flat / unit).astype(np.int64)
             text, kind = emlearn.neighbors.c_generate_neighbors(fit, y, 1, "rival"), "int16_t"
@@ -203,7 +212,7 @@ def _rivals(
                 f"{len(fit)}, &found); return found;"
             )
             ram = 8 * len(fit) + 2 * fit.shape[1]
-        elif title.startswith("forest"):
+        elif "forest" in title:
             Z, kind, before, ram = (
                 [np.rint(1000 * as_features(z)).clip(-32767, 32767) for z in given],
                 "int16_t",
@@ -214,6 +223,10 @@ def _rivals(
             text = emlearn.convert(model, method="inline", dtype="int16_t").save(
                 name="rival", format="c"
             )
+        elif "8 bits" in title:
+            Z = [(IN_8_BITS * as_features(z)).round().clip(-127, 127) for z in given]
+            text, kind = network_in_8_bits(network, as_features(X[ends])), "int8_t"
+            before, ram = "", 32
         else:
             Z, kind, before, ram = [as_features(z) for z in given], "float", "", 2 * 4 * 64
             # It compiles a wrapper in the folder where it is called.
@@ -249,7 +262,7 @@ def _rivals(
         for target in STREAMS[name][1]:
             row: Row = {
                 "stream": name,
-                "in_C": f"emlearn, {title}",
+                "in_C": title,
                 "target": target,
                 "RAM_kB": ram / 1e3,
             }
@@ -265,6 +278,49 @@ def _rivals(
             rows.append(row)
             bench.say(f"  {row}")
     return rows
+
+
+IN_8_BITS = 127 / 4  # of a scaled feature: up to four deviations
+NETWORK = """#include <stdint.h>
+{tables}
+static int rival_predict(const int8_t *x, int n)
+{{
+    int8_t hidden[{n_hidden}];
+    int32_t most = INT32_MIN;
+    int i, j, best = 0;
+    for (i = 0; i < {n_hidden}; i++) {{
+        int32_t sum = biases_0[i];
+        for (j = 0; j < n; j++) sum += weights_0[i * n + j] * x[j];
+        sum = sum < 0 ? 0 : sum >> {shift};
+        hidden[i] = (int8_t)(sum > 127 ? 127 : sum);
+    }}
+    for (i = 0; i < {n_out}; i++) {{
+        int32_t sum = biases_1[i];
+        for (j = 0; j < {n_hidden}; j++) sum += weights_1[i * {n_hidden} + j] * hidden[j];
+        if (sum > most) {{ most = sum; best = i; }}
+    }}
+    return {n_out} == 1 ? most > 0 : best;
+}}
+"""
+
+
+def network_in_8_bits(network: MLPClassifier, X: Floats) -> str:
+    """A network with one hidden layer in C: weights, inputs and hidden values in 8 bits."""
+    inputs, unit, shift, tables = (IN_8_BITS * X).round().clip(-127, 127), 1 / IN_8_BITS, 0, []
+    for layer, (weights, biases) in enumerate(
+        zip(network.coefs_, network.intercepts_, strict=True)
+    ):
+        grain = np.abs(weights).max() / 127
+        weights, biases = np.rint(weights.T / grain), np.rint(biases / (unit * grain))
+        for name, kind, values in (("weights", "int8_t", weights), ("biases", "int32_t", biases)):
+            listed = ", ".join(map(str, values.ravel().astype(int)))
+            tables.append(f"static const {kind} {name}_{layer}[] = {{{listed}}};")
+        if layer == 0:
+            sums = np.maximum(inputs @ weights.T + biases, 0)
+            shift = max(0, int(np.ceil(np.log2(max(sums.max(), 1) / 127))))
+            unit *= grain * 2.0**shift
+    n_out, n_hidden = network.coefs_[-1].shape[1], network.coefs_[0].shape[1]
+    return NETWORK.format(tables="\n".join(tables), n_hidden=n_hidden, n_out=n_out, shift=shift)
 
 
 def on_streams(
@@ -285,3 +341,81 @@ def on_streams(
         left=3,
         percent=("said", "same", "accuracy", "model_accuracy"),
     )
+
+
+# Bits, trees, and of how many references there is one.
+MADE = ((8, 100, 1), (8, 34, 1), (8, 34, 2), (8, 12, 3), (16, 50, 1), (16, 25, 2))
+MOST_STEPS = 16_000  # of a test stream
+
+
+def shares(
+    bench: Bench,
+    data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
+    only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
+) -> None:
+    """The share of decisions that `mlat export` says stay, beside that on new steps."""
+    rows: list[Row] = []
+    for name in STREAMS:
+        if only not in (None, name):
+            continue
+        train, test = streams_of(name, data)
+        clf = StreamClassifier().fit(train)
+        whole = PlainModel.of(clf)
+        known, new = Agreement(clf, whole), Agreement(clf, whole, test[:MOST_STEPS])
+        ranked = whole.ranked(known.for_choice)
+        for bits, trees, every in MADE:
+            at = np.arange(0, len(whole.start), every)
+            at = np.union1d(at, np.unique(whole.codes, return_index=True)[1])
+            stored = write_c(ranked.with_trees(trees).take(at), bits=bits).stored
+            agreed, same = known.of(stored, at), new.of(stored, at).same
+            row = {"stream": name, "bits": bits, "trees": trees, "one_in": every}
+            told = {"said": agreed.same, "at_least": agreed.least, "new_steps": same}
+            rows.append(row | told | {"holds": same >= agreed.least})
+        bench.keep(rows)
+    title = "Decisions that stay: what is said, and on new steps"
+    bench.table(title, rows, percent=("said", "at_least", "new_steps"))
+    bench.say(f"{sum(row['holds'] for row in rows)} of {len(rows)} are at least what is expected.")
+
+
+# Bits, trees and about how many references: enough to tell each kind of work from the others, and
+# so few that an emulator is through in seconds.
+TRIED = ((8, 100, 400), (8, 25, 50), (16, 25, 30), (16, 50, 60))
+STAYS = 0.1  # as much as a tenth of a model counts
+
+
+def constants(
+    bench: Bench,
+    data: Annotated[Path, typer.Argument(help="Where the sets of whole streams are.")],
+    only: Annotated[str | None, typer.Option(help="One, such as 'ecg_rhythm r104'.")] = None,
+) -> None:
+    """Cycles of each kind of work, fitted to those that an emulator counts."""
+    found: dict[tuple[str, bool], list[tuple[float, ...]]] = {}
+    for name in STREAMS:
+        if only not in (None, name):
+            continue
+        train, test = streams_of(name, data)
+        clf = StreamClassifier().fit(train)
+        whole = PlainModel.of(clf)
+        stretch = judged(test, clf.width_ + clf.features_.lift.memory)[0].values[-FILLED:]
+        for cpu in CPUS:
+            for bits, trees, n in TRIED:
+                model = whole.with_trees(trees)
+                model = model.take(np.arange(0, len(model.start), -(-len(model.start) // n)))
+                code = write_c(model, bits=bits, fixed=TARGETS[cpu].fixed)
+                cycles = counted(code, stretch.astype(float), cpu).cycles
+                found.setdefault((cpu, bits == 8), []).append((*code.work, 1, cycles))
+        bench.say(f"[dim]{name}")
+    rows: list[Row] = []
+    for (cpu, is_narrow), counts in found.items():
+        work, took = np.split(np.array(counts), [-1], axis=1)
+        # Models are too alike to tell every kind: what they leave open stays as it is in `TARGETS`.
+        now = np.array(TARGETS[cpu].cycles[0 if is_narrow else 1])
+        stays = np.diag(STAYS / now)
+        wanted = np.append(np.ones(len(work)), stays @ now)
+        of_each = nnls(np.vstack([work / took, stays]), wanted)[0]
+        said = work @ of_each / took[:, 0]
+        kinds = dict(zip((*Work._fields, "step"), of_each.tolist(), strict=True))
+        named = {"target": cpu, "bits": "8" if is_narrow else "more"}
+        rows.append(named | kinds | {"off_by": float(np.abs(said - 1).max())})
+    bench.keep(rows)
+    bench.table("Cycles of each kind of work", rows, left=2, percent=("off_by",))
