@@ -3,7 +3,8 @@ Enrol a new wearer
 ==================
 
 What was learned of one person, the features, the metrics and the weights, is kept for another. Of
-the new one a few seconds of each state are enough: they join the references, and those that contradict them go.
+the new one a few seconds of each state are enough: they join the references, and those that
+contradict them go.
 """
 
 import numpy as np
