@@ -25,11 +25,10 @@ threshold is a conformal quantile of the distances of held-out training windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ..base.checks import Bools, Floats, Ints, ShortRepr
@@ -146,7 +145,6 @@ def learn_confidence(
 
 def enrolled_confidence(
     known: Confidence,
-    known_classes: NDArray[Any],
     experts: Sequence[References],
     stream: Stream,
     *,
@@ -162,13 +160,8 @@ def enrolled_confidence(
     widest = max(experts, key=lambda expert: expert.windows.width)
     references, _, blocks = _some_references(widest)
     nearest = committee.combine(_ask(experts, references))
-    if np.isin(widest.classes, known_classes).all():
-        rows = np.searchsorted(known_classes, widest.classes)
-        transition = known.state_filter.transition[np.ix_(rows, rows)]
-        state_filter = replace(
-            known.state_filter, transition=transition / transition.sum(axis=1, keepdims=True)
-        )
-    else:
+    state_filter = known.state_filter
+    if len(widest.classes) > len(state_filter.transition):
         state_filter = learn_state_filter(
             _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
         )

@@ -52,7 +52,6 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     new = _like(clf, experts, clf.committee_.enrolled())
     new.confidence_ = enrolled_confidence(
         clf.confidence_,
-        clf.classes_,
         experts,
         stream,
         committee=clf.committee_,
