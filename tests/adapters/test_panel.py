@@ -59,6 +59,12 @@ def test_what_is_no_panel(shape, axis, message):
         series_windows(np.zeros(shape), ["a"] * 4, time_axis=axis)
 
 
+@pytest.mark.parametrize("shape", [(4, 0, 9), (4, 2, 0)])
+def test_series_of_nothing_are_refused(shape):
+    with pytest.raises(InputError, match="0 feature"):
+        PanelClassifier().fit(np.zeros(shape), ["a", "a", "b", "b"])
+
+
 @pytest.mark.parametrize("metric", ["mlat", "lmnn", "euclidean"])
 def test_nearest_series(panel, metric):
     """As nearest neighbours by hand, in the space of the metric."""

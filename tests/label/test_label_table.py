@@ -170,6 +170,14 @@ def test_tables_that_are_none(tmp_path):
         read_spans(tmp_path / "l.txt")
 
 
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_a_length_of_time_is_no_number_of_a_step(tmp_path, unit):
+    path, start = tmp_path / "l.parquet", pa.array([3], pa.duration(unit))
+    pyarrow.parquet.write_table(pa.table({"start": start, "end": [5], "state": ["a"]}), path)
+    with pytest.raises(InputError, match="start must be the number of a step"):
+        read_spans(path)
+
+
 def test_an_empty_table_has_no_spans(tmp_path):
     write_spans(tmp_path / "l.csv", [])
     assert read_spans(tmp_path / "l.csv") == []

@@ -87,6 +87,9 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
         windows = series_windows(X, column_or_1d(y, warn=True), time_axis=self.time_axis)
         _refuse_extreme(windows.X)
         n, w, d = windows.X.shape
+        if not w * d:  # in the words of scikit-learn
+            nothing = f"0 feature(s) (shape={np.shape(X)})"
+            raise InputError(f"{nothing} while a minimum of 1 is required.")
         check_whole(self.n_neighbors, "n_neighbors")
         if n < self.n_neighbors:
             raise InputError(f"n_neighbors is {self.n_neighbors}, but there are {n} series")

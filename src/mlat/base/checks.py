@@ -60,8 +60,8 @@ def _short(value: Any) -> str:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether this is a whole number of Python or numpy, and not a boolean."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    """Whether this is a whole number of Python or numpy, and not a boolean or a length of time."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_real(value: Any) -> bool:
