@@ -165,7 +165,9 @@ def judged_by(seed, good, n=60, n_states=3):
     nearest = rng.uniform(0.7, 1.3, size=(len(good), n, n_states))
     for m, factor in enumerate(good):
         nearest[m, np.arange(n), codes] *= factor
-    return Judged(nearest, codes, np.arange(n) // 5, np.arange(n) % 2, np.arange(n) == 0, codes)
+    return Judged(
+        nearest, codes, np.arange(n) // 5, np.arange(n) % 2, np.arange(n) == 0, codes, np.zeros(n)
+    )
 
 
 def test_the_better_expert_weighs_more():

@@ -11,7 +11,7 @@ import mlat
 from mlat import Stream, StreamClassifier
 from mlat.base.errors import InputError
 from mlat.classifier.experts import Design, fair_references, fair_rows, learn_metric
-from mlat.classifier.held_out import GROUP, RUN, evidence, far_folds
+from mlat.classifier.held_out import GROUP, RUN, Evidence, evidence, expect, far_folds
 from mlat.features.features import Units, in_common_units
 from mlat.metric.estimators import MLAT
 from mlat.synthetic import rotating_states
@@ -47,6 +47,17 @@ def test_what_is_expected_is_of_another_group(learned):
     assert learned.committee_.expected.of == GROUP
     truth = learned.adapt(new).score(new)
     assert learned.committee_.expected.low < truth < learned.committee_.expected.high
+
+
+def test_the_interval_is_as_wide_as_groups_differ():
+    codes, group = np.tile([0, 1], 30), np.repeat(["a", "b", "c"], 20)
+    found = Evidence(np.zeros(60, np.int64), GROUP, 3.0)
+    told = expect(found, codes, codes, np.arange(60), group)
+    assert 0.7 < told.low < told.accuracy == told.high == 1.0
+    wrong = np.where(group == "c", 1 - codes, codes)
+    told = expect(found, wrong, codes, np.arange(60), group)
+    assert told.accuracy == pytest.approx(2 / 3)
+    assert (told.low, told.high) == (0.0, 1.0)
 
 
 def test_no_group_is_on_both_sides():

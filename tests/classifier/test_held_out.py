@@ -135,7 +135,7 @@ def test_what_is_expected_is_what_was_right_and_surer_with_more_runs():
         # Of every ten runs two are half wrong.
         right = (run % 5 > 0) | (np.arange(len(run)) % 2 > 0)
         predicted = np.where(right, codes, (codes + 1) % 4)
-        found = expect(Evidence(run, RUN, n_runs), predicted, codes, run)
+        found = expect(Evidence(run, RUN, n_runs), predicted, codes, run, run)
         assert found.of == RUN
         assert found.accuracy == pytest.approx(right.mean(), abs=0.02)
         assert 0 <= found.low < found.accuracy < found.high <= 1
@@ -147,10 +147,10 @@ def test_two_runs_expect_more_than_what_one_taught_and_one_run_expects_nothing()
     run = np.repeat(np.arange(8), 20)
     codes = run % 4
     predicted = np.where(np.arange(160) % 2, codes, (codes + 1) % 4)
-    few, several = (expect(Evidence(run, RUN, n), predicted, codes, run) for n in (2, 3))
+    few, several = (expect(Evidence(run, RUN, n), predicted, codes, run, run) for n in (2, 3))
     assert few.accuracy > several.accuracy == pytest.approx(0.5)
-    assert expect(Evidence(run, "", 1), predicted, codes, run) is None
-    guessed = expect(Evidence(run, RUN, 2), (codes + 1) % 4, codes, run)
+    assert expect(Evidence(run, "", 1), predicted, codes, run, run) is None
+    guessed = expect(Evidence(run, RUN, 2), (codes + 1) % 4, codes, run, run)
     assert guessed.accuracy == 0.25
 
 

@@ -218,6 +218,8 @@ class Judged(NamedTuple):
         Of steps so near in time that they are one observation.
     voted : array of shape (n,)
         The state by the vote of several neighbours; by the nearest, where there is one.
+    group : array of shape (n,)
+        Whose it is; the fold where nobody says so.
     """
 
     nearest: Floats
@@ -226,6 +228,7 @@ class Judged(NamedTuple):
     fold: Ints
     block: Ints
     voted: Ints
+    group: NDArray[Any]
 
     def take(self, rows: Bools) -> Judged:
         more: list[Any] = [field[rows] for field in self[1:]]
@@ -317,7 +320,9 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
         voted = nearest[0].argmin(axis=1)
     codes = np.searchsorted(classes, fold.judged.states[ends])
     block = time_blocks(ends, codes, 2 * width)
-    return Judged(nearest, codes, run[ends], np.zeros(len(ends), np.int64), block, voted)
+    of_fold = np.zeros(len(ends), np.int64)
+    group = of_fold if fold.judged.groups is None else fold.judged.groups[ends]
+    return Judged(nearest, codes, run[ends], of_fold, block, voted, group)
 
 
 # Weights
@@ -368,7 +373,7 @@ def learn_committee(
     if len(names) == 1:
         accuracy = balanced_accuracy(judged.voted, judged.codes)
         told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.block, judged.voted)
-        expected = expect(units, judged.voted, judged.codes, judged.run)
+        expected = expect(units, judged.voted, judged.codes, judged.run, judged.group)
         return Learned(plan, Committee.of_one(names[0], accuracy, n_runs, expected), told)
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
     power, weight = _shares(fit_weights(judged, typical, usual, several), _logs(judged, typical))
@@ -382,7 +387,7 @@ def learn_committee(
     committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
     together = committee.combine(judged.nearest[power > 0])
     predicted = _cross_fitted(judged, typical, usual, several)
-    expected = expect(units, predicted, judged.codes, judged.run)
+    expected = expect(units, predicted, judged.codes, judged.run, judged.group)
     committee = replace(
         committee,
         accuracy=balanced_accuracy(predicted, judged.codes),

@@ -35,6 +35,7 @@ REACH_OF_RUN = 1 / 5
 # A metric of the default experts is learned from at most this many windows; all of them stay
 # references. Neighbours in time are near-copies, and learning takes the square of their number.
 MOST_IN_FIT = 1000
+MOST_IN_FOREST = 20_000  # a forest learns from many in no time, but not from hundreds of thousands
 N_TARGETS = 3
 
 DOMINANT = 2  # times the references of a state that the usual group has
@@ -125,8 +126,8 @@ def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> 
     order = MLAT(n_taps=channels, n_targets=N_TARGETS)
     designs = (
         Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 4.0),
-        Design("forest", 1, EVERYTHING, False, Forest(), power=0.8),
-        Design("forest without levels", 1, ENERGIES, False, Forest(), power=1.5),
+        Design("forest", 1, EVERYTHING, False, Forest(), MOST_IN_FOREST, 0.8),
+        Design("forest without levels", 1, ENERGIES, False, Forest(), MOST_IN_FOREST, 1.5),
         Design("whitened features", 1, EVERYTHING, True, power=10.0),
     )
     reach = default_reach(stream, width) if reach is None else reach

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 
 from ..base.checks import Floats, Ints
@@ -176,6 +177,7 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2) -> list[Fold]:
             part.values[judged],
             part.states[judged],
             recordings=None if has_switches(stream) else _number(part)[judged],
+            groups=None if part.groups is None else part.groups[judged],
             channels=part.channels,
         )
         folds.append(Fold(train, one))
@@ -371,14 +373,16 @@ class Expected(NamedTuple):
     high: float
 
 
-def expect(found: Evidence, predicted: Ints, codes: Ints, run: Ints) -> Expected | None:
+def expect(
+    found: Evidence, predicted: Ints, codes: Ints, run: Ints, group: NDArray[Any]
+) -> Expected | None:
     """What held-out steps say of steps to come; None where no whole runs were left out.
 
     Parameters
     ----------
     found : Evidence
-    predicted, codes, run : arrays of shape (n,)
-        The state that is predicted for each held-out step, its own, and its run.
+    predicted, codes, run, group : arrays of shape (n,)
+        The state that is predicted for each held-out step, its own, its run and its group.
     """
     if not found.of:
         return None
@@ -391,6 +395,16 @@ def expect(found: Evidence, predicted: Ints, codes: Ints, run: Ints) -> Expected
     known = max((float(recall.mean()) - guessing) / (1 - guessing), 0.0) if len(n) > 1 else 1.0
     few = found.per_state < 3
     accuracy = guessing + (1 - guessing) * (known**LEARNED_FROM_ONE if few else known)
+    if found.of == GROUP:  # another one is as different as these are from each other
+        own = [
+            balanced_accuracy_score(codes[mine], predicted[mine])
+            for name in np.unique(group)
+            for mine in [group == name]
+        ]
+        spread = float(np.var(own, ddof=1)) * (1 + 1 / len(own)) if len(own) > 1 else 1.0
+        variance = spread + (2 if few else 1) * UNSEEN**2
+        off = float(student.ppf(0.95, max(len(own) - 1, 1)) * np.sqrt(variance))
+        return Expected(found.of, accuracy, max(accuracy - off, 0.0), min(accuracy + off, 1.0))
     # The runs of all states are as different as those of one, of which there are few.
     of_run = ((right - recall[state]) ** 2).sum() / max(len(right) - len(n), 1)
     variance = of_run * (1 / n).sum() / len(n) ** 2 + (2 if few else 1) * UNSEEN**2
