@@ -32,9 +32,11 @@ LANGUAGES = {"python", "sh", "console", "text", "c", "js"}
 # Why a block does not run, and how many there are of each: one more is a decision.
 NOT_RUN = {
     "takes a minute": 1,  # mlat demo, which tests/cli/test_demo.py runs
-    "takes minutes": 1,
+    "takes minutes": 2,
     "takes hours": 6,  # mlat-lab reproduce; its small runs are in tests/cli
     "needs the data sets": 3,
+    "needs recordings of several people": 1,  # tests/cli has some
+    "needs the files above": 2,
     "downloads": 1,
     "needs another environment": 3,
     "needs a cluster": 2,  # tests/cluster has one

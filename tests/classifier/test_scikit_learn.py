@@ -118,7 +118,7 @@ def test_routing_through_a_pipeline(stream):
         predicted = pipeline.predict(stream.values, recordings=recordings)
         assert (predicted[len(stream) // 2 :][:7] == "").all()
         assert pipeline.score(stream.values, stream.states, recordings=recordings) > 0.9
-    assert set(clf.get_metadata_routing().fit.requests) == {"recordings", "time"}
+    assert set(clf.get_metadata_routing().fit.requests) == {"recordings", "groups", "time"}
 
 
 def test_steps_count_by_their_weight(stream):

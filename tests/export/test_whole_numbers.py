@@ -224,6 +224,7 @@ def test_what_whole_numbers_cannot_hold_is_refused():
 def test_what_c_and_onnx_do_not_know_is_refused_by_its_name(monkeypatch):
     model = PlainModel.of(StreamClassifier(**SHAPES["levels"]).fit(TRAIN))
     lift = model.lift._replace(overs=np.full_like(model.lift.overs, len(OVERS)))
+    pytest.importorskip("onnx")
     for module, write, named in ((c_source, write_c, "the C"), (onnx_graph, write_onnx, "ONNX")):
         monkeypatch.setattr(module, "OVERS", (*OVERS, "maximum"))
         with pytest.raises(InputError, match=f"{named} knows no maximum of a channel yet"):
