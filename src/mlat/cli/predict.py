@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -23,19 +23,18 @@ from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
-from .columns import COLUMNS, DEVICE, Columns, StreamFile, title_of
-from .options import Filtered, ModelFile, TrueStates, with_options
+from .columns import Columns, StreamFile, title_of, with_columns
+from .options import Filtered, ModelFile, TrueStates
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
 from .screen import console, print_score, working
 
 
-@with_options(columns=COLUMNS, device=DEVICE)
+@with_columns
 def predict(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
-    device: dict[str, Any],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +68,7 @@ def predict(
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream, mark=STATES)
-    classifier = load(model).set_params(**device)
+    classifier = load(model)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
             pieces = stack.enter_context(columns.pieces_for_model(classifier, model, stream, label))
