@@ -116,7 +116,7 @@ def evaluate(
     else:
         print_score(screen, found, classifier.classes_)
         if words:
-            screen.print(f"{words[0].upper()}{words[1:]}.", soft_wrap=True)
+            screen.say(f"{words[0].upper()}{words[1:]}.")
     if timeline is None:
         return
     from ..plots.confusion import plot_confusion
@@ -143,6 +143,6 @@ def evaluate(
                 pictures=drawn,
             )
     if pictures and not as_json:
-        screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+        screen.say(f"Pictures: {', '.join(map(str, files))}")
     if html is not None and not as_json:
-        screen.print(f"Report: {html}", soft_wrap=True)
+        screen.say(f"Report: {html}")

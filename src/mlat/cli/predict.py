@@ -12,7 +12,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from ..base.disk import atomic_write
 from ..base.errors import InputError
@@ -27,7 +26,7 @@ from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, TrueStates
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
-from .screen import console, print_score, working
+from .screen import Screen, console, print_score, working
 
 
 @with_columns
@@ -125,7 +124,7 @@ def _predict(
     return counter
 
 
-def _print_score(screen: Console, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
+def _print_score(screen: Screen, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
     found = counter.found()
     if not found.n_judged:
         screen.print(
