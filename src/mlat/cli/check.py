@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..base.checks import Floats
 from ..base.errors import InputError, NamesError
 from ..stream.column_roles import usual_rate
-from ..stream.conversion import in_seconds
+from ..stream.conversion import changes, in_seconds
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
@@ -96,9 +96,7 @@ def _any_number(states: NDArray[Any]) -> bool:
 
 def _time(stream: Stream) -> dict[str, Any]:
     """How the steps follow each other."""
-    begins = np.zeros(len(stream), dtype=bool)
-    if stream.recordings is not None:
-        begins[1:] = stream.recordings[1:] != stream.recordings[:-1]
+    begins = changes(stream.recordings, len(stream))
     told: dict[str, Any] = {"recordings": 1 + int(begins.sum())}
     step = stream.usual_step
     if stream.time is None or not step:
