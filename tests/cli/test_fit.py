@@ -378,6 +378,12 @@ def test_fit_refuses(folder, in_folder, options, words):
     assert not list(in_folder.iterdir())
 
 
+def test_fit_refuses_a_device_that_is_not_there(folder, in_folder):
+    pytest.importorskip("torch")
+    options = ("--label", "state", "--metric", "mlat", "--device", "nonsense")
+    assert "'nonsense'" in refused("fit", folder / "walk.csv", *options, "-o", "x.mlat")
+
+
 def test_fit_names_the_line_and_an_option_as_remedy(in_folder):
     Path("s.csv").write_text("a,note,state\n1,2,x\n2,oops,x\n")
     line = refused("fit", "s.csv", "--label", "state", "-o", "x.mlat")

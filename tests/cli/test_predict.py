@@ -31,13 +31,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_predict_on_a_device(models):
-    pytest.importorskip("torch")
-    files = (models / "walk.mlat", models / "again.csv")
-    assert run("predict", *files, "--device", "cpu")[0] == run("predict", *files)[0]
-    assert "'nonsense'" in refused("predict", *files, "--device", "nonsense")
-
-
 @pytest.fixture(scope="module")
 def steady(models):
     """The model, with a filter that acts."""

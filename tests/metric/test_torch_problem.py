@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from mlat import LMNN, MLAT, InputError, sliding_windows
+from mlat import LMNN, MLAT, InputError, StreamClassifier, sliding_windows
 from mlat.metric import torch_problem
 from mlat.metric.problem import Problem
 from mlat.metric.targets import select_targets
@@ -126,3 +126,16 @@ def test_the_parts_of_a_number_are_all_of_it():
     assert torch.equal(kept + rest, numbers)
     # What the matrix units keep: a sign, 8 binary digits of the exponent, 10 more of the number.
     assert not (kept.view(torch.int32) & (2**13 - 1)).any()
+
+
+def test_a_classifier_learns_its_metric_on_the_device():
+    stream = rotating_states(random_state=0)
+    plain = StreamClassifier(8, metric="mlat").fit(stream)
+    on_device = StreamClassifier(8, metric="mlat", device="cpu").fit(stream)
+    assert on_device.metric_.loss_ == pytest.approx(plain.metric_.loss_, rel=1e-2)
+    assert on_device.metric_.loss_ != plain.metric_.loss_  # single precision: it was the device
+
+
+def test_a_classifier_refuses_a_device_that_is_not_there():
+    with pytest.raises(InputError, match="PyTorch cannot use the device 'nonsense' here"):
+        StreamClassifier(8, device="nonsense").fit(rotating_states(random_state=0))

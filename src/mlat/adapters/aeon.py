@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from aeon.classification.base import BaseClassifier
 from aeon.transformations.collection import BaseCollectionTransformer
 from numpy.typing import NDArray
 
 from ..base.checks import Floats
-from .panel import PanelClassifier
+from .panel import ClassifierOfPanels, TransformerOfPanels
 
 
-class MLATClassifier(BaseClassifier):  # type: ignore[misc]
+class MLATClassifier(ClassifierOfPanels, BaseClassifier):  # type: ignore[misc]
     """The class of the nearest training series, under a learned block-Toeplitz metric.
 
     Parameters
@@ -35,29 +34,12 @@ class MLATClassifier(BaseClassifier):  # type: ignore[misc]
         "X_inner_type": "numpy3D",
     }
 
-    def __init__(self, metric: Any = "mlat", n_neighbors: int = 1, scale: bool = True) -> None:
-        self.metric = metric
-        self.n_neighbors = n_neighbors
-        self.scale = scale
-        super().__init__()
-
-    def _fit(self, X: Floats, y: NDArray[Any]) -> MLATClassifier:
-        panel = PanelClassifier(self.metric, n_neighbors=self.n_neighbors, scale=self.scale)
-        self.panel_ = panel.fit(X, y)
-        return self
-
-    def _predict(self, X: Floats) -> NDArray[Any]:
-        return self.panel_.predict(X)
-
-    def _predict_proba(self, X: Floats) -> Floats:
-        return self.panel_.predict_proba(X)
-
     @classmethod
     def _get_test_params(cls, parameter_set: str = "default") -> dict[str, Any]:
         return {"metric": "mlat"}
 
 
-class MLATTransformer(BaseCollectionTransformer):  # type: ignore[misc]
+class MLATTransformer(TransformerOfPanels, BaseCollectionTransformer):  # type: ignore[misc]
     """Series in the learned space: a table (n, r) whose Euclidean distances are the metric's.
 
     Parameters
@@ -74,15 +56,6 @@ class MLATTransformer(BaseCollectionTransformer):  # type: ignore[misc]
         "requires_y": True,
         "fit_is_empty": False,
     }
-
-    def __init__(self, metric: Any = "mlat", scale: bool = True) -> None:
-        self.metric = metric
-        self.scale = scale
-        super().__init__()
-
-    def _fit(self, X: Floats, y: NDArray[Any] | None = None) -> MLATTransformer:
-        self.panel_ = PanelClassifier(self.metric, scale=self.scale).fit(X, np.asarray(y))
-        return self
 
     def _transform(self, X: Floats, y: NDArray[Any] | None = None) -> Floats:
         return self.panel_.transform(X)

@@ -239,3 +239,37 @@ def _warn_if_transposed(panel: Floats, shape: tuple[int, ...], time_axis: int) -
         UserWarning,
         stacklevel=4,
     )
+
+
+class ClassifierOfPanels:
+    """What the classifiers of aeon and of sktime have in common."""
+
+    def __init__(self, metric: Any = "mlat", n_neighbors: int = 1, scale: bool = True) -> None:
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.scale = scale
+        super().__init__()
+
+    def _fit(self, X: Floats, y: NDArray[Any]) -> Self:
+        panel = PanelClassifier(self.metric, n_neighbors=self.n_neighbors, scale=self.scale)
+        self.panel_ = panel.fit(X, y)
+        return self
+
+    def _predict(self, X: Floats) -> NDArray[Any]:
+        return self.panel_.predict(X)
+
+    def _predict_proba(self, X: Floats) -> Floats:
+        return self.panel_.predict_proba(X)
+
+
+class TransformerOfPanels:
+    """The same of the transformers."""
+
+    def __init__(self, metric: Any = "mlat", scale: bool = True) -> None:
+        self.metric = metric
+        self.scale = scale
+        super().__init__()
+
+    def _fit(self, X: Floats, y: Any = None) -> Self:
+        self.panel_ = PanelClassifier(self.metric, scale=self.scale).fit(X, np.asarray(y))
+        return self

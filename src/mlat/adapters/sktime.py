@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sktime.classification.base import BaseClassifier
 from sktime.transformations.base import BaseTransformer
 
 from ..base.checks import Floats
-from .panel import PanelClassifier
+from .panel import ClassifierOfPanels, TransformerOfPanels
 
 
-class MLATClassifier(BaseClassifier):  # type: ignore[misc]
+class MLATClassifier(ClassifierOfPanels, BaseClassifier):  # type: ignore[misc]
     """The class of the nearest training series, under a learned block-Toeplitz metric.
 
     Parameters
@@ -45,29 +43,12 @@ class MLATClassifier(BaseClassifier):  # type: ignore[misc]
         "authors": "mlat developers",
     }
 
-    def __init__(self, metric: Any = "mlat", n_neighbors: int = 1, scale: bool = True) -> None:
-        self.metric = metric
-        self.n_neighbors = n_neighbors
-        self.scale = scale
-        super().__init__()
-
-    def _fit(self, X: Floats, y: NDArray[Any]) -> MLATClassifier:
-        panel = PanelClassifier(self.metric, n_neighbors=self.n_neighbors, scale=self.scale)
-        self.panel_ = panel.fit(X, y)
-        return self
-
-    def _predict(self, X: Floats) -> NDArray[Any]:
-        return self.panel_.predict(X)
-
-    def _predict_proba(self, X: Floats) -> Floats:
-        return self.panel_.predict_proba(X)
-
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         return [{"metric": "mlat"}, {"metric": "euclidean", "n_neighbors": 2, "scale": False}]
 
 
-class MLATTransformer(BaseTransformer):  # type: ignore[misc]
+class MLATTransformer(TransformerOfPanels, BaseTransformer):  # type: ignore[misc]
     """Series in the learned space: a table with a row for each, Euclidean as the metric says.
 
     Parameters
@@ -98,15 +79,6 @@ class MLATTransformer(BaseTransformer):  # type: ignore[misc]
         "capability:multivariate": True,
         "authors": "mlat developers",
     }
-
-    def __init__(self, metric: Any = "mlat", scale: bool = True) -> None:
-        self.metric = metric
-        self.scale = scale
-        super().__init__()
-
-    def _fit(self, X: Floats, y: Any = None) -> MLATTransformer:
-        self.panel_ = PanelClassifier(self.metric, scale=self.scale).fit(X, np.asarray(y))
-        return self
 
     def _transform(self, X: Floats, y: Any = None) -> Any:
         import pandas as pd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -227,3 +228,8 @@ def joined_by_or(words: Sequence[str]) -> str:
     """Some words as one text, with "or" before the last."""
     *others, last = words
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def finite(value: Any) -> float | None:
+    """A number that JSON can hold: None for NaN and infinities."""
+    return float(value) if math.isfinite(value) else None

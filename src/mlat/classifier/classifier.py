@@ -35,7 +35,7 @@ from ..features.features import Features, Units, in_common_units
 from ..features.lifts import Lift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.estimators import LMNN, MLAT
-from ..metric.torch_device import open_device
+from ..metric.torch_problem import open_device
 from ..neighbours.references import References, check_channels
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.signs import is_rough, switches_at_random, without_copies
@@ -121,9 +121,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Keep at most so many references; or, from 0 to 1, as few as leave this share of decisions
         as they are with all of them. Default all. See ``thinned_``.
     device : str, optional
-        A device of PyTorch to work on, such as "cuda"; default the processor. On it one metric is
-        learned, and windows are compared with references; predictions are the same. The experts of
-        a committee learn on the processor, from fewer windows. It is not part of a model file.
+        A device of PyTorch, such as "cuda", on which one metric is learned; default the processor.
+        The experts of a committee learn on the processor, from fewer windows. It is not part of a
+        model file.
 
     Attributes
     ----------
@@ -522,7 +522,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = self.as_stream(stream)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
         features = self.features_(stream)
-        found = [expert.neighbours(stream, k, features, self.device) for expert in self.experts_]
+        found = [expert.neighbours(stream, k, features) for expert in self.experts_]
         if len(found) == 1:
             return found[0]
         return np.stack([one[0] for one in found]), np.stack([one[1] for one in found])
@@ -539,7 +539,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The distance of each expert to its nearest reference of each state, (T, S) each."""
         stream = self.as_stream(stream)
         features = self.features_(stream)
-        return [e.class_distances(stream, features, self.device) for e in self.experts_]
+        return [e.class_distances(stream, features) for e in self.experts_]
 
     def predict(
         self,
@@ -807,7 +807,7 @@ def set_up(
     if max_references is not None:
         _check_most(max_references, n_neighbors)
     if device is not None:
-        open_device(device, "a classifier on a device")
+        open_device(device)
     is_name = isinstance(metric, str)
     if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
         raise InputError(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..base.checks import SMALLEST, Floats, Ints
+from ..base.checks import SMALLEST, Floats, Ints, finite
 from ..base.checksummed import (
     COUNT,
     FLAG,
@@ -591,8 +591,8 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
             "typical": confidence.calibration.typical,
             "soft": confidence.calibration.soft,
             "tempering": confidence.state_filter.tempering,
-            "threshold": _or_null(confidence.threshold),
-            "farthest": _or_null(confidence.farthest),
+            "threshold": finite(confidence.threshold),
+            "farthest": finite(confidence.farthest),
         },
         "experts": experts,
         "committee": _describe_committee(classifier.committee_),
@@ -607,11 +607,6 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
             "max_references": classifier.max_references,
         }
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-
-
-def _or_null(number: float) -> float | None:
-    """JSON has no infinity and no NaN."""
-    return float(number) if np.isfinite(number) else None
 
 
 def _or_nan(number: float | None) -> float:
@@ -635,14 +630,14 @@ def _describe_committee(committee: Committee) -> dict[str, Any]:
     members = [
         {
             **asdict(m),
-            **{name: _or_null(getattr(m, name)) for name in ("accuracy", "typical", "power")},
+            **{name: finite(getattr(m, name)) for name in ("accuracy", "typical", "power")},
         }
         for m in committee.members
     ]
     return {
         "members": members,
         "soft": committee.soft,
-        "accuracy": _or_null(committee.accuracy),
+        "accuracy": finite(committee.accuracy),
         "n_runs": committee.n_runs,
         "why": committee.why,
         "expects": None if committee.expected is None else list(committee.expected),

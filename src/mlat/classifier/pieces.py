@@ -101,7 +101,7 @@ class PiecePredictor:
         self._n_steps, self._done = n_steps, 0
         self._intake = Intake(classifier.features_, classifier.width_)
         self._memory = self._intake.start()
-        self._searches = ExpertSearches(classifier, exactly=True, device=classifier.device)
+        self._searches = ExpertSearches(classifier, exactly=True)
         # The last steps and their features: one at least, to know whether the next follows it.
         self._n_kept = max(classifier.width_ - 1, 1)
         self._kept: Stream | None = None

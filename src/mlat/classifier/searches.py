@@ -69,8 +69,6 @@ class ExpertSearches:
         The distance beyond which a window is far from every reference.
     exactly : bool
         Whether distances are those of the exact search for every window, and not up to the bound.
-    device : str, optional
-        Of PyTorch, which makes the products of the exact search.
     """
 
     def __init__(
@@ -79,9 +77,7 @@ class ExpertSearches:
         searches: Sequence[Search] = (),
         limit: float = np.inf,
         exactly: bool = False,
-        device: str | None = None,
     ) -> None:
-        self.device = device
         self.experts, self.searches = clf.experts_, tuple(searches)
         self.limit, self.exactly, self.n_neighbors = limit, exactly, clf.n_neighbors_
         self.rule = Rule.of(clf.committee_, clf.confidence_.calibration)
@@ -203,7 +199,7 @@ class ExpertSearches:
                     both = taught.nearer(m, Z - self._means[m], *both, self._n_references)
                 nearest[m, block], rows[m, block] = both
 
-            expert.in_blocks(find, len(some), windows, self.device)
+            expert.in_blocks(find, len(some), windows)
         return nearest, rows
 
     def _of_references(
@@ -213,7 +209,7 @@ class ExpertSearches:
         if not self._n_references:
             return np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
         if own is None:
-            return self.experts[m].by_class.query_rows(Z, device=self.device)
+            return self.experts[m].by_class.query_rows(Z)
         search = self.searches[m]
         if exactly and isinstance(search, IncrementalSearch):
             return search.compare(own, some, Z)
@@ -231,12 +227,12 @@ class ExpertSearches:
         def find(block: slice, Z: Floats) -> None:
             both = np.empty((len(Z), 0)), np.empty((len(Z), 0), np.int64)
             if n_known:
-                both = expert.nearest.query(Z, min(k, n_known), self.device)
+                both = expert.nearest.query(Z, min(k, n_known))
             if taught:
                 both = taught.among(Z - self._means[0], *both, n_known, k)
             distances[there[block]], rows[there[block]] = both
 
-        expert.in_blocks(find, len(there), lambda block: seen(0, there[block]), self.device)
+        expert.in_blocks(find, len(there), lambda block: seen(0, there[block]))
         return decide_by_votes(distances, rows, codes, n_states)
 
     def teach(

@@ -9,18 +9,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.table import Table
 
 from ..base.checks import Floats
 from ..base.errors import InputError, NamesError
 from ..stream.column_roles import usual_rate
-from ..stream.conversion import in_seconds
+from ..stream.conversion import changes, in_seconds
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
 from .options import Label
 from .output import check_can_write
-from .screen import console, percent, working
+from .screen import Screen, console, percent, table_of, working
 
 STATE_NAMES = {"state", "label", "class", "activity", "target"}
 MANY = 0.01  # of the steps
@@ -68,9 +67,9 @@ def check(
     _print_table(screen, "channel", told["values"])
     _print_table(screen, "state", told["states"])
     for hint in told["hints"]:
-        screen.print(hint, soft_wrap=True)
+        screen.say(hint)
     if picture:
-        screen.print(f"Picture: {file}", soft_wrap=True)
+        screen.say(f"Picture: {file}")
 
 
 def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
@@ -97,9 +96,7 @@ def _any_number(states: NDArray[Any]) -> bool:
 
 def _time(stream: Stream) -> dict[str, Any]:
     """How the steps follow each other."""
-    begins = np.zeros(len(stream), dtype=bool)
-    if stream.recordings is not None:
-        begins[1:] = stream.recordings[1:] != stream.recordings[:-1]
+    begins = changes(stream.recordings, len(stream))
     told: dict[str, Any] = {"recordings": 1 + int(begins.sum())}
     step = stream.usual_step
     if stream.time is None or not step:
@@ -199,12 +196,10 @@ def hints_on_time(stream: Stream) -> list[str]:
     return found
 
 
-def _print_table(screen: Any, first: str, rows: list[dict[str, Any]]) -> None:
+def _print_table(screen: Screen, first: str, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
-    table = Table(first)
-    for name in list(rows[0])[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = table_of(first, *list(rows[0])[1:])
     for row in rows:
         cells = [percent(v) if k == "missing" else f"{v:.4g}" for k, v in list(row.items())[1:]]
         table.add_row(str(row[first]), *cells)

@@ -239,5 +239,4 @@ COLUMNS = Options(
     },
     make=Columns,
 )
-DEVICE = Options(StreamClassifier, "device", metavars={"device": "NAME"})
 with_columns = with_options(columns=COLUMNS)

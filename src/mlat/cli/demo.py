@@ -23,7 +23,7 @@ from ..metric.estimators import LMNN, MLAT
 from ..stream.stream import Stream
 from ..synthetic import rotating_states
 from .output import make_folder
-from .screen import console, working
+from .screen import console, table_of, working
 
 WIDTH = 16
 # Rotations under a drift nearly as large: what tells the states apart is small in each step.
@@ -104,7 +104,7 @@ def demo(
             files = _draw(folder, test, outcomes)
         screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
     except MissingPackageError as error:  # which nothing else needs
-        screen.print(f"No pictures: {error}.", soft_wrap=True, markup=False)
+        screen.say(f"No pictures: {error}.")
 
 
 def _recordings(seed: int) -> tuple[Stream, Stream]:
@@ -130,9 +130,8 @@ def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:
 
 def _table(outcomes: dict[str, Outcome]) -> Table:
     one_step = outcomes[SYSTEMS[0].short].found
-    table = Table("distance")
-    for name in ("accuracy", "balanced", *(f"{s!s}" for s in one_step.states), "learned in"):
-        table.add_column(name, justify="right", no_wrap=True)
+    states = [str(state) for state in one_step.states]
+    table = table_of("distance", "accuracy", "balanced", *states, "learned in")
     for system in (*SYSTEMS, AUTO):
         outcome = outcomes[system.short]
         found = outcome.found

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
@@ -15,7 +14,7 @@ from .as_json import AsJson, model_of, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
 from .options import Label, ModelFile
 from .output import MODEL, check_can_write
-from .screen import console, size_of, working
+from .screen import console, size_of, table_of, working
 
 
 @with_columns
@@ -54,17 +53,14 @@ def enrol(
         print_json({"stream": stream_of(steps), **model_of(new, out)})
         return
     screen = console()
-    screen.print(
+    screen.say(
         "Expected accuracy: unknown, for nothing was left out; use mlat evaluate on another "
-        "recording.",
-        soft_wrap=True,
+        "recording."
     )
-    table = Table("state")
-    for name in ("runs", "references"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = table_of("state", "runs", "references")
     for state in new.classes_:
         own = new.windows_.y == state
         runs = len(np.unique(new.windows_.run[own]))
         table.add_row(str(state), str(runs), str(int(own.sum())))
     screen.print(table)
-    screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
+    screen.say(f"Model: {out} ({size_of(out.stat().st_size)})")

@@ -18,19 +18,18 @@ from ..explain.confusions import ConfusionCounter
 from ..stream.signs import count_seen
 from ..stream.stream import Stream
 from .as_json import AsJson, print_json, score_of
-from .columns import COLUMNS, DEVICE, Columns, LabelTable, StreamFile, check_labelled, title_of
-from .options import Filtered, Label, ModelFile, with_options
+from .columns import Columns, LabelTable, StreamFile, check_labelled, title_of, with_columns
+from .options import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .predictions import Fill, Predictions
 from .screen import console, print_score, warn_if_guessing, working
 
 
-@with_options(columns=COLUMNS, device=DEVICE)
+@with_columns
 def evaluate(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
-    device: dict[str, Any],
     label: Label = None,
     labels: LabelTable = None,
     out: Annotated[
@@ -68,7 +67,7 @@ def evaluate(
     if html is not None:
         check_can_write(html, model, stream, labels, mark=b"<!doctype html>")
     check_labelled(label, labels)
-    classifier = load(model).set_params(**device)
+    classifier = load(model)
     counter, n_seen = ConfusionCounter(classifier.classes_), 0
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
@@ -117,7 +116,7 @@ def evaluate(
     else:
         print_score(screen, found, classifier.classes_)
         if words:
-            screen.print(f"{words[0].upper()}{words[1:]}.", soft_wrap=True)
+            screen.say(f"{words[0].upper()}{words[1:]}.")
     if timeline is None:
         return
     from ..plots.confusion import plot_confusion
@@ -144,6 +143,6 @@ def evaluate(
                 pictures=drawn,
             )
     if pictures and not as_json:
-        screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+        screen.say(f"Pictures: {', '.join(map(str, files))}")
     if html is not None and not as_json:
-        screen.print(f"Report: {html}", soft_wrap=True)
+        screen.say(f"Report: {html}")

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from ..base.errors import InputError
@@ -20,7 +19,7 @@ from ..stream.stream import Stream
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, TrueStates
 from .output import check_can_write
-from .screen import console, working
+from .screen import Screen, console, table_of, working
 
 MAX_FEATURES = 8
 FEW_FEATURES = 4  # of each of several experts
@@ -85,7 +84,7 @@ def explain_step(
     with working("predicting"):
         if step is None:
             step, why = _choose(classifier, steps, filtered)
-            screen.print(why, soft_wrap=True)
+            screen.say(why)
         predicted = None
         if filtered:
             past = steps[: check_step(classifier, steps, step) + 1]
@@ -108,7 +107,7 @@ def explain_step(
     check_can_write(file, model, stream)
     with working("drawing"):
         save_figure(draw_explanation(found, classifier, steps, expert=alone), file)
-    screen.print(f"Picture: {file}", soft_wrap=True)
+    screen.say(f"Picture: {file}")
 
 
 def _choose(classifier: StreamClassifier, stream: Stream, filtered: bool) -> tuple[int, str]:
@@ -161,21 +160,18 @@ def _expert(given: str | None, classifier: StreamClassifier) -> str | None:
     raise InputError(f"--expert {given} is not in the committee; these are {', '.join(names)}")
 
 
-def _print_facts(screen: Console, found: Explanation, alone: str | None) -> None:
-    screen.print(f"{found.headline}. Window: steps {found.start} to {found.step}.", soft_wrap=True)
+def _print_facts(screen: Screen, found: Explanation, alone: str | None) -> None:
+    screen.say(f"{found.headline}. Window: steps {found.start} to {found.step}.")
     for switch in found.switches:
         screen.print(f"The true state changes within the window, at step {switch}.")
     several = len(found.opinions) > 1
     if several:
         screen.print(_opinions(found))
-        screen.print(found.in_words, soft_wrap=True)
+        screen.say(found.in_words)
     if found.predicted is None:
         screen.print("No state: the window is farther from every reference than the model allows.")
     elif found.log_odds < 0:
-        screen.print(
-            f"One of {found.other.state} is nearer: more than the nearest window decided.",
-            soft_wrap=True,
-        )
+        screen.say(f"One of {found.other.state} is nearer: more than the nearest window decided.")
     for one in found.opinions:
         if several and one.name != (alone or one.name):
             continue
@@ -183,7 +179,7 @@ def _print_facts(screen: Console, found: Explanation, alone: str | None) -> None
             screen.rule(f"{one.name}, weight {one.weight:.0%}", align="left")
         for towards in (one.own, one.other):
             distances = ", ".join(f"{distance:.4g}" for distance in towards.distances)
-            screen.print(f"Nearest {towards.state}: at distance {distances}.", soft_wrap=True)
+            screen.say(f"Nearest {towards.state}: at distance {distances}.")
         most = MAX_FEATURES if alone or not several else FEW_FEATURES
         screen.print(_table(one, "feature", list(one.features), most))
         if alone or not several:
@@ -223,9 +219,8 @@ def _table(found: Opinion, what: str, names: list[str], most: int) -> Table:
     shown = np.sort(order[:most]) if what == "lag" else order[:most]
     largest = max(abs(side).max() for side in sides) or 1.0
     digits = max(0, 2 - int(np.floor(np.log10(largest))))
-    table = Table(what, title=f"Squared distance by {what}", title_justify="left")
-    for text in (f"to {found.own.state}", f"to {found.other.state}", "difference"):
-        table.add_column(text, justify="right", no_wrap=True)
+    columns = f"to {found.own.state}", f"to {found.other.state}", "difference"
+    table = table_of(what, *columns, title=f"Squared distance by {what}")
 
     def add(name: str, own: float, other: float, style: str | None = None) -> None:
         parts = (f"{own:.{digits}f}", f"{other:.{digits}f}", f"{other - own:+.{digits}f}")

@@ -259,7 +259,7 @@ def export(
             f"{code.rounding:.2g} of its typical one, beside the rounding of what is stored"
             + (" and splits that go the other way." if whole.forests else ".")
         )
-    console().print(f"Written: {', '.join(map(str, written))}", soft_wrap=True)
+    console().say(f"Written: {', '.join(map(str, written))}")
 
 
 def _of_size(whole: PlainModel, made: Made) -> PlainModel:
@@ -330,7 +330,7 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
             and place.suffix in (".ino", ".md", ".py")
             and place.read_bytes() != content
         ):
-            console(stderr=True).print(f"Kept as it is: {place}", soft_wrap=True)
+            console(stderr=True).say(f"Kept as it is: {place}")
             continue  # a sketch that somebody went on with
         make_folder(place.parent)
         check_can_write(place, model)

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from ..base.checks import joined_by_or
 from ..base.errors import InputError
@@ -38,6 +36,7 @@ from .columns import (
 from .options import Label, Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
+    Screen,
     console,
     is_plain,
     percent,
@@ -46,6 +45,7 @@ from .screen import (
     print_features,
     print_thinned,
     size_of,
+    table_of,
     warn_if_guessing,
     working,
 )
@@ -155,7 +155,7 @@ def fit(
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is not None:
         warn_if_guessing(found, HELD_OUT_LEVEL)
-    screen.print(f"Model: {out} ({size_of(out.stat().st_size)})", soft_wrap=True)
+    screen.say(f"Model: {out} ({size_of(out.stat().st_size)})")
 
 
 def _warn_of_giveaways(stream: Stream, width: int) -> None:
@@ -202,16 +202,11 @@ def classifier_of(given: dict[str, Any], of_metric: dict[str, Any]) -> StreamCla
 
 
 def _print_stream(
-    screen: Console, stream: Stream, classifier: StreamClassifier, found: Confusions | None
+    screen: Screen, stream: Stream, classifier: StreamClassifier, found: Confusions | None
 ) -> None:
     n_steps = len(stream) + stream.n_left_out
-    screen.print(
-        f"{n_steps} steps of {stream.n_channels} channels: {', '.join(stream.channels)}",
-        soft_wrap=True,
-    )
-    table = Table("state")
-    for name in ("runs", "steps", "windows", "recall, held out"):
-        table.add_column(name, justify="right", no_wrap=True)
+    screen.say(f"{n_steps} steps of {stream.n_channels} channels: {', '.join(stream.channels)}")
+    table = table_of("state", "runs", "steps", "windows", "recall, held out")
     recall = {} if found is None else dict(zip(found.states, found.recall, strict=True))
     for code, state in enumerate(stream.classes):
         mine = stream.runs.code == code
@@ -227,9 +222,9 @@ def _print_stream(
     screen.print(table)
     left_out = _left_out(stream, classifier.width_)
     if left_out:
-        screen.print(f"Left out: {', '.join(left_out)}.", soft_wrap=True)
+        screen.say(f"Left out: {', '.join(left_out)}.")
     for hint in [] if stream.n_left_out else hints_on_time(stream):
-        screen.print(hint, soft_wrap=True)
+        screen.say(hint)
 
 
 def _left_out(stream: Stream, width: int) -> list[str]:
@@ -245,25 +240,21 @@ def _left_out(stream: Stream, width: int) -> list[str]:
     return [f"{n} step{'s' if n > 1 else ''} {reason}" for reason, n in why.items() if n]
 
 
-def _print_metric(screen: Console, expert: Expert, named: bool) -> None:
+def _print_metric(screen: Screen, expert: Expert, named: bool) -> None:
     metric, whose = expert.references.metric, f"{expert.name}: " if named else ""
     if metric is None:
         learned = "nothing is learned" if expert.mixing is None else "of whitened features"
-        screen.print(f"{whose}Euclidean distance: {learned}.", soft_wrap=True)
+        screen.say(f"{whose}Euclidean distance: {learned}.")
         return
     if isinstance(metric, Forest):
-        screen.print(f"{whose}{len(metric.roots_)} trees.", soft_wrap=True)
+        screen.say(f"{whose}{len(metric.roots_)} trees.")
         return
     name = "MLAT" if isinstance(metric, MLAT) else "LMNN"
     how = f", solver {metric.solver}" if isinstance(metric, MLAT) else ""
     fall = f"loss {metric.initial_loss_:.4g} → {metric.loss_:.4g}, "
-    screen.print(
-        f"{whose}{name}{how}: {fall}{metric.n_iter_} iterations; {metric.message_}.",
-        soft_wrap=True,
-    )
+    screen.say(f"{whose}{name}{how}: {fall}{metric.n_iter_} iterations; {metric.message_}.")
     if metric.n_windows_used_ is not None:
-        screen.print(
+        screen.say(
             f"{whose}learned from {metric.n_windows_used_} windows that stand for all; the loss is "
-            f"at most {metric.loss_bound_:.1%} above that of learning from all.",
-            soft_wrap=True,
+            f"at most {metric.loss_bound_:.1%} above that of learning from all."
         )

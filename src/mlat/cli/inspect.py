@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -26,6 +25,7 @@ from .as_json import AsJson, model_of, print_json
 from .options import ModelFile
 from .output import make_folder
 from .screen import (
+    Screen,
     console,
     is_plain,
     print_committee,
@@ -33,6 +33,7 @@ from .screen import (
     print_features,
     print_thinned,
     size_of,
+    table_of,
     working,
 )
 
@@ -67,10 +68,10 @@ def inspect_model(
         with working("drawing"):
             files = [file for one in experts for file in _draw(screen, classifier, one, folder)]
         if files and not as_json:
-            screen.print(f"Pictures: {', '.join(map(str, files))}", soft_wrap=True)
+            screen.say(f"Pictures: {', '.join(map(str, files))}")
 
 
-def _print_all(screen: Console, classifier: StreamClassifier, model: Path) -> None:
+def _print_all(screen: Screen, classifier: StreamClassifier, model: Path) -> None:
     _print_model(screen, classifier, model)
     print_features(screen, classifier)
     print_committee(screen, classifier)
@@ -79,20 +80,20 @@ def _print_all(screen: Console, classifier: StreamClassifier, model: Path) -> No
         _print_expert(screen, expert)
 
 
-def _print_expert(screen: Console, expert: Expert) -> None:
+def _print_expert(screen: Screen, expert: Expert) -> None:
     metric, mixing = expert.references.metric, expert.mixing
     if expert.name:
         screen.rule(f"{expert.name}, weight {expert.weight:.0%}", align="left")
         seen = f"{len(expert.features)} features, windows of {expert.width} steps"
-        screen.print(f"Sees {seen}.", soft_wrap=True)
+        screen.say(f"Sees {seen}.")
     if isinstance(metric, Forest):
-        screen.print(_of_forest(metric), soft_wrap=True)
+        screen.say(_of_forest(metric))
     elif metric is not None:
         # Over the features before whitening, which have names.
         blocks = unmix_blocks(learned.blocks_of(metric), mixing)
         _print_solution(screen, metric)
         screen.print(_lag_table(blocks))
-        screen.print(_in_words(blocks), soft_wrap=True)
+        screen.say(_in_words(blocks))
         screen.print(_feature_table(blocks, expert.features))
         _print_spectrum(screen, metric)
     elif mixing is not None:
@@ -114,9 +115,7 @@ def _of_forest(forest: Forest) -> str:
     )
 
 
-def _draw(
-    screen: Console, classifier: StreamClassifier, expert: Expert, folder: Path
-) -> list[Path]:
+def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: Path) -> list[Path]:
     from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
     from ..plots.history import plot_history
@@ -136,7 +135,7 @@ def _draw(
         save_figure(plot_usage(classifier, expert=expert.name or None), usage)
         files.append(usage)
     except InputError as error:  # too few references to judge by; the rest is still worth it
-        screen.print(f"No picture of usage: {error}.", soft_wrap=True)
+        screen.say(f"No picture of usage: {error}.")
     return files
 
 
@@ -145,28 +144,25 @@ def file_name(expert: str) -> str:
     return "".join(f"{word}-" for word in re.findall(r"\w+", expert.lower()))
 
 
-def _print_model(screen: Console, classifier: StreamClassifier, file: Path) -> None:
-    screen.print(
+def _print_model(screen: Screen, classifier: StreamClassifier, file: Path) -> None:
+    screen.say(
         f"{file} ({size_of(file.stat().st_size)}): windows of {classifier.width_} steps of "
-        f"{classifier.n_channels_} channels, {classifier.n_neighbors_} nearest",
-        soft_wrap=True,
+        f"{classifier.n_channels_} channels, {classifier.n_neighbors_} nearest"
     )
-    table = Table("state")
-    table.add_column("references", justify="right", no_wrap=True)
+    table = table_of("state", "references")
     for state in classifier.classes_:
         table.add_row(str(state), str(int((classifier.windows_.y == state).sum())))
     screen.print(table)
     print_thinned(screen, classifier)
     threshold = classifier.confidence_.threshold
     if np.isfinite(threshold):
-        screen.print(
+        screen.say(
             f"Farther than {threshold:.4g} from every reference the state is unknown: for about "
-            f"{classifier.unknown_rate:.2%} of windows like these.",
-            soft_wrap=True,
+            f"{classifier.unknown_rate:.2%} of windows like these."
         )
 
 
-def _print_solution(screen: Console, metric: Any) -> None:
+def _print_solution(screen: Screen, metric: Any) -> None:
     if isinstance(metric, MLAT):
         name = f"MLAT, solver {metric.solver}: block Toeplitz"
         if metric.solver == "admm":
@@ -177,13 +173,12 @@ def _print_solution(screen: Console, metric: Any) -> None:
         name = f"{_name_of(metric)}: not block Toeplitz"
         if off is not None:
             name += f", relative residual {off:.2g}; the nearest metric that is stands below"
-    screen.print(f"Metric: {name}.", soft_wrap=True)
+    screen.say(f"Metric: {name}.")
     if isinstance(metric, Mahalanobis):  # given, not learned here
         return
     state = "converged" if metric.converged_ else "not converged"
-    screen.print(
-        f"Loss {metric.loss_:.4g} after {metric.n_iter_} iterations; {state}: {metric.message_}.",
-        soft_wrap=True,
+    screen.say(
+        f"Loss {metric.loss_:.4g} after {metric.n_iter_} iterations; {state}: {metric.message_}."
     )
 
 
@@ -204,8 +199,7 @@ def _lag_table(blocks: NDArray[np.float64]) -> Table:
     norms = learned.lag_norms(blocks)
     groups = np.array_split(np.arange(len(norms)), min(len(norms), MAX_LAGS))
     sizes = [float(np.sqrt((norms[group] ** 2).mean())) for group in groups]
-    table = Table("lag", title="By lag: size of the block", title_justify="left")
-    table.add_column("size", justify="right", no_wrap=True)
+    table = table_of("lag", "size", title="By lag: size of the block")
     table.add_column("against the largest")
     for group, size in zip(groups, sizes, strict=True):
         name = str(group[0]) if len(group) == 1 else f"{group[0]}–{group[-1]}"
@@ -233,8 +227,7 @@ def _feature_table(blocks: NDArray[np.float64], names: tuple[str, ...]) -> Table
     title = "By feature: fraction of the weight of single steps"
     if len(order) > MAX_FEATURES:
         title += f" (the {MAX_FEATURES} largest of {len(order)})"
-    table = Table("feature", title=title, title_justify="left")
-    table.add_column("fraction", justify="right", no_wrap=True)
+    table = table_of("feature", "fraction", title=title)
     table.add_column("against the largest")
     for feature in order[:MAX_FEATURES]:
         fraction = float(fractions[feature])
@@ -247,7 +240,7 @@ def _bar(value: float, largest: float) -> ProgressBar:
     return ProgressBar(total=largest or 1.0, completed=max(value, 0.0), width=30)
 
 
-def _print_spectrum(screen: Console, metric: Any) -> None:
+def _print_spectrum(screen: Screen, metric: Any) -> None:
     size = metric.width_ * metric.n_channels_
     found = learned.spectrum(metric)
     if found is None:
@@ -258,7 +251,6 @@ def _print_spectrum(screen: Console, metric: Any) -> None:
         return
     leading = ", ".join(f"{value:.3g}" for value in found.eigenvalues[:N_EIGENVALUES])
     more = ", …" if size > N_EIGENVALUES else ""
-    screen.print(
-        f"Eigenvalues: {leading}{more}; effective rank {found.effective_rank:.1f} of {size}.",
-        soft_wrap=True,
+    screen.say(
+        f"Eigenvalues: {leading}{more}; effective rank {found.effective_rank:.1f} of {size}."
     )

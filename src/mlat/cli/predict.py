@@ -8,11 +8,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from ..base.disk import atomic_write
 from ..base.errors import InputError
@@ -23,19 +22,18 @@ from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
 from ..stream.write import StatesFile
 from .as_json import AsJson, print_json, score_of
-from .columns import COLUMNS, DEVICE, Columns, StreamFile, title_of
-from .options import Filtered, ModelFile, TrueStates, with_options
+from .columns import Columns, StreamFile, title_of, with_columns
+from .options import Filtered, ModelFile, TrueStates
 from .output import STATES, check_can_write
 from .predictions import Fill, Predictions
-from .screen import console, print_score, working
+from .screen import Screen, console, print_score, working
 
 
-@with_options(columns=COLUMNS, device=DEVICE)
+@with_columns
 def predict(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
-    device: dict[str, Any],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +67,7 @@ def predict(
     if out is not None and not to_screen:
         file_format(out)
         check_can_write(out, model, stream, mark=STATES)
-    classifier = load(model).set_params(**device)
+    classifier = load(model)
     with contextlib.ExitStack() as stack:
         with working(f"reading {title_of(stream)}"):
             pieces = stack.enter_context(columns.pieces_for_model(classifier, model, stream, label))
@@ -126,7 +124,7 @@ def _predict(
     return counter
 
 
-def _print_score(screen: Console, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
+def _print_score(screen: Screen, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
     found = counter.found()
     if not found.n_judged:
         screen.print(

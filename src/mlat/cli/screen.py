@@ -34,10 +34,18 @@ PIPE_WIDTH = 160  # columns where no terminal says how many it has
 MAX_CONFUSION = 12  # states whose confusions still make a readable table
 
 
-def console(*, stderr: bool = False) -> Console:
+class Screen(Console):
+    """A console that knows sentences."""
+
+    def say(self, text: str) -> None:
+        """Print a text whose lines only the terminal breaks."""
+        self.print(text, soft_wrap=True)
+
+
+def console(*, stderr: bool = False) -> Screen:
     """A console that prints text as it is: names from files are not markup."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
-    return Console(
+    return Screen(
         stderr=stderr,
         markup=False,
         emoji=False,
@@ -111,7 +119,15 @@ def size_of(n_bytes: int) -> str:
     return f"{n_bytes} bytes"
 
 
-def print_committee(screen: Console, classifier: StreamClassifier) -> None:
+def table_of(first: str, *figures: str, title: str | None = None) -> Table:
+    """A table of names and of figures for each."""
+    table = Table(first, title=title, title_justify="left")
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def print_committee(screen: Screen, classifier: StreamClassifier) -> None:
     """Who is in a committee of several, what each sees, its weight, how good it is, and why."""
     committee = classifier.committee_
     if len(committee.members) == 1:
@@ -137,7 +153,7 @@ def print_committee(screen: Console, classifier: StreamClassifier) -> None:
     table.caption_justify = "left"
     screen.print(table)
     why = committee.why or f"weights from {_count_of(committee.n_runs, 'held-out run')}"
-    screen.print(f"{why[0].upper()}{why[1:]}.", soft_wrap=True)
+    screen.say(f"{why[0].upper()}{why[1:]}.")
 
 
 OF = {
@@ -147,29 +163,26 @@ OF = {
 }
 
 
-def print_expected(screen: Console, classifier: StreamClassifier) -> None:
+def print_expected(screen: Screen, classifier: StreamClassifier) -> None:
     """The accuracy to expect, of what, and how sure that is."""
     expected = classifier.committee_.expected
     if expected is None:
-        screen.print(
+        screen.say(
             "Expected accuracy: unknown. Only whole runs or recordings that were left out can "
             "tell: label a second run of each state, far from the first, or use mlat evaluate on "
-            "another recording.",
-            soft_wrap=True,
+            "another recording."
         )
         return
     of, unknown = OF[expected.of], " Of another recording: unknown." if expected.of == RUN else ""
-    screen.print(
+    screen.say(
         f"Expected of {of}: balanced accuracy {expected.accuracy:.0%}, nine times in ten from "
         f"{expected.low:.0%} to {expected.high:.0%}; guessing: {1 / len(classifier.classes_):.0%}."
-        f"{unknown}",
-        soft_wrap=True,
+        f"{unknown}"
     )
     if classifier.units_ is not None and not classifier.units_.adapted:
-        screen.print(
+        screen.say(
             "Groups are compared in units of their own, for groups left out were predicted better "
-            "so. For a new one: mlat enrol MODEL RECORDING -o NEW, which needs no labels.",
-            soft_wrap=True,
+            "so. For a new one: mlat enrol MODEL RECORDING -o NEW, which needs no labels."
         )
 
 
@@ -182,27 +195,25 @@ def _plainly(name: str) -> str:
     return "channels" if name == "identity" else name.replace("_", " ")
 
 
-def print_features(screen: Console, classifier: StreamClassifier) -> None:
+def print_features(screen: Screen, classifier: StreamClassifier) -> None:
     """The features of a distance, and how far back a state looks."""
     features = classifier.features_
     whitened = "" if _mixing(classifier) is None else ", whitened within states"
     maps = ", ".join(features.lift.maps)
-    screen.print(
+    screen.say(
         f"Features: {features.n_features} at each step ({maps}{whitened}). A state depends on "
-        f"the last {classifier.width_ + features.lift.memory} steps.",
-        soft_wrap=True,
+        f"the last {classifier.width_ + features.lift.memory} steps."
     )
 
 
-def print_thinned(screen: Console, classifier: StreamClassifier) -> None:
+def print_thinned(screen: Screen, classifier: StreamClassifier) -> None:
     """How many references were kept, where it is not all of them."""
     thinned = classifier.thinned_
     if thinned is not None:
-        screen.print(
+        screen.say(
             f"Kept {len(classifier.references_):,} of {thinned.n_all:,} references; "
             f"{thinned.agreement:.1%} of the decisions stay the same, on training windows that had "
-            "no part in choosing them.",
-            soft_wrap=True,
+            "no part in choosing them."
         )
 
 
@@ -217,40 +228,37 @@ def _mixing(classifier: StreamClassifier) -> Floats | None:
     return classifier.references_.view.mixing if len(classifier.experts_) == 1 else None
 
 
-def print_score(screen: Console, found: Confusions, known: NDArray[Any]) -> None:
+def print_score(screen: Screen, found: Confusions, known: NDArray[Any]) -> None:
     """Accuracies, what guessing gives, and tables by state; ``known`` are the model's states."""
     print_accuracy(screen, found)
     unseen = np.setdiff1d(found.states[found.n_steps > 0], known)
     if len(unseen):
         names = ", ".join(str(state) for state in unseen)
-        screen.print(f"The model never saw {names}: these steps are all wrong.", soft_wrap=True)
+        screen.say(f"The model never saw {names}: these steps are all wrong.")
     screen.print(_state_table(found))
     if len(found.states) <= MAX_CONFUSION:
         screen.print(_confusion_table(found))
 
 
-def print_accuracy(screen: Console, found: Confusions, level: float = LEVEL) -> None:
+def print_accuracy(screen: Screen, found: Confusions) -> None:
     """Accuracy and balanced accuracy, each beside what guessing gives; a warning if no better."""
     frequent, share = found.most_frequent
     unjudged = f"; {found.n_unjudged} more are not judged" if found.n_unjudged else ""
-    screen.print(
+    screen.say(
         f"Balanced accuracy {found.balanced_accuracy:.1%}: the mean of the recall of each state; "
-        f"{interval_of(found)} Guessing: {found.guessing:.1%}.",
-        soft_wrap=True,
+        f"{interval_of(found)} Guessing: {found.guessing:.1%}."
     )
-    screen.print(
+    screen.say(
         f"Accuracy {found.accuracy:.1%}: {found.n_right} of {found.n_judged} labelled steps"
-        f"{unjudged}. Always {frequent!s}: {share:.1%}.",
-        soft_wrap=True,
+        f"{unjudged}. Always {frequent!s}: {share:.1%}."
     )
-    warn_if_guessing(found, level)
-    if found.verdict(level) == TOO_FEW_RUNS:
+    warn_if_guessing(found)
+    if found.verdict() == TOO_FEW_RUNS:
         runs = _count_of(found.n_runs, "run")
         states = _count_of(int((found.n_steps > 0).sum()), "state")
-        screen.print(
+        screen.say(
             f"{runs} of {states} are too few to tell this from guessing; label more runs of each "
-            "state.",
-            soft_wrap=True,
+            "state."
         )
 
 
@@ -288,9 +296,7 @@ def _count_of(n: int, what: str) -> str:
 
 
 def _state_table(found: Confusions) -> Table:
-    table = Table("state", title="By state", title_justify="left")
-    for name in ("steps", "recall", "precision"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = table_of("state", "steps", "recall", "precision", title="By state")
     table.add_column("most often taken for")
     for row, state in enumerate(found.states):
         table.add_row(
@@ -309,13 +315,11 @@ def percent(fraction: float) -> str:
 
 
 def _confusion_table(found: Confusions) -> Table:
-    table = Table("", title="Confusions, in steps: true ↓, predicted →", title_justify="left")
-    for state in found.states:
-        table.add_column(str(state), justify="right", no_wrap=True)
-    counts = found.counts
+    columns, counts = [str(state) for state in found.states], found.counts
     if found.unknown.any():
-        table.add_column("unknown", justify="right", no_wrap=True)
+        columns.append("unknown")
         counts = np.column_stack([counts, found.unknown])
+    table = table_of("", *columns, title="Confusions, in steps: true ↓, predicted →")
     for state, row in zip(found.states, counts, strict=True):
         table.add_row(str(state), *(str(count) if count else "·" for count in row))
     return table

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
-from ..stream.conversion import as_states, no_state
+from ..stream.conversion import as_states, changes, no_state
 from ..stream.stream import Stream
 
 # A p-value above this is not better than guessing: one model in twenty that learned nothing passes.
@@ -273,10 +273,7 @@ class ConfusionCounter:
         What lies between two steps of one state, such as a missing value or steps without a state,
         makes no further run of them: that would be more evidence than there is.
         """
-        begins = np.zeros(len(states), dtype=bool)
-        begins[1:] = states[1:] != states[:-1]
-        if recordings is not None:
-            begins[1:] |= recordings[1:] != recordings[:-1]
+        begins = changes(states, len(states)) | changes(recordings, len(states))
         first = (states[0], None if recordings is None else recordings[0])
         begins[0] = first != self._last
         self._last = (states[-1], None if recordings is None else recordings[-1])

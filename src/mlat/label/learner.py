@@ -156,7 +156,6 @@ class Learner:
         self._strategy: QueryStrategy | None = None
         self._query_lock = threading.Lock()
         self._skipped: Bools | None = None  # steps that were asked for
-        self._opinion: CellStates | None = None
         self._learned: CellStates | None = None
         self._learned_from: Spans | None = None  # None: from a model or journal given
         self._trained: tuple[Spans, bytes] | None = None  # the newest model, and its labels
@@ -199,14 +198,6 @@ class Learner:
             if version not in self._recent:
                 raise InputError("the proposals have changed since; look at them, then take them")
             return self._recent[version]
-
-    @property
-    def cells(self) -> Cells | None:
-        return self._cells
-
-    @property
-    def opinion(self) -> CellStates | None:
-        return self._opinion
 
     @property
     def is_current(self) -> bool:
@@ -402,18 +393,15 @@ class Learner:
     def _propose_quickly(self) -> None:
         recordings = self.session.recordings
         self._cells = Cells([one.stream for one in recordings], self.width)
-        predicted = [one.predicted for one in recordings]
-        if all(one is not None for one in predicted):
-            names = sorted(
-                {str(s) for one in predicted if one for s in np.unique(one.states)} - {""}
-            )
+        predicted = [one.predicted for one in recordings if one.predicted is not None]
+        if len(predicted) == len(recordings):
+            names = sorted({str(s) for one in predicted for s in np.unique(one.states)} - {""})
             code_of = {name: code for code, name in enumerate(names)}
             codes: list[Ints] = []
             for one in predicted:
-                assert one is not None
                 found, inverse = np.unique(one.states, return_inverse=True)
                 codes.append(np.array([code_of.get(str(s), -1) for s in found])[inverse])
-            confidence = [one.confidence for one in predicted if one is not None]
+            confidence = [one.confidence for one in predicted]
             self._learned = opinion_of_steps(self._cells, names, codes, confidence)
         self._wanted.set()
         while not self._ended:
@@ -428,12 +416,9 @@ class Learner:
             return
         quick = quick_opinion(cells, spans)
         with self._lock:
-            learned_from = self._learned_from
-            seen = _seen(spans, learned_from)
-            self._opinion = merged_opinions(quick, self._learned, seen)
-            self._proposed = [
-                proposals(cells, self._opinion, r) for r in range(len(self._proposed))
-            ]
+            seen = _seen(spans, self._learned_from)
+            opinion = merged_opinions(quick, self._learned, seen)
+            self._proposed = [proposals(cells, opinion, r) for r in range(len(self._proposed))]
             self.version += 1
             self._recent[self.version] = self._proposed
             self._recent.pop(self.version - KEPT, None)
@@ -516,7 +501,8 @@ class Learner:
                 opinion.codes[:], opinion.confidence[:] = before.codes, before.confidence
         size = max(1, CHUNK // cells.size) * cells.size
         chunks = [(r, start) for r, n in enumerate(cells.lengths) for start in range(0, n, size)]
-        chunks.sort(key=lambda chunk: self._distance(chunk, size))
+        at, step = self.view
+        chunks.sort(key=lambda chunk: (chunk[0] != at, abs(chunk[1] + size // 2 - step)))
         for done, (r, start) in enumerate(chunks):
             stream = self.session.recordings[r].stream
             n = min(size, len(stream) - start)
@@ -538,10 +524,6 @@ class Learner:
             if self._ended or (n_steps >= MOST_AT_ONCE and (self._wanted.is_set() or self._jobs)):
                 break
         self._done()
-
-    def _distance(self, chunk: tuple[int, int], size: int) -> tuple[bool, int]:
-        r, step = self.view
-        return chunk[0] != r, abs(chunk[1] + size // 2 - step)
 
     def _stream(self, spans: Sequence[Sequence[Stretch]]) -> Stream:
         """The labelled parts of all recordings, with what a classifier looks back to."""

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from threadpoolctl import threadpool_limits
 
-from ..base.checks import Floats
+from ..base.checks import Floats, finite
 from ..base.errors import InputError, MlatError
 from ..base.work import Report, listen
 from ..classifier.classifier import StreamClassifier
@@ -189,14 +189,10 @@ def _judge(clf: StreamClassifier, tests: Stream) -> dict[str, Any]:
     found = count_confusions(truth, predicted, known=truth.classes, complete=complete)
     recall = zip(found.states, found.recall, strict=True)
     return {
-        "balanced": _number(found.balanced_accuracy) if len(truth.classes) > 1 else None,
-        "recall": {str(state): _number(value) for state, value in recall},
+        "balanced": finite(found.balanced_accuracy) if len(truth.classes) > 1 else None,
+        "recall": {str(state): finite(value) for state, value in recall},
         "steps": int(found.n_judged),
     }
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else float(value)
 
 
 def _moving_sum(values: Any, k: int) -> Any:

@@ -14,16 +14,17 @@ need no split. Memory is bounded by the tiles, whatever the number of windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..base.checks import Floats
+from ..base.errors import InputError, require_package
 from .loss import pairs_of_different_states
 from .problem import Loss, Problem
-from .torch_device import open_device, products
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
 # By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
@@ -32,6 +33,41 @@ FEW, MOST = 0.002, 0.03
 PAIRS = 2**22  # at a time
 VALUES = 2**26  # of differences of windows and their targets at a time: 0.3 GB in single precision
 LOST = 13  # binary digits of a number in single precision that the matrix units do not keep
+
+
+def open_device(name: str) -> Any:
+    """The device that PyTorch names so, such as ``"cuda"`` or ``"cpu"``.
+
+    Raises
+    ------
+    InputError
+        If PyTorch has no such device here.
+    MissingPackageError
+        Without PyTorch.
+    """
+    require_package("torch", "deep", "a fit on a device")
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"PyTorch cannot use the device {name!r} here: {reason}") from None
+    return device
+
+
+@contextmanager
+def products(accuracy: Literal["highest", "high"]) -> Iterator[None]:
+    """Products of single precision: ``"high"`` may use matrix units, which keep fewer digits."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(accuracy)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 class TorchProblem:
@@ -45,7 +81,7 @@ class TorchProblem:
     """
 
     def __init__(self, problem: Problem, device: str) -> None:
-        self.device = open_device(device, "a fit on a device")
+        self.device = open_device(device)
         import torch
 
         self.problem, self.shrinkage, self.scale = problem, problem.shrinkage, problem.scale

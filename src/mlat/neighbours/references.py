@@ -138,7 +138,7 @@ class References:
             yield block, self.embed(windows[start[block]])
 
     def neighbours(
-        self, stream: Stream, k: int, features: Floats | None = None, device: str | None = None
+        self, stream: Stream, k: int, features: Floats | None = None
     ) -> tuple[Floats, Ints]:
         """Distances (T, k) and rows (T, k) of the nearest; NaN and -1 without a window."""
         distances = np.full((len(stream), k), np.nan)
@@ -146,25 +146,22 @@ class References:
         search = self.nearest
 
         def find(ends: Ints, Z: Floats) -> None:
-            distances[ends], rows[ends] = search.query(Z, k, device)
+            distances[ends], rows[ends] = search.query(Z, k)
 
-        self._of_stream(find, stream, features, device)
+        self._of_stream(find, stream, features)
         return distances, rows
 
-    def class_distances(
-        self, stream: Stream, features: Floats | None = None, device: str | None = None
-    ) -> Floats:
+    def class_distances(self, stream: Stream, features: Floats | None = None) -> Floats:
         """The distance to the nearest of each state, shape (T, S); NaN without a window.
 
-        ``features`` (T, d') are those of the stream, where they are known already; ``device`` is
-        one of PyTorch, which makes the products.
+        ``features`` (T, d') are those of the stream, where they are known already.
         """
         nearest, search = np.full((len(stream), len(self.classes)), np.nan), self.by_class
 
         def find(ends: Ints, Z: Floats) -> None:
-            nearest[ends] = search.query(Z, device=device)
+            nearest[ends] = search.query(Z)
 
-        self._of_stream(find, stream, features, device)
+        self._of_stream(find, stream, features)
         return nearest
 
     def distances_at(self, features: Floats, ends: Ints) -> Floats:
@@ -178,7 +175,6 @@ class References:
         find: Callable[[Ints, Floats], None],
         stream: Stream,
         features: Floats | None,
-        device: str | None,
     ) -> None:
         """Find something for every window of a stream: the step at which it ends, and its point."""
         windows = self._windows_over(
@@ -189,7 +185,6 @@ class References:
             lambda block, Z: find(start[block] + self.windows.width - 1, Z),
             len(start),
             lambda block: windows[start[block]],
-            device,
         )
 
     def in_blocks(
@@ -197,18 +192,13 @@ class References:
         find: Callable[[slice, Floats], None],
         n: int,
         windows: Callable[[slice], Floats],
-        device: str | None = None,
     ) -> None:
         """Find something for n windows, a block at a time: which they are, and their points (m, r).
 
-        In threads, where the metric is known to bear that and no device makes the products.
+        In threads, where the metric is known to bear that.
         """
         threads = 1
-        if (
-            n > LEAST_BLOCK
-            and device is None
-            and (self.metric is None or isinstance(self.metric, OURS))
-        ):
+        if n > LEAST_BLOCK and (self.metric is None or isinstance(self.metric, OURS)):
             threads = n_threads()
         size = min(BLOCK, max(LEAST_BLOCK, -(-n // threads)))
 

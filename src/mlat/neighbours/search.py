@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from ..base.errors import InputError
 from ..base.fixed_order import power_above
 from ..metric.nearest import ANYWHERE, FAR, Candidates
 from .clusters import TimeClusters
-from .device_search import DeviceSearch
 
 # Queries per product with 16,384 references: 16 MB, all the memory that grows with both.
 QUERIES = 256
@@ -30,7 +28,6 @@ MOST_LEFT, MOST_LEFT_OF_MANY = 1 / 3, 1 / 20
 FEW_POINTS = 8
 PROBES = 64  # references that say how many are left
 NEARBY = 500  # rows before and after such a one that are held out, being near-copies of it
-ON_DEVICE = 4096  # queries given to a device at a time
 
 
 class NearestNeighbors:
@@ -71,25 +68,21 @@ class NearestNeighbors:
         self.points /= self.scale
         self.candidates = Candidates(self.points, self.points, rows, np.float32)
         self.rows = self.candidates.rows
-        self._on_device: tuple[Any, DeviceSearch] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def query(
-        self, points: Floats, n_neighbors: int = 1, device: str | None = None
-    ) -> tuple[Floats, Ints]:
+    def query(self, points: Floats, n_neighbors: int = 1) -> tuple[Floats, Ints]:
         """Distances and rows of the nearest references, both (m, k), nearest first.
 
-        Equally near references come in the order of their rows. ``device`` is one of PyTorch,
-        which makes the products; the result is the same.
+        Equally near references come in the order of their rows.
         """
         if not 1 <= n_neighbors <= len(self):
             raise InputError(
                 f"n_neighbors is {n_neighbors}, but there are {len(self)} reference windows"
             )
         every = np.array([0, len(self)])
-        squared, rows = self.nearest_of_each(points, n_neighbors, every, device=device)
+        squared, rows = self.nearest_of_each(points, n_neighbors, every)
         return self.scale * np.sqrt(squared), rows
 
     def nearest_of_each(
@@ -99,7 +92,6 @@ class NearestNeighbors:
         edges: Ints,
         *,
         exclude: Ints | None = None,
-        device: str | None = None,
         clusters: TimeClusters | None = None,
     ) -> tuple[Floats, Ints]:
         """The same of each of S segments of ``self.points``, both (m, S * k).
@@ -114,22 +106,17 @@ class NearestNeighbors:
             Where each segment begins.
         exclude : array of shape (m, 2), optional
             For each point the rows ``[first, last)`` that are held out.
-        device : str, optional
-            Of PyTorch; not where rows are held out.
         clusters : TimeClusters, optional
             A search for the nearest one of each segment.
         """
         squared = np.full((len(points), (len(edges) - 1) * k), np.inf)
         rows = np.full(squared.shape, -1, np.int64)
         here, there = (ANYWHERE,) * 2 if exclude is None else self._places(exclude)
-        at_once = QUERIES if device is None else ON_DEVICE
-        for begin in range(0, len(points), at_once):
-            some = slice(begin, begin + at_once)
+        for begin in range(0, len(points), QUERIES):
+            some = slice(begin, begin + QUERIES)
             x = np.ascontiguousarray((points[some] - self.mean) / self.scale)
             is_near = bool(np.abs(x).max(initial=0.0) < FAR)  # a NaN is not
-            if is_near and device is not None and exclude is None:
-                self.on_device(device, edges).query(x, k, squared[some], rows[some])
-            elif is_near and clusters is not None:
+            if is_near and clusters is not None:
                 clusters.query(x, squared[some], rows[some])
             else:
                 between = (here[some], there)
@@ -148,14 +135,6 @@ class NearestNeighbors:
         here[:, 0], here[:, 1], here[:, 3] = -1, first + last - 1, last - first
         there[:, 0], there[:, 1] = self.rows, 2 * self.rows
         return here, there
-
-    def on_device(self, device: str, edges: Ints) -> DeviceSearch:
-        """The references on a device of PyTorch, in segments; kept until another is wanted."""
-        wanted = (device, *edges.tolist())
-        if self._on_device is None or self._on_device[0] != wanted:
-            search = DeviceSearch(self.points, self.rows, edges, device)
-            self._on_device = (wanted, search)
-        return self._on_device[1]
 
 
 class ClassDistances:
@@ -220,7 +199,7 @@ class ClassDistances:
     def __len__(self) -> int:
         return len(self.nearest)
 
-    def query(self, Z: Floats, *, exclude: Ints | None = None, device: str | None = None) -> Floats:
+    def query(self, Z: Floats, *, exclude: Ints | None = None) -> Floats:
         """The distances of points (m, r), shape (m, n_classes).
 
         Infinite where a state has no reference left, NaN for a point with a NaN.
@@ -231,15 +210,10 @@ class ClassDistances:
         exclude : array of shape (m, 2), optional
             For each point the rows ``[first, last)`` of references to hold out, as
             :func:`mlat.classifier.held_out.rows_nearby` gives them for the references themselves.
-        device : str, optional
-            A device of PyTorch that makes the products; the result is the same. Not where
-            references are held out.
         """
-        return self.query_rows(Z, exclude=exclude, device=device)[0]
+        return self.query_rows(Z, exclude=exclude)[0]
 
-    def query_rows(
-        self, Z: Floats, *, exclude: Ints | None = None, device: str | None = None
-    ) -> tuple[Floats, Ints]:
+    def query_rows(self, Z: Floats, *, exclude: Ints | None = None) -> tuple[Floats, Ints]:
         """The same, and the rows of these references, shape (m, n_classes).
 
         Of equally near references the first; -1 where a distance is NaN or infinite.
@@ -253,10 +227,10 @@ class ClassDistances:
             raise InputError(f"exclude must have shape ({len(Z)}, 2), not {exclude.shape}")
         most = MOST_LEFT if len(Z) <= FEW_POINTS else MOST_LEFT_OF_MANY
         clusters = None
-        if exclude is None and device is None and self.clusters is not None:
+        if exclude is None and self.clusters is not None:
             clusters = self.clusters if self.share_left <= most else None
         best, where = self.nearest.nearest_of_each(
-            Z, 1, self._edges, exclude=exclude, device=device, clusters=clusters
+            Z, 1, self._edges, exclude=exclude, clusters=clusters
         )
         where[np.isinf(best)] = -1
         return self.nearest.scale * np.sqrt(best), where

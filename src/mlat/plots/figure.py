@@ -17,11 +17,10 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Floats
 from ..base.disk import atomic_write
 from ..base.errors import InputError
 from ..stream.conversion import no_state
-from ..stream.stream import Stream
 
 DPI = 150
 INK = "#333333"  # lines and text that carry no state
@@ -180,13 +179,6 @@ def axes_below_legend(
     if is_new:
         figure.set_figheight(height + legend_height(legend_rows(states, width)) / 72)
     return figure, ax, width
-
-
-def recording_starts(stream: Stream) -> Ints:
-    """The steps at which a new recording begins, without the first."""
-    if stream.recordings is None:
-        return np.array([], np.int64)
-    return np.flatnonzero(stream.recordings[1:] != stream.recordings[:-1]) + 1
 
 
 def draw_boundaries(ax: Axes, places: Iterable[float]) -> None:

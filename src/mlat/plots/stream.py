@@ -10,14 +10,13 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.checks import Floats
-from ..stream.conversion import as_states
+from ..stream.conversion import as_states, changes
 from ..stream.stream import Stream
 from .figure import (
     INK,
     axes_below_legend,
     bare,
     draw_boundaries,
-    recording_starts,
     shorten,
     state_legend,
     states_in,
@@ -74,7 +73,7 @@ def plot_stream(
             height=RIBBON,
         )
         ticks[bottom + RIBBON / 2] = shorten(name)
-    draw_boundaries(ax, recording_starts(stream))
+    draw_boundaries(ax, np.flatnonzero(changes(stream.recordings, len(stream))))
     step_axis(ax, len(stream), stream.usual_step, bool(stream.gap_before[1:].any()))
     ax.set_ylim(-0.9 - 1.05 * len(ribbons), len(shown) - 0.3)
     ax.set_yticks(list(ticks), list(ticks.values()))

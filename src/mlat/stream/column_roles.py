@@ -27,6 +27,7 @@ from .conversion import (
     as_channels,
     as_recordings,
     as_time,
+    changes,
     distinct,
     in_seconds,
     stack_columns,
@@ -100,7 +101,7 @@ class OrderColumns:
 
     def of_frame(self, frame: Any, n_steps: int) -> OrderColumns:
         """The same, with what the index of a pandas frame shows: the time (T,), or breaks (T,)."""
-        begins = begins_of(self.recordings, n_steps)
+        begins = changes(self.recordings, n_steps)
         breaks = breaks_of_index(frame, begins)
         index = index_of(frame)
         if self.time is None and index.dtype.kind in "Mm" and n_steps:
@@ -167,12 +168,11 @@ def order_columns(
     if recordings is not None:
         unused += by_role["recording"]
     elif parts := take("recording", _as_recordings, all_of_them=True):
-        arrays = list(parts.values())
-        # A recording begins wherever one of several columns changes.
-        many = len(arrays) > 1
-        recordings = np.cumsum(np.any([_begins(a) for a in arrays], axis=0)) if many else arrays[0]
+        recordings, *more = parts.values()
+        if more:  # a recording begins wherever one of several columns changes
+            recordings = np.cumsum(np.any([changes(a, n_steps) for a in parts.values()], axis=0))
         notes.append(f"{taken(parts)} as the recording")
-    begins = begins_of(recordings, n_steps)
+    begins = changes(recordings, n_steps)
     if time is not None:
         unused += by_role["time"]
     elif clocks := take("time", lambda n, c: _as_clock(n, c, begins, regular), all_of_them=False):
@@ -221,21 +221,9 @@ def _not_used(names: Any) -> str:
     return f"{taken(names)} for no channel, and not used"
 
 
-def _begins(entries: NDArray[Any]) -> Bools:
-    """True at each step whose entry differs from that of the step before."""
-    begins = np.zeros(len(entries), dtype=bool)
-    begins[1:] = entries[1:] != entries[:-1]
-    return begins
-
-
-def begins_of(recordings: Any, n_steps: int) -> Bools:
-    """True at each step (T,) at which a recording begins, but for the first."""
-    return np.zeros(n_steps, bool) if recordings is None else _begins(np.asarray(recordings))
-
-
 def _as_recordings(name: Any, column: Any) -> NDArray[Any]:
     entries = as_recordings(column, len(column))
-    check_stretches(name, 1 + int(_begins(entries).sum()), len(entries))
+    check_stretches(name, 1 + int(changes(entries, len(entries)).sum()), len(entries))
     return entries
 
 
@@ -372,7 +360,7 @@ def refuse_counters(
     """
     if np.isinf(values).any():  # which is refused in other words
         return
-    begins = begins_of(recordings, len(values))
+    begins = changes(recordings, len(values))
     for name, column in zip(names, values.T, strict=True):
         with np.errstate(all="ignore"):  # differences of the largest numbers are infinite
             found = counting(column, begins)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..base.checks import Floats, Ints, check_text, is_real, is_whole
+from ..base.checks import Bools, Floats, Ints, check_text, is_real, is_whole
 from ..base.errors import InputError
 
 # "No state" marks a step without a state, and one for which no prediction can be made.
@@ -547,3 +547,13 @@ def _in_utc(stamp: date) -> date:
     if isinstance(stamp, datetime) and stamp.tzinfo is not None:
         return stamp.astimezone(UTC).replace(tzinfo=None)
     return stamp
+
+
+def changes(entries: Any, n_steps: int, *, first: bool = False) -> Bools:
+    """True at each step whose entry differs from that of the step before; ``first`` at step 0."""
+    found = np.zeros(n_steps, dtype=bool)
+    found[:1] = first
+    if entries is not None:
+        entries = np.asarray(entries)
+        found[1:] = entries[1:] != entries[:-1]
+    return found

@@ -25,6 +25,7 @@ from .conversion import (
     Entries,
     StepError,
     as_time,
+    changes,
     in_seconds,
     is_absent,
     no_state,
@@ -176,13 +177,10 @@ class _Joined:
         for part, name in self._parts:
             before: Any = None
             for piece in part:
-                begins = np.zeros(len(piece), dtype=bool)
-                if piece.recordings is not None:
-                    begins[1:] = piece.recordings[1:] != piece.recordings[:-1]
-                    begins[0] = before is not None and bool(piece.recordings[0] != before[0])
-                    numbers = number + np.cumsum(begins)
-                else:
-                    numbers = np.full(len(piece), number)
+                begins = changes(piece.recordings, len(piece))
+                if before is not None and piece.recordings is not None:
+                    begins[0] = bool(piece.recordings[0] != before[0])
+                numbers = number + np.cumsum(begins)
                 gap_before = piece.gap_before.copy()
                 gap_before[:1] |= before is None
                 before = [None] if piece.recordings is None else piece.recordings[-1:]

@@ -25,7 +25,6 @@ from .arrow import pa
 from .column_roles import (
     OrderColumns,
     Role,
-    begins_of,
     goes_up_and_down,
     nothing_left,
     order_columns,
@@ -39,6 +38,7 @@ from .conversion import (
     StepError,
     as_matrix,
     as_recordings,
+    changes,
     decode_recordings,
     decode_states,
     distinct,
@@ -380,7 +380,7 @@ def _at_rate(
     if settled.time is None:
         as_max_gap(max_gap, timed=False)
         return values, np.arange(len(values)), replace(settled, time=np.arange(len(values)) / rate)
-    begins = begins_of(settled.recordings, len(values))
+    begins = changes(settled.recordings, len(values))
     if settled.breaks is not None:
         begins |= settled.breaks
     as_max_gap(max_gap, timed=True)

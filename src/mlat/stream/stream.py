@@ -27,6 +27,7 @@ from .conversion import (
     as_states,
     as_time,
     as_values,
+    changes,
     in_seconds,
     is_frame,
     no_state,
@@ -168,7 +169,7 @@ class Stream:
         self.groups = None if groups is None else as_recordings(groups, n_steps, "group")
         self.time = None if time is None else as_time(time, n_steps)
         self.max_gap = as_max_gap(max_gap, timed=self.time is not None)
-        self.gap_before = _changes(self.recordings, n_steps) | _changes(self.groups, n_steps)
+        self.gap_before = changes(self.recordings, n_steps) | changes(self.groups, n_steps)
         if self.time is not None:
             gaps, self.max_gap = _time_gaps(self.gap_before, self.time, self.max_gap)
             self.gap_before |= gaps
@@ -349,7 +350,7 @@ class Stream:
             )
         recordings, gaps, n_recordings = [], [], 0
         for part in parts:
-            recordings.append(n_recordings + np.cumsum(_changes(part.recordings, len(part))))
+            recordings.append(n_recordings + np.cumsum(changes(part.recordings, len(part))))
             n_recordings = recordings[-1].max(initial=-1) + 1
             gaps.append(part.gap_before.copy())
             gaps[-1][:1] = True
@@ -373,7 +374,7 @@ class Stream:
         """
         if self.time is None:
             return None
-        inside = ~_changes(self.recordings, len(self))[1:]
+        inside = ~changes(self.recordings, len(self))[1:]
         return _median(in_seconds(np.diff(self.time))[inside])
 
     @property
@@ -409,7 +410,7 @@ class Stream:
     @cached_property
     def _classes_and_codes(self) -> tuple[NDArray[Any], Ints]:
         # Only the steps at which the state changes are sorted: they are far fewer than all.
-        begins = np.flatnonzero(_changes(self.states, len(self), first=True))
+        begins = np.flatnonzero(changes(self.states, len(self), first=True))
         states, code = np.unique(self.states[begins], return_inverse=True)
         is_state = states != self.no_state
         code_of = np.where(is_state, np.cumsum(is_state) - 1, -1)
@@ -424,7 +425,7 @@ class Stream:
     @cached_property
     def runs(self) -> Runs:
         """The labelled parts of segments, each in one state."""
-        switch = _changes(self.codes, len(self))
+        switch = changes(self.codes, len(self))
         parts = self._split(self.gap_before | switch, self.codes)
         keep = parts.code >= 0
         return Runs(parts.start[keep], parts.stop[keep], parts.code[keep])
@@ -438,15 +439,6 @@ class Stream:
         stop = np.append(start, len(self)).astype(np.int64)[1:]
         keep = ~self.missing[start]
         return Runs(start[keep], stop[keep], codes[start][keep].astype(np.int64))
-
-
-def _changes(entries: NDArray[Any] | None, n_steps: int, *, first: bool = False) -> Bools:
-    """True at each step whose entry differs from that of the step before; ``first`` at step 0."""
-    changes = np.zeros(n_steps, dtype=bool)
-    changes[:1] = first
-    if entries is not None:
-        changes[1:] = entries[1:] != entries[:-1]
-    return changes
 
 
 def _time_gaps(boundary: Bools, time: NDArray[Any], max_gap: float | None) -> tuple[Bools, float]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
 from .arrow import pa
-from .conversion import as_states, no_state, one_per_step
+from .conversion import as_states, changes, no_state, one_per_step
 from .sources import FileFormat, file_format
 from .stream import Stream
 
@@ -121,10 +121,7 @@ def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
     )
     if not (stream.gap_before & ~again.gap_before)[1:].any():
         return stream.recordings
-    gaps = stream.gap_before.copy()
-    if stream.recordings is not None:
-        gaps[1:] |= stream.recordings[1:] != stream.recordings[:-1]
-    return np.cumsum(gaps)
+    return np.cumsum(stream.gap_before | changes(stream.recordings, len(stream)))
 
 
 def _refuse_lost_states(states: list[str]) -> None:

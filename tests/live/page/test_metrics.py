@@ -12,7 +12,7 @@ from mlat.classifier.drift import Drift
 from mlat.live import Prediction
 from mlat.live.core.steps import Predictions
 from mlat.live.page.hub import Hub
-from mlat.live.page.metrics import LAG_BOUNDS, Counts, Histogram, exposition
+from mlat.live.page.metrics import LAG_BOUNDS, Counts, exposition
 
 
 def samples(text):
@@ -89,12 +89,10 @@ def predicted(*states, distance=1.0):
 
 
 @given(st.lists(st.floats(0, 100), max_size=30))
-def test_a_histogram_counts_what_is_at_most_its_bound(values):
-    histogram = Histogram()
-    for value in values:
-        histogram.observe(value)
+def test_the_lags_count_what_is_at_most_its_bound(values):
     counts = Counts()
-    counts.lag = histogram
+    for value in values:
+        counts.add(predicted("walk"), value)
     found = samples(exposition(counts, {}, clients=0, age=None))
     for bound in LAG_BOUNDS:
         at_most = sum(value <= bound for value in values)

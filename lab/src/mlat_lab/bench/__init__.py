@@ -6,7 +6,7 @@ BENCHMARKS = {
     "dtw": ("dtw.searching", "Nearest neighbours under dynamic time warping."),
     "live": ("live.stepping", "Live classification: a step, many streams, a soak."),
     "predict": ("predict.predicting", "Predicting a stream, beside scikit-learn's search."),
-    "device": ("device.on_device", "Learning and searching on a device of PyTorch."),
+    "device": ("device.on_device", "Learning on a device of PyTorch."),
     "export": ("export.in_c", "A model in C: bytes, time, instructions, same states."),
     "river": ("river.progressive", "Learning step by step, beside river's classifiers."),
     "scale": ("scale.many_windows", "Many windows: learning from them, and searching them live."),

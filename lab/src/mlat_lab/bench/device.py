@@ -1,4 +1,4 @@
-"""A device of PyTorch: the loss of many windows, a whole fit, and a search among references."""
+"""A device of PyTorch: the loss of many windows, and a whole fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from mlat.base.errors import require_package
 from mlat.metric.problem import Problem
 from mlat.metric.solvers import default_taps, initial_taps, solve_filter
 from mlat.metric.torch_problem import TorchProblem
-from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import Windows, sliding_windows
 
 from .fit import recording
@@ -76,44 +75,16 @@ def measure(n: int, width: int, channels: int, device: str) -> Row:
     }
 
 
-def measure_search(n: int, m: int, width: int, channels: int, device: str) -> Row:
-    """The nearest reference of every state, for windows of another stream."""
-    references = sliding_windows(recording(-(-n // 5) + width - 1, channels), width)
-    asked = sliding_windows(recording(-(-m // 5) + width - 1, channels, seed=1), width)
-    codes = np.unique(references.y, return_inverse=True)[1]
-    search = ClassDistances(references.X.reshape(len(codes), -1), codes, int(codes.max()) + 1)
-    points = asked.X.reshape(len(asked), -1)
-    taken, found = [], []
-    for where in (device, None):
-        search.query_rows(points[:100], device=where)  # prepares both
-        with Stopwatch() as spent:
-            found.append(search.query_rows(points, device=where))
-        taken.append(spent.clock)
-    same = all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
-    return {
-        "references": len(codes),
-        "windows": len(asked),
-        "steps": width,
-        "device_s": taken[0],
-        "processor_s": taken[1],
-        "same_to_the_last_bit": same,
-    }
-
-
 def on_device(
     bench: Bench,
     device: Annotated[str, typer.Option(help="As PyTorch names it.")] = "cuda",
     windows: Annotated[list[int] | None, typer.Option(help="How many; several times.")] = None,
     widths: Annotated[list[int] | None, typer.Option(help="Steps; several times.")] = None,
     channels: Annotated[int, typer.Option(help="Of each step.")] = 27,
-    asked: Annotated[int, typer.Option(help="Windows to predict; 0 leaves that out.")] = 20_000,
 ) -> None:
-    """Device: one loss over all pairs of windows, a whole fit, and a search among them."""
+    """Device: one loss over all pairs of windows, and a whole fit."""
     require_package("torch", "deep", "a fit on a device")
     sizes = [(n, width) for n in windows or [3500, 100_000] for width in widths or [10, 50]]
     rows = [measure(n, width, channels, device) for n, width in sizes]
-    searches = [measure_search(n, asked, width, channels, device) for n, width in sizes if asked]
     bench.table(f"Learning on {device}, {channels} channels, all pairs of windows", rows, left=0)
-    title = f"The nearest reference of every state, {channels} channels"
-    bench.table(title, searches, left=0)
-    bench.keep({"device": device, "channels": channels, "rows": rows, "searches": searches})
+    bench.keep({"device": device, "channels": channels, "rows": rows})

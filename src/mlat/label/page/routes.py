@@ -354,7 +354,10 @@ class LabelRoutes:
 
     def _take_all(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Take all that a page has shown, and all of other recordings, of such confidence."""
-        confidence, shown = _confidence(asked["confidence"]), self.learner.shown(asked["version"])
+        confidence = asked["confidence"]
+        if not is_real(confidence) or not 0 <= confidence <= 1:
+            raise InputError("confidence is a number from 0 to 1")
+        shown = self.learner.shown(asked["version"])
         return self._fill(
             {
                 r: [Stretch(*one[:3]) for one in found if one.confidence >= confidence]
@@ -403,12 +406,6 @@ class LabelRoutes:
             write_stream(path, stream)
             self._exported = {path: stamp(path)}
         return {"file": str(path)}
-
-
-def _confidence(value: Any) -> float:
-    if not is_real(value) or not 0 <= value <= 1:
-        raise InputError("confidence is a number from 0 to 1")
-    return float(value)
 
 
 def _put(queue: asyncio.Queue[str | None], text: str) -> None:

@@ -10,7 +10,6 @@ Each page has a `Subscription`: first frames of the recent past, then live ones.
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import struct
 import threading
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Ints
+from ...base.checks import Ints, finite
 from ..core.steps import Predictions, parts_of
 from .metrics import Counts, exposition
 
@@ -220,7 +219,7 @@ class Hub:
     def status(self) -> dict[str, Any]:
         """The latest prediction and the counts, as a page shows them."""
         status: dict[str, Any] = {
-            "lag": json_number(max(self._lag, self._last_lag)),
+            "lag": finite(max(self._lag, self._last_lag)),
             "steps": self.history.next,
             "unknown": dict(self.counts.unknown),
             "counters": self.session_counters(),
@@ -236,11 +235,11 @@ class Hub:
                 "step": p.step,
                 "state": None if p.why else json_state(p.state),
                 "why": p.why,
-                "proba": json_number(p.proba),
-                "agreement": json_number(p.agreement),
-                "distance": json_number(p.distance),
+                "proba": finite(p.proba),
+                "agreement": finite(p.agreement),
+                "distance": finite(p.distance),
                 "neighbours": [int(row) for row in p.neighbours],
-                "probabilities": [json_number(value) for value in p.probabilities],
+                "probabilities": [finite(value) for value in p.probabilities],
             }
             classes = getattr(self.session, "classes", None)
             if classes is not None:  # taught states come after those of the model
@@ -256,7 +255,7 @@ class Hub:
         with self.lock:
             return {
                 "ok": not self.lost,
-                "lag": json_number(self._last_lag),
+                "lag": finite(self._last_lag),
                 "last_step_age": self.age,
                 "steps": self.counts.steps,
                 "clients": self.clients,
@@ -505,11 +504,6 @@ def encode_page_frame(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] 
     text += b" " * (-len(text) % 4)
     packed = (np.ascontiguousarray(array, "<f4").tobytes() for array in arrays)
     return b"".join((_LENGTH.pack(len(text)), text, *packed))
-
-
-def json_number(value: Any) -> float | None:
-    """A number that JSON can hold: None for NaN and infinities."""
-    return float(value) if math.isfinite(value) else None
 
 
 def json_state(state: Any) -> Any:

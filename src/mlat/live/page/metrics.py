@@ -6,8 +6,10 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ..core.steps import Predictions
@@ -29,21 +31,6 @@ _SESSION = {
 }
 
 
-class Histogram:
-    """How often a value was at most each of ``LAG_BOUNDS``.
-
-    prometheus_client's ``Histogram`` has no way to count a value several times at once.
-    """
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(LAG_BOUNDS) + 1)
-        self.total = 0.0
-
-    def observe(self, value: float, times: int = 1) -> None:
-        self.counts[bisect_left(LAG_BOUNDS, value)] += times
-        self.total += value * times
-
-
 class Counts:
     """Everything that is counted while a stream is watched.
 
@@ -57,8 +44,10 @@ class Counts:
         What came from the source and was no step; steps that may have come before.
     refused : Counter
         Requests that were refused, by reason.
-    lag : Histogram
-        Seconds from a step's arrival to its prediction.
+    lags, total_lag : list of int, float
+        Of the seconds from a step's arrival to its prediction: how many steps had at most each of
+        ``LAG_BOUNDS`` and no less, or more than all; and their sum. (prometheus_client's
+        ``Histogram`` has no way to count a value several times at once.)
     state : str
         The present one; empty where it is unknown.
     seconds, switches : Counter
@@ -72,7 +61,7 @@ class Counts:
         self.source_refused = self.doubtful = 0
         self.unknown: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
-        self.lag = Histogram()
+        self.lags, self.total_lag = [0] * (len(LAG_BOUNDS) + 1), 0.0
         self.state, self.distance, self._at = "", math.nan, math.nan
         self.seconds: Counter[str] = Counter()
         self.switches: Counter[str] = Counter()
@@ -96,7 +85,8 @@ class Counts:
                 # One reason for all dead channels: a label for each of them would be too many.
                 self.unknown["dead channel" if why.startswith("dead channel") else why] += 1
         if lag >= 0:  # not NaN, and not negative because a clock was set back
-            self.lag.observe(lag, len(part))
+            self.lags[bisect_left(LAG_BOUNDS, lag)] += len(part)
+            self.total_lag += lag * len(part)
 
 
 def exposition(
@@ -121,82 +111,67 @@ def exposition(
     drift : mapping, optional
         By how many deviations channels lie outside what the references cover.
     """
-    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client import generate_latest
 
-    registry = CollectorRegistry()
-    registry.register(_Collector(counts, session, clients, age, drift or {}))
-    return generate_latest(registry).decode()
+    families = partial(_families, counts, session, clients, age, drift or {})
+    return generate_latest(cast(Any, SimpleNamespace(collect=families))).decode()
 
 
-class _Collector:
-    """What prometheus_client asks for metrics: anything with ``collect``."""
+def _families(
+    counts: Counts,
+    session: Mapping[str, int],
+    clients: int,
+    age: float | None,
+    drift: Mapping[str, float],
+) -> Iterator[Any]:
+    """The metrics, as prometheus_client collects them."""
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
 
-    def __init__(
-        self,
-        counts: Counts,
-        session: Mapping[str, int],
-        clients: int,
-        age: float | None,
-        drift: Mapping[str, float],
-    ) -> None:
-        self._counts, self._session, self._clients, self._age = counts, session, clients, age
-        self._drift = drift
-
-    def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import (
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
-        )
-
-        counts = self._counts
-        for name, about, value in (
-            ("mlat_steps", "Steps with a prediction.", counts.steps),
-            ("mlat_frames", "Frames made for pages.", counts.frames),
-            ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
-            ("mlat_taught", "Windows taught from the page.", counts.taught),
-            ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
-            ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
-            *((name, about, self._session.get(key, 0)) for key, (name, about) in _SESSION.items()),
-        ):
-            yield CounterMetricFamily(name, about, value)
-        for name, about, by_reason in (
-            ("mlat_unknown", "Steps without a state, by reason.", counts.unknown),
-            ("mlat_requests_refused", "Requests refused, by reason.", counts.refused),
-        ):
-            family = CounterMetricFamily(name, about, labels=["reason"])
-            for reason, n in sorted(by_reason.items()):
-                family.add_metric([reason], n)
-            yield family
-        for name, about, by_state in (
-            ("mlat_state_seconds", "For how long each state was the present one.", counts.seconds),
-            ("mlat_state_switches", "How often each state became that.", counts.switches),
-        ):
-            family = CounterMetricFamily(name, about, labels=["state"])
-            for state, n in sorted(by_state.items()):
-                family.add_metric([state or UNKNOWN], n)
-            yield family
-        present = GaugeMetricFamily("mlat_state", "1 for the present state.", labels=["state"])
-        for state in sorted(counts.seconds):
-            present.add_metric([state or UNKNOWN], float(state == counts.state))
-        yield present
-        if not math.isnan(counts.distance):
-            about = "Distance from the last window to the nearest reference."
-            yield GaugeMetricFamily("mlat_distance", about, counts.distance)
-        drift = GaugeMetricFamily(
-            "mlat_drift", "Deviations by which a channel is not as in training.", labels=["channel"]
-        )
-        for channel, by in self._drift.items():
-            drift.add_metric([channel], by)
-        yield drift
-        yield GaugeMetricFamily("mlat_clients", "Pages watching.", self._clients)
-        if self._age is not None:
-            about = "Seconds since the last step."
-            yield GaugeMetricFamily("mlat_last_step_age_seconds", about, self._age)
-        bounds = [*map(str, LAG_BOUNDS), "+Inf"]
-        yield HistogramMetricFamily(
-            "mlat_lag_seconds",
-            "Seconds from a step's arrival to its prediction.",
-            buckets=list(zip(bounds, accumulate(counts.lag.counts), strict=True)),
-            sum_value=counts.lag.total,
-        )
+    for name, about, value in (
+        ("mlat_steps", "Steps with a prediction.", counts.steps),
+        ("mlat_frames", "Frames made for pages.", counts.frames),
+        ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
+        ("mlat_taught", "Windows taught from the page.", counts.taught),
+        ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
+        ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
+        *((name, about, session.get(key, 0)) for key, (name, about) in _SESSION.items()),
+    ):
+        yield CounterMetricFamily(name, about, value)
+    lasting = "For how long each state was the present one."
+    for label, name, about, by_label in (
+        ("reason", "mlat_unknown", "Steps without a state, by reason.", counts.unknown),
+        ("reason", "mlat_requests_refused", "Requests refused, by reason.", counts.refused),
+        ("state", "mlat_state_seconds", lasting, counts.seconds),
+        ("state", "mlat_state_switches", "How often each state became that.", counts.switches),
+    ):
+        family = CounterMetricFamily(name, about, labels=[label])
+        for entry, n in sorted(by_label.items()):
+            family.add_metric([entry or UNKNOWN], n)
+        yield family
+    present = GaugeMetricFamily("mlat_state", "1 for the present state.", labels=["state"])
+    for state in sorted(counts.seconds):
+        present.add_metric([state or UNKNOWN], float(state == counts.state))
+    yield present
+    if not math.isnan(counts.distance):
+        about = "Distance from the last window to the nearest reference."
+        yield GaugeMetricFamily("mlat_distance", about, counts.distance)
+    about = "Deviations by which a channel is not as in training."
+    apart = GaugeMetricFamily("mlat_drift", about, labels=["channel"])
+    for channel, by in drift.items():
+        apart.add_metric([channel], by)
+    yield apart
+    yield GaugeMetricFamily("mlat_clients", "Pages watching.", clients)
+    if age is not None:
+        about = "Seconds since the last step."
+        yield GaugeMetricFamily("mlat_last_step_age_seconds", about, age)
+    bounds = [*map(str, LAG_BOUNDS), "+Inf"]
+    yield HistogramMetricFamily(
+        "mlat_lag_seconds",
+        "Seconds from a step's arrival to its prediction.",
+        buckets=list(zip(bounds, accumulate(counts.lags), strict=True)),
+        sum_value=counts.total_lag,
+    )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.checks import finite
 from ...classifier.pieces import unlike_beyond
-from .hub import json_number, json_state
+from .hub import json_state
 
 if TYPE_CHECKING:
     from ...classifier.classifier import StreamClassifier
@@ -27,7 +28,7 @@ def describe(clf: StreamClassifier) -> dict[str, Any]:
         "states": [json_state(state) for state in clf.classes_],
         "width": int(clf.width_),
         "references": len(clf.windows_),
-        "unlike": json_number(unlike_beyond(clf)),
+        "unlike": finite(unlike_beyond(clf)),
         "experts": [
             {"name": member.name, "weight": member.weight}
             for member in (clf.committee_.deciding if len(clf.experts_) > 1 else ())
@@ -85,4 +86,4 @@ def _channels(clf: StreamClassifier, features: NDArray[Any]) -> NDArray[Any] | N
 
 def _short(value: Any) -> float | None:
     """To five digits, which is more than a screen shows."""
-    return json_number(float(f"{value:.5g}"))
+    return finite(float(f"{value:.5g}"))

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import logging
-import math
 import os
 import select
 import sys
@@ -15,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from ...base.checks import finite
 from ..core.steps import Prediction
 
 FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time", "agreement")
@@ -45,18 +45,14 @@ def _fields(prediction: Prediction) -> dict[str, object]:
     return {
         "step": prediction.step,
         "state": str(state) if isinstance(state, str) else int(state),
-        "proba": _number(prediction.proba),
-        "distance": _number(prediction.distance),
+        "proba": finite(prediction.proba),
+        "distance": finite(prediction.distance),
         "why": prediction.why,
         "neighbours": [int(row) for row in prediction.neighbours],
         "seq": prediction.seq,
-        "time": None if prediction.time is None else _number(prediction.time),
-        "agreement": _number(prediction.agreement),
+        "time": None if prediction.time is None else finite(prediction.time),
+        "agreement": finite(prediction.agreement),
     }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 class Lines:
