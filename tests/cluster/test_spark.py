@@ -90,7 +90,7 @@ def test_every_policy_is_that_of_the_pure_step(spark, clf, tmp_path, several):
     for row in rows:
         row["seq"] += 6 if row["wearer"] == "wearer 0" and row["seq"] >= 30 else 0
         row["time"] = f"2026-03-29T00:59:5{row['seq'] // 100}.{row['seq'] % 100:02}0001Z"
-    files = write_files(rows, 3, tmp_path / "rows")
+    files = write_files(rows, 6, tmp_path / "rows")
     nobody = [{"seq": 3, "sensor 1": 0.0}, {"wearer": "wearer 1", "time": rows[0]["time"]}]
     written = files[1].stat().st_mtime
     with files[1].open("a") as file:
