@@ -57,7 +57,6 @@ REFERENCE = {
         Module("mlat.plots", "Pictures."),
         Module("mlat.live", "A stream as it arrives."),
         Module("mlat.label", "Spans of a recording with their states; which one to label next."),
-        Module("mlat.cluster", "More than one machine: Spark."),
         Module("mlat.export", "A model that leaves Python."),
     ],
     "In other packages": [

@@ -37,7 +37,7 @@ def main(example: Path) -> None:
         old.unlink()
     KEPT.mkdir(parents=True, exist_ok=True)
     found: list[Figure] = []
-    for thing in runpy.run_path(str(example)).values():
+    for thing in runpy.run_path(str(example), run_name="__main__").values():
         if isinstance(thing, Figure) and not any(thing is one for one in found):
             found.append(thing)
     for number, figure in enumerate(found, 1):

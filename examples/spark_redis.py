@@ -12,9 +12,10 @@ It needs Spark 4.2.
 import sys
 from typing import Any
 
+import spark_streams
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from mlat.cluster import spark_classify, spark_wait
+import mlat
 
 MOST = 10_000  # entries of one batch
 
@@ -72,10 +73,9 @@ def _as(text: bytes | None, kind: str) -> Any:
 
 def classify_redis(spark: Any, url: str, stream: str, model: str, told: str, **trigger: Any) -> Any:
     """The running query."""
-    import mlat
-
-    channels = mlat.load(model).channels_
-    columns = ", ".join(f"`{name}` double" for name in channels)
+    clf = mlat.load(model)
+    columns = ", ".join(f"`{name}` double" for name in clf.channels_)
+    spark.sparkContext.addPyFile(spark_streams.__file__)  # the workers import it, too
     spark.dataSource.register(RedisStream)
     rows = (
         spark.readStream.format("redis_stream")
@@ -85,9 +85,9 @@ def classify_redis(spark: Any, url: str, stream: str, model: str, told: str, **t
         .option("trim", "true")
         .load()
     )
-    predictions = spark_classify(rows, model, key="wearer", time="time", seq="seq", reorder=50)
     return (
-        predictions.writeStream.format("json")
+        spark_streams.classify(rows, clf, reorder=50)
+        .writeStream.format("json")
         .option("path", told)
         .option("checkpointLocation", f"{told}.checkpoint")
         .trigger(**(trigger or {"processingTime": "1 second"}))
@@ -99,4 +99,4 @@ if __name__ == "__main__":
     from pyspark.sql import SparkSession
 
     session = SparkSession.builder.appName("mlat redis").getOrCreate()
-    spark_wait(classify_redis(session, *sys.argv[1:5]))
+    classify_redis(session, *sys.argv[1:5]).awaitTermination()

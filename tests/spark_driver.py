@@ -1,17 +1,20 @@
 """A driver that is killed: rows from JSON files into predictions in JSON files, with a checkpoint.
 
-``python spark_driver.py FOLDER`` with ``rows/``, ``model`` and ``columns`` in the folder; it ends
-when all rows that were there at its beginning are told.
+``python spark_driver.py FOLDER`` with ``rows/`` and ``model`` in the folder; it ends when all rows
+that were there at its beginning are told.
 """
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mlat.cluster import spark_classify, spark_wait
+import mlat
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+recipe = runpy.run_path(str(EXAMPLES / "spark_streams.py"), run_name="recipe")
 # Nothing listens beyond this machine; a JVM that lives for seconds is quicker without its best
 # compiler.
 SETTINGS = {
@@ -35,15 +38,11 @@ def session(cores: int):
     return builder.getOrCreate()
 
 
-def start(spark, folder: Path):
+def start(spark, folder: Path, columns: str, **options):
     rows = (
-        spark.readStream.schema((folder / "columns").read_text())
-        .option("maxFilesPerTrigger", 1)
-        .json(str(folder / "rows"))
+        spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).json(str(folder / "rows"))
     )
-    told = spark_classify(
-        rows, folder / "model", key="who", time="t", seq="n", values=["a", "b"], reorder=10
-    )
+    told = recipe["classify"](rows, mlat.load(folder / "model"), **options)
     return (
         told.writeStream.format("json")
         .option("path", str(folder / "told"))
@@ -54,4 +53,7 @@ def start(spark, folder: Path):
 
 
 if __name__ == "__main__":
-    spark_wait(start(session(1), Path(sys.argv[1])))
+    given = Path(sys.argv[1])
+    channels = ", ".join(f"`{name}` double" for name in mlat.load(given / "model").channels_)
+    columns = f"wearer string, seq long, time double, {channels}"
+    start(session(1), given, columns, reorder=10).awaitTermination()

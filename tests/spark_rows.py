@@ -31,8 +31,8 @@ def as_rows(made, rng, delay=6, again=0.15):
     for who, values in made.items():
         for n, row in enumerate(values):
             when = n + (rng.uniform(0, delay) if n else 0.0)
-            told = {"who": who, "n": n, "t": n / 10}
-            told |= {name: float(v) for name, v in zip("ab", row, strict=True) if v == v}
+            told = {"wearer": who, "seq": n, "time": n / 10}
+            told |= {f"sensor {c}": float(v) for c, v in enumerate(row, 1) if v == v}
             coming.append((when, told))
             if rng.random() < again:
                 coming.append((when + rng.uniform(0, 3 * delay), {**told}))
@@ -40,18 +40,22 @@ def as_rows(made, rng, delay=6, again=0.15):
 
 
 def write_files(rows, n_files, folder):
+    """Files of the rows in their order, one for each batch."""
     folder.mkdir(parents=True)
+    files = []
     for i, part in enumerate(np.array_split(np.arange(len(rows)), n_files)):
         file = folder / f"{i:03}.json"
         file.write_text("".join(json.dumps(rows[r]) + "\n" for r in part))
         os.utime(file, (1e9 + i, 1e9 + i))  # Spark takes the oldest first
+        files.append(file)
+    return files
 
 
 def by_key(told):
     """Predictions of each key, in the order of their steps."""
     found = {}
-    for row in told.orderBy("who", "step").collect():
-        found.setdefault(row.who, []).append(row)
+    for row in told.orderBy("wearer", "step").collect():
+        found.setdefault(row.wearer, []).append(row)
     return found
 
 

@@ -2,12 +2,14 @@
 
 The source is a folder of Parquet files with one micro-batch in each, the sink takes everything and
 keeps nothing, so what is measured is the state function with what Spark does around it. The same
-steps pushed in one process without Spark are the yardstick.
+steps pushed in one process without Spark are the yardstick. The state function is that of
+``examples/spark_streams.py``.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import sys
 import tempfile
@@ -20,9 +22,8 @@ import pyarrow as pa
 import typer
 from pyarrow import parquet
 
-from mlat.base.errors import InputError, MissingPackageError
+from mlat.base.errors import InputError, MissingPackageError, require_package
 from mlat.classifier.classifier import StreamClassifier
-from mlat.cluster.spark import DEFAULTS, import_pyspark, spark_classify, spark_wait
 from mlat.live.core.model import LiveModel
 from mlat.live.core.steps import Steps
 from mlat.metric.estimators import MLAT
@@ -35,11 +36,12 @@ STORES = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
 STORE = "spark.sql.streaming.stateStore."
+RECIPE = Path("examples/spark_streams.py")
 
 
 def local_session(cores: int, memory: str) -> Any:
     """A session on this machine, in which nothing listens beyond it."""
-    import_pyspark("Spark")
+    require_package("pyspark", "spark", "the benchmark", of="mlat-lab")
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=f"{home}/bin" if home else None) is None:
         raise MissingPackageError("Spark needs Java 17 or later; install one, or set JAVA_HOME")
@@ -70,19 +72,21 @@ def make_model(channels: int, width: int) -> StreamClassifier:
 
 def write_batches(folder: Path, keys: int, rows: int, batches: range, channels: int) -> None:
     """One file for each batch, with ``rows`` rows of every key."""
-    values = rotating_states(n_channels=channels, random_state=1).values
+    stream = rotating_states(n_channels=channels, random_state=1)
+    values = stream.values
     for batch in batches:
         n = np.tile(np.arange(batch * rows, (batch + 1) * rows), keys)
         key = np.repeat(np.arange(keys), rows)
         steps = values[(n + 7 * key) % len(values)]  # each key at another place of the stream
-        columns = {"key": key, "seq": n, "time": n / 50.0}
-        columns |= {f"c{i}": steps[:, i] for i in range(channels)}
+        wearer = np.char.add("wearer ", key.astype(str))
+        columns = {"wearer": wearer, "seq": n, "time": n / 50.0}
+        columns |= dict(zip(stream.channels, steps.T, strict=True))
         parquet.write_table(pa.table(columns), folder / f"{batch:04}.parquet")
 
 
 def push_alone(clf: StreamClassifier, search: str, rows: int) -> tuple[float, bytes]:
     """Rows a second of pushes of one stream in this process, and its last state as bytes."""
-    model = LiveModel(clf, order_by="seq", search=search, **DEFAULTS)
+    model = LiveModel(clf, order_by="seq", search=search, teachable=1, max_taught=0)
     stream = rotating_states(n_channels=len(clf.channels_), random_state=1)
     values = stream.values.astype(np.float64)
     state, seconds = model.start(), []
@@ -95,7 +99,14 @@ def push_alone(clf: StreamClassifier, search: str, rows: int) -> tuple[float, by
 
 
 def measure(
-    spark: Any, clf: StreamClassifier, store: str, search: str, keys: int, rows: int, batches: int
+    spark: Any,
+    classify: Any,
+    clf: StreamClassifier,
+    store: str,
+    search: str,
+    keys: int,
+    rows: int,
+    batches: int,
 ) -> Row:
     """One query over so many keys; the first batch, which starts the workers, is not in the times.
 
@@ -112,10 +123,10 @@ def measure(
         (folder / "rows").mkdir()
         # The first batch starts the workers and compiles; what follows goes on from its checkpoint.
         write_batches(folder / "rows", keys, rows, range(1), channels)
-        _run(spark, clf, search, folder)
+        _run(spark, classify, clf, search, folder)
         write_batches(folder / "rows", keys, rows, range(1, batches + 1), channels)
         before = _cpu(spark)
-        progress = _run(spark, clf, search, folder)
+        progress = _run(spark, classify, clf, search, folder)
         cpu = _cpu(spark) - before
         files = (folder / "checkpoint" / "state").rglob("*")
         written = sum(file.stat().st_size for file in files if file.is_file())
@@ -138,27 +149,22 @@ def measure(
     }
 
 
-def _run(spark: Any, clf: StreamClassifier, search: str, folder: Path) -> list[dict[str, Any]]:
+def _run(
+    spark: Any, classify: Any, clf: StreamClassifier, search: str, folder: Path
+) -> list[dict[str, Any]]:
     """What Spark says of each batch of all files that have not been read yet."""
     source = str(folder / "rows")
     df = spark.readStream.schema(spark.read.parquet(source).schema)
-    predictions = spark_classify(
-        df.option("maxFilesPerTrigger", 1).parquet(source),
-        clf,
-        key="key",
-        time="time",
-        seq="seq",
-        values=[f"c{i}" for i in range(len(clf.channels_))],
-        search=search,
-    )
+    rows = df.option("maxFilesPerTrigger", 1).parquet(source)
     query = (
-        predictions.writeStream.format("noop")
+        classify(rows, clf, search=search)
+        .writeStream.format("noop")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     try:
-        spark_wait(query)
+        query.awaitTermination()
     finally:
         query.stop()
     return [p for p in query.recentProgress if p["numInputRows"]]
@@ -197,6 +203,7 @@ def on_spark(
     memory: Annotated[str, typer.Option(help="Of the JVM.")] = "1g",
     store: Annotated[list[str] | None, typer.Option(help="memory, rocksdb; default both.")] = None,
     search: Annotated[list[str] | None, typer.Option(help="auto, exact, incremental.")] = None,
+    recipe: Annotated[Path, typer.Option(exists=True, help="Whose classify is measured.")] = RECIPE,
 ) -> None:
     """Many keyed streams on Spark in local mode."""
     for one in store or []:
@@ -206,13 +213,16 @@ def on_spark(
     found: list[Row] = []
     spark = local_session(cores, memory)
     try:
+        classify = runpy.run_path(str(recipe), run_name="recipe")["classify"]
         spark.conf.set(STORE + "rocksdb.changelogCheckpointing.enabled", "true")
         for kept in store or list(STORES):
             for way in search or ["auto"]:
                 for n_keys in keys or [100, 1000]:
                     for n_rows in rows or [10, 100]:
                         bench.say(f"{kept}, {way}: {n_keys} keys of {n_rows} rows")
-                        found.append(measure(spark, clf, kept, way, n_keys, n_rows, batches))
+                        found.append(
+                            measure(spark, classify, clf, kept, way, n_keys, n_rows, batches)
+                        )
     finally:
         spark.stop()
     title = f"Keyed streams on Spark, {cores} cores: d={channels}, w={width}, "
