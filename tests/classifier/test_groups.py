@@ -61,7 +61,7 @@ def test_the_interval_is_as_wide_as_groups_differ():
 
 
 def test_no_group_is_on_both_sides():
-    joined = Stream.join(people).with_order(groups=np.repeat(WHO, [len(p) for p in people]))
+    joined = Stream.join(people).with_groups(np.repeat(WHO, [len(p) for p in people]))
     folds = far_folds(joined, 8, 3)
     assert len(folds) == 3
     for fold in folds:
@@ -78,7 +78,7 @@ def test_no_group_is_on_both_sides():
 
 
 def test_one_group_says_nothing_of_another():
-    one = people[0].with_order(groups=["ann"] * len(people[0]))
+    one = people[0].with_groups(["ann"] * len(people[0]))
     assert evidence(one, 8).of == RUN
     assert StreamClassifier(8, metric="euclidean").fit(one).units_ is None
 
@@ -161,7 +161,7 @@ def test_groups_must_fit():
         clf.fit(people[0], groups=["ann", "bob"])
     with pytest.raises(InputError, match="the group is missing at step 3"):
         clf.fit(people[0], groups=["ann"] * 3 + [None] * (len(people[0]) - 3))
-    named = people[0].with_order(groups=["ann"] * len(people[0]))
+    named = people[0].with_groups(["ann"] * len(people[0]))
     with pytest.raises(InputError, match="say it of all"):
         Stream.join([named, people[1]])
 
@@ -202,7 +202,7 @@ def test_of_a_group_with_very_many_references_some_are_kept():
 
 
 def test_targets_of_mlat_are_of_other_groups():
-    stream = Stream.join(people).with_order(groups=np.repeat(WHO, [len(p) for p in people]))
+    stream = Stream.join(people).with_groups(np.repeat(WHO, [len(p) for p in people]))
     stream, _ = in_common_units(stream)
     windows = mlat.sliding_windows(stream, 4, stride=8)
     group = np.unique(stream.groups, return_inverse=True)[1][windows.start]

@@ -260,7 +260,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if is_several(X) and groups is not None:
             groups = _group_of_steps(X, groups)
         more = {"recordings": recordings, "time": time, "channels": channels}
-        stream = _as_labelled(X, y, **more, unlabelled=unlabelled).with_order(groups=groups)
+        stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
+        stream = stream if groups is None else stream.with_groups(groups)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
         plan = set_up(

@@ -284,21 +284,24 @@ class Stream:
         stream.states = as_states(states, len(self), unlabelled)
         return stream
 
+    def with_groups(self, groups: ArrayLike) -> Stream:
+        """The same steps, with whose each of them (T,) is."""
+        stream = self[:]
+        stream.groups = as_recordings(groups, len(self), "group")
+        stream.gap_before = self.gap_before | changes(stream.groups, len(self))
+        return stream
+
     def with_order(
-        self,
-        *,
-        recordings: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        time: ArrayLike | None = None,
+        self, *, recordings: ArrayLike | None = None, time: ArrayLike | None = None
     ) -> Stream:
-        """The same steps, with other recordings or groups or another time where one is given."""
-        if recordings is None and groups is None and time is None:
+        """The same steps, with other recordings or another time where one is given."""
+        if recordings is None and time is None:
             return self
         stream = Stream(
             self.values,
             self.states,
             recordings=self.recordings if recordings is None else recordings,
-            groups=self.groups if groups is None else groups,
+            groups=self.groups,
             time=self.time if time is None else time,
             channels=self.channels,
             unlabelled=self.no_state,

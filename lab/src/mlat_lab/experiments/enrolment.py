@@ -93,7 +93,7 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
             states = np.where(first, stream.states, stream.no_state)
             parts.append(stream.with_states(states, unlabelled=stream.no_state))
             groups.append(np.full(len(stream), person_of(job.data_set, name)))
-    others = Stream.join(parts).with_order(groups=np.concatenate(groups))
+    others = Stream.join(parts).with_groups(np.concatenate(groups))
     mine = people.load(job.person)
     stride = max(1, -(-int(others.labelled.sum()) // MOST_REFERENCES))
     began = time.perf_counter()
