@@ -74,7 +74,7 @@ def warn_unless_adapted(classifier: StreamClassifier) -> None:
     if classifier.units_ is not None and not classifier.units_.adapted:
         warnings.warn(
             "this model was learned from several groups, each in units of its own, and predicts a "
-            "new one far better once it knows the units of that: adapt it to a recording of it, of "
+            "new one better once it knows the units of that: adapt it to a recording of it, of "
             "which no step needs a state, or enrol one with states",
             UserWarning,
             stacklevel=4,

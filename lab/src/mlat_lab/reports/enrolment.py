@@ -77,12 +77,13 @@ def _text(
     results: Sequence[Result], scores: Scores, others: Sequence[Result], experiment: Experiment
 ) -> list[str]:
     people = {(r["data_set"], person_of(r["data_set"], r["person"])) for r in results}
+    n_all = sum(len(of_set.names) for of_set in experiment.people.values())
     lines = [
         "# The next person",
         "",
         f"Written by `mlat-lab reproduce --table enrol` (mlat {__version__}): {len(results)} "
-        f"recordings of {len(people)} people. Each person is left out once. From the others a "
-        f"model is learned by the defaults, with windows of {experiment.width} steps and with "
+        f"of {n_all} recordings, of {len(people)} people. Each person is left out once. From the "
+        f"others a model is learned by the defaults, with windows of {experiment.width} steps and with "
         "`groups`, from the first "
         f"{LEARNED_SECONDS} s of each state of each of them, at most {MOST_REFERENCES:,} windows; "
         "the rest of their recordings is there without states. Figures are balanced accuracy in "
@@ -94,7 +95,9 @@ def _text(
         f"*{OURS}*: the model of the others, adapted to the recording (`clf.adapt`) where it was "
         f"learned in common units; *{NOT_ADAPTED}*: as it is. Rivals learn from the same windows: "
         "a forest and a linear model over the default's own features, and with windows as long as "
-        "the default looks back a forest, QUANT and the Euclidean distance.",
+        "the default looks back a forest, QUANT and the Euclidean distance. The rivals have the "
+        f"channels as they are and are not adapted, so where there are common units *{OURS}* has "
+        f"seen the unlabelled recording and they have not; *{NOT_ADAPTED}* sees no more than they.",
         "",
         *_without_labels(results),
         *_expectations(results),
