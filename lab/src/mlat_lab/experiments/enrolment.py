@@ -3,9 +3,9 @@
 Of each of the others the first half minute of every state is learned from; the rest of their
 recordings is there without states. Without labels, the whole recording of the person left out is
 judged, by the model of the others, adapted to the recording where that model asks for it, and by
-rivals that learn from the same windows with the same past. With labels, the first seconds of every
-state of that person are given, at most 35 % of them, and the rest is the test stream with every
-switch, as in the table of whole streams (:mod:`.stream_protocol`).
+rivals that learn from the same windows with the same past, in the same units. With labels, the
+first seconds of every state of that person are given, at most 35 % of them, and the rest is the
+test stream with every switch, as in the table of whole streams (:mod:`.stream_protocol`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sklearn.metrics import balanced_accuracy_score
 from mlat.base.checks import Floats
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
+from mlat.features.features import Units, in_common_units
 from mlat.stream.stream import Stream
 from mlat.stream.windows import sliding_windows
 
@@ -151,7 +152,10 @@ def _without_labels(
 
     found = {OURS: of(learned if learned.units_ is None else learned.adapt(mine))}
     found[NOT_ADAPTED] = of(learned)
-    raw = learned_default(others, width)  # its features are of the channels as they are
+    if learned.units_ is not None:  # the rivals have them, too
+        others, common = in_common_units(others)
+        mine = mine.with_values(Units.of(mine).converted(mine.values, common))
+    raw = learned_default(others, width)
     streams = SplitStreams(others, mine, ends)
     for name, system in beyond_systems(python).items():
         if name in RIVALS and (python is not None or aeon_method(name) is None):

@@ -83,8 +83,8 @@ def _text(
         "",
         f"Written by `mlat-lab reproduce --table enrol` (mlat {__version__}): {len(results)} "
         f"of {n_all} recordings, of {len(people)} people. Each person is left out once. From the "
-        f"others a model is learned by the defaults, with windows of {experiment.width} steps and with "
-        "`groups`, from the first "
+        f"others a model is learned by the defaults, with windows of {experiment.width} steps and "
+        "with `groups`, from the first "
         f"{LEARNED_SECONDS} s of each state of each of them, at most {MOST_REFERENCES:,} windows; "
         "the rest of their recordings is there without states. Figures are balanced accuracy in "
         "per cent, the mean over recordings.",
@@ -93,11 +93,9 @@ def _text(
         "",
         "The whole recording is judged, with every switch. "
         f"*{OURS}*: the model of the others, adapted to the recording (`clf.adapt`) where it was "
-        f"learned in common units; *{NOT_ADAPTED}*: as it is. Rivals learn from the same windows: "
-        "a forest and a linear model over the default's own features, and with windows as long as "
-        "the default looks back a forest, QUANT and the Euclidean distance. The rivals have the "
-        f"channels as they are and are not adapted, so where there are common units *{OURS}* has "
-        f"seen the unlabelled recording and they have not; *{NOT_ADAPTED}* sees no more than they.",
+        f"learned in common units; *{NOT_ADAPTED}*: as it is. Rivals learn from the same windows, "
+        "in the same units, and are adapted likewise: *-features* over the default's own features, "
+        "*-past* over windows as long as the default looks back.",
         "",
         *_without_labels(results),
         *_expectations(results),
