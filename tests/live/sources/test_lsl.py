@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import uuid
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from mlat.live.sources.lsl import RESOLVE, UnfitError, columns
 pylsl = pytest.importorskip("pylsl")
 
 TIMEOUT = 30
-# Found by loopback only, and by no multicast: as a container, or a careful lab, has it.
+# Found by loopback only, and by no multicast: as a container, or a careful lab, has it. A session
+# of its own: tests that run beside these have outlets of the same names and types.
 CONFIG = """
 [ports]
 IPv6 = disable
@@ -25,6 +27,7 @@ IPv6 = disable
 ResolveScope = machine
 [lab]
 KnownPeers = {127.0.0.1}
+SessionID = SESSION
 [log]
 level = -3
 """
@@ -134,7 +137,7 @@ class Inlet:
 def config(tmp_path_factory):
     """For the outlets; and for this process, which reads it when it first uses LSL."""
     path = tmp_path_factory.mktemp("lsl") / "lsl_api.cfg"
-    path.write_text(CONFIG)
+    path.write_text(CONFIG.replace("SESSION", f"mlat-{uuid.uuid4().hex}"))
     os.environ["LSLAPICFG"] = str(path)
     yield path
     del os.environ["LSLAPICFG"]
