@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
+from mlat.explain.confusions import count_confusions
 from mlat.synthetic import rotating_states
 
 PNG = b"\x89PNG"
@@ -30,6 +32,36 @@ def test_evaluate_tells_and_draws(folder, in_folder):
     pictures = in_folder / "again-evaluation"
     assert sorted(p.name for p in pictures.iterdir()) == ["confusion.png", "timeline.png"]
     assert all(p.read_bytes().startswith(PNG) for p in pictures.iterdir())
+
+
+def test_each_recording_is_judged_and_the_next_one_expected(folder, in_folder):
+    """A worse recording is seen, and what to expect of another follows from how they differ."""
+    clf = mlat.load(folder / "walk.mlat")
+    days = [rotating_states(**SENSORS, random_state=seed) for seed in (1, 2, 3)]
+    days[1] = days[1].with_values(days[1].values[:, ::-1])  # put on the wrong way round
+    Path("days").mkdir()
+    for number, day in enumerate(days):
+        write_csv(Path(f"days/day{number}.csv"), day)
+    where = (folder / "walk.mlat", "days", "--label", "state", "--no-pictures")
+    out, _ = run("evaluate", *where)
+    own = [count_confusions(day, clf.predict(day)).balanced_accuracy for day in days]
+    rows = re.findall(r"(day\d)\S* +│ +(\d+) │ +([\d.]+%) │", out)
+    assert [(name, percent) for name, _, percent in rows] == [
+        (f"day{i}", f"{own[i]:.1%}") for i in np.argsort(own)
+    ]
+    told = json.loads(run("evaluate", *where, "--json")[0])
+    assert [one["balanced_accuracy"] for one in told["recordings"]] == pytest.approx(own)
+    off = 2.92 * np.std(own, ddof=1) * np.sqrt(4 / 3)  # Student's t of two degrees of freedom
+    low, high = np.clip([np.mean(own) - off, np.mean(own) + off], 0, 1)
+    assert told["interval"] == pytest.approx([low, high], abs=0.002)
+    assert f"of another recording nine times in ten from {low:.0%} to {high:.0%}" in out
+    alone, _ = run("evaluate", folder / "walk.mlat", "days/day0.csv", *where[2:])
+    assert "of another recording unknown" in " ".join(alone.split())
+    assert "By recording" not in alone
+    html = Path("r.html")
+    run("evaluate", *where, "--html", html)
+    text = html.read_text(encoding="utf-8")
+    assert re.search(rf"<td>day1[^<]*<td>{rows[0][1]}<td>{own[1]:.1%}", text)
 
 
 def test_recall_and_precision_by_state(folder, in_folder):

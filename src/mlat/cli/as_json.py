@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from ..classifier.classifier import StreamClassifier
+from ..classifier.held_out import RECORDING, RUN
 from ..explain import Expert, experts_of, learned
 from ..explain.confusions import LEVEL, Confusions
 from ..metric.embedding import unmix_blocks
@@ -39,6 +40,11 @@ def score_of(found: Confusions, level: float = LEVEL) -> dict[str, Any]:
         "most_frequent": {"state": frequent, "accuracy": share},
         "balanced_accuracy": found.balanced_accuracy,
         "interval": found.interval,
+        "interval_of": RECORDING if found.by_recording else RUN,
+        "recordings": [
+            {"recording": name, "steps": one.n_judged, "balanced_accuracy": one.balanced_accuracy}
+            for name, one in found.by_recording.items()
+        ],
         "guessing": found.guessing,
         "verdict": found.verdict(level),
         "p_value": found.p_value,

@@ -90,6 +90,7 @@ def write_report(
         *(f"<p class=soft>{html.escape(note)}</p>" for note in notes),
         "<h2>By state</h2>",
         _table(found),
+        *(["<h2>By recording</h2>", _recordings(found)] if found.by_recording else []),
     ]
     for heading, figure in pictures.items():
         parts += [f"<h2>{heading}</h2>", _image(figure, heading)]
@@ -122,6 +123,14 @@ def _table(found: Confusions) -> str:
             + "".join(f"<td>{cell}" for cell in cells)
             + f"<td class=name>{html.escape(most_often(found, row))}"
         )
+    return f"<div class=wide><table>{''.join(rows)}</table></div>"
+
+
+def _recordings(found: Confusions) -> str:
+    rows = ["<tr><th>recording<th>steps<th>balanced accuracy"]
+    for name, one in found.by_recording.items():
+        accuracy = percent(one.balanced_accuracy)
+        rows.append(f"<tr><td>{html.escape(str(name))}<td>{one.n_judged}<td>{accuracy}")
     return f"<div class=wide><table>{''.join(rows)}</table></div>"
 
 

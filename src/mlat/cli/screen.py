@@ -32,6 +32,7 @@ from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 
 PIPE_WIDTH = 160  # columns where no terminal says how many it has
 MAX_CONFUSION = 12  # states whose confusions still make a readable table
+MOST_RECORDINGS = 20  # rows of a table
 
 
 class Screen(Console):
@@ -235,6 +236,8 @@ def print_score(screen: Screen, found: Confusions, known: NDArray[Any]) -> None:
     if len(unseen):
         names = ", ".join(str(state) for state in unseen)
         screen.say(f"The model never saw {names}: these steps are all wrong.")
+    if found.by_recording:
+        screen.print(_recording_table(found))
     screen.print(_state_table(found))
     if len(found.states) <= MAX_CONFUSION:
         screen.print(_confusion_table(found))
@@ -265,9 +268,14 @@ def print_accuracy(screen: Screen, found: Confusions) -> None:
 def interval_of(found: Confusions) -> str:
     """How sure a balanced accuracy is, in words."""
     if found.interval is None:
-        return "how sure that is, one run of a state cannot tell."
+        return "how sure that is, one recording with one run of a state cannot tell."
     low, high = found.interval
-    return f"of other runs like these nine times in ten from {low:.0%} to {high:.0%}."
+    if found.by_recording:
+        return f"of another recording nine times in ten from {low:.0%} to {high:.0%}."
+    return (
+        f"of other runs like these nine times in ten from {low:.0%} to {high:.0%}, of another "
+        "recording unknown."
+    )
 
 
 def most_often(found: Confusions, row: int) -> str:
@@ -293,6 +301,18 @@ def warn_if_guessing(found: Confusions, level: float = LEVEL) -> None:
 
 def _count_of(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _recording_table(found: Confusions) -> Table:
+    table = table_of(
+        "recording", "steps", "balanced accuracy", title="By recording, the worst first"
+    )
+    own = sorted(found.by_recording.items(), key=lambda one: one[1].balanced_accuracy)
+    for name, one in own[:MOST_RECORDINGS]:
+        table.add_row(str(name), str(one.n_judged), percent(one.balanced_accuracy))
+    if len(own) > MOST_RECORDINGS:
+        table.caption = f"and {len(own) - MOST_RECORDINGS} better ones"
+    return table
 
 
 def _state_table(found: Confusions) -> Table:

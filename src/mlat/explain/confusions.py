@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
 
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
@@ -52,6 +53,8 @@ class Confusions(ShortRepr):
         The true state of each run that has a judged step, as an index into ``states``.
     run_counts : array of shape (R, S + 1)
         The judged steps of each run by their predicted state; the last column is the unknown one.
+    run_recordings : array of shape (R,), optional
+        The recording that each run is in; None of a stream that is one.
     """
 
     states: NDArray[Any]
@@ -60,6 +63,7 @@ class Confusions(ShortRepr):
     n_unjudged: int
     run_states: Ints
     run_counts: Ints
+    run_recordings: NDArray[Any] | None = None
 
     @property
     def n_judged(self) -> int:
@@ -132,11 +136,35 @@ class Confusions(ShortRepr):
         return float(as_high.mean())
 
     @cached_property
-    def interval(self) -> tuple[float, float] | None:
-        """Where the balanced accuracy lies nine times in ten for other runs of the same kind.
+    def by_recording(self) -> dict[Any, Confusions]:
+        """The same of each recording; empty where there is one, or the usual one has one state."""
+        if self.run_recordings is None:
+            return {}
+        found, size = {}, len(self.states)
+        for name in np.unique(self.run_recordings).tolist():
+            mine = self.run_recordings == name
+            states, runs = self.run_states[mine], self.run_counts[mine]
+            counts = np.zeros((size, size + 1), np.int64)
+            np.add.at(counts, states, runs)
+            found[name] = Confusions(
+                self.states, counts[:, :size], counts[:, size], 0, states, runs
+            )
+        usual = np.median([np.count_nonzero(one.n_steps) for one in found.values()] or [0])
+        return found if len(found) > 1 and usual > 1 else {}
 
-        By the bootstrap: the runs of each state are drawn anew. None where a state has one run.
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """Where the balanced accuracy lies nine times in ten: of another recording, or of runs.
+
+        Of several recordings by their spread, as another one is as different as these are from each
+        other. Of one by the bootstrap: the runs of each state are drawn anew. None where a state
+        has one run.
         """
+        if self.by_recording:
+            own = np.array([one.balanced_accuracy for one in self.by_recording.values()])
+            spread = np.sqrt(np.var(own, ddof=1) * (1 + 1 / len(own)))
+            off = float(student.ppf(0.95, len(own) - 1) * spread)
+            return max(float(own.mean()) - off, 0.0), min(float(own.mean()) + off, 1.0)
         of_state = [np.flatnonzero(self.run_states == code) for code in np.unique(self.run_states)]
         if not of_state or min(map(len, of_state)) < 2:
             return None
@@ -215,8 +243,8 @@ def held_out_confusions(clf: StreamClassifier) -> Confusions | None:
         return None
     counter = ConfusionCounter(clf.classes_)
     told = clf.classes_[held_out.codes], clf.classes_[held_out.predicted]
-    counter.add(*told, recordings=held_out.run)
-    return counter.found()
+    counter.add(*told, recordings=held_out.run)  # of which each is as far as one of another
+    return replace(counter.found(), run_recordings=None)
 
 
 class ConfusionCounter:
@@ -228,6 +256,7 @@ class ConfusionCounter:
         self._run = -1
         self._last: tuple[Any, Any] | None = None
         self._counts: Counter[tuple[int, Any, Any]] = Counter()  # of run, true and told state
+        self._recording: dict[int, Any] = {}  # of each run
 
     def add(
         self,
@@ -257,6 +286,9 @@ class ConfusionCounter:
         of = None if recordings is None else recordings[labelled]
         runs = np.full(len(true), -1, np.int64)
         runs[labelled] = self._run_numbers(true[labelled], of)
+        if of is not None:
+            numbers, first = np.unique(runs[labelled], return_index=True)
+            self._recording.update(zip(numbers.tolist(), of[first].tolist(), strict=True))
         names, code = np.unique(answers, return_inverse=True)
         told = np.where(answered[judged], code[judged], len(names))
         cells = runs[judged] * (len(names) + 1) + told
@@ -309,6 +341,7 @@ class ConfusionCounter:
             self._n_labelled - self._n_judged,
             run_states,
             _count(run, told, weight, len(runs), size + 1),
+            np.array([self._recording[i] for i in runs.tolist()]) if self._recording else None,
         )
 
 
