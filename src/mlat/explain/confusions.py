@@ -138,7 +138,7 @@ class Confusions(ShortRepr):
     @cached_property
     def by_recording(self) -> dict[Any, Confusions]:
         """The same of each recording; empty where there is one, or the usual one has one state."""
-        if self.run_recordings is None:
+        if self.run_recordings is None or not self.n_runs:
             return {}
         found, size = {}, len(self.states)
         for name in np.unique(self.run_recordings).tolist():
@@ -149,7 +149,7 @@ class Confusions(ShortRepr):
             found[name] = Confusions(
                 self.states, counts[:, :size], counts[:, size], 0, states, runs
             )
-        usual = np.median([np.count_nonzero(one.n_steps) for one in found.values()] or [0])
+        usual = np.median([np.count_nonzero(one.n_steps) for one in found.values()])
         return found if len(found) > 1 and usual > 1 else {}
 
     @cached_property
