@@ -18,13 +18,21 @@ from mlat.classifier.committee import (
     Committee,
     Judged,
     Member,
+    Usual,
     _cross_fitted,
     _logs,
     _shares,
     fit_weights,
     typical_distance,
 )
-from mlat.classifier.experts import Design, default_reach, fair_rows, learn_metric, run_length
+from mlat.classifier.experts import (
+    Design,
+    default_plan,
+    default_reach,
+    fair_rows,
+    learn_metric,
+    run_length,
+)
 from mlat.classifier.model_file import to_bytes
 from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
@@ -170,10 +178,14 @@ def judged_by(seed, good, n=60, n_states=3):
     )
 
 
+def equal(n):
+    return Usual(np.ones(n), np.full(n, 1 / MOST_CHANGE))
+
+
 def test_the_better_expert_weighs_more():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    usual = np.ones(3)
+    usual = equal(3)
     beta = fit_weights(judged, typical, usual, several=True)
     assert beta[0] > 2 * beta[2]
     assert beta.argmax() == 0
@@ -184,12 +196,25 @@ def test_the_better_expert_weighs_more():
     assert few.min() >= (1 - 1e-9) / MOST_CHANGE
 
 
+def test_few_runs_take_nothing_from_a_metric_that_needs_several():
+    """After one run MLAT looks as if it guessed; after two it decides what only the order tells."""
+    judged = judged_by(0, [1.0, 0.5, 0.6])
+    typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
+    learns, guesses = Usual(np.ones(3), np.array([1.0, 0.5, 0.5])), equal(3)
+    assert fit_weights(judged, typical, learns, several=False)[0] == 1.0
+    assert fit_weights(judged, typical, guesses, several=False)[0] == pytest.approx(0.5)
+    assert fit_weights(judged, typical, learns, several=True)[0] < 0.1
+    plan = default_plan(rotating_states(random_state=0), 10, None, True)
+    least = Usual.of(plan).least / Usual.of(plan).power
+    assert least.tolist() == [1, 0.5, 0.5, 0.5]
+
+
 def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
     judged = judged_by(2, [0.5, 1.0])
     wide = judged._replace(nearest=judged.nearest ** np.array([1.0, 5.0])[:, None, None])
     for one in (judged, wide):
         typical = np.array([typical_distance(nearest) for nearest in one.nearest])
-        power, weight = _shares(fit_weights(one, typical, np.ones(2), True), _logs(one, typical))
+        power, weight = _shares(fit_weights(one, typical, equal(2), True), _logs(one, typical))
         assert weight[0] > 0.9
         np.testing.assert_allclose([power.sum(), weight.sum()], 1)
 
@@ -198,7 +223,7 @@ def test_the_windows_of_a_run_count_as_one_piece_of_evidence():
     judged = judged_by(1, [0.5, 0.8])
     typical = np.ones(2)
     twice = Judged(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
-    once, again = (fit_weights(j, typical, np.ones(2), several=True) for j in (judged, twice))
+    once, again = (fit_weights(j, typical, equal(2), several=True) for j in (judged, twice))
     np.testing.assert_allclose(once, again, rtol=1e-3)
 
 
@@ -207,7 +232,7 @@ def test_held_out_steps_are_decided_with_weights_from_others():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical, first = np.ones(3), judged.fold == 0
     wrong = judged._replace(codes=np.where(first, (judged.codes + 1) % 3, judged.codes))
-    said, again = (_cross_fitted(j, typical, np.ones(3), several=True) for j in (judged, wrong))
+    said, again = (_cross_fitted(j, typical, equal(3), several=True) for j in (judged, wrong))
     np.testing.assert_array_equal(again[first], said[first])
     assert (again[~first] != said[~first]).any()
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from scipy.optimize import brentq, minimize
 
 from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
+from ..metric.estimators import MarginMetric
 from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
@@ -52,9 +53,10 @@ MOST_SIDES = 3  # that judge each other, where states have as many runs
 # How strongly the factors of the experts are drawn together, in units of the log loss of a held-out
 # run. From 0.1 to 10 it made no difference on the development people.
 RIDGE = 1.0
-# A metric that learned from one run of each state does not know how runs differ: what held-out runs
-# say of it is not true of one that learns from several. Where a side leaves one, they change the
-# coefficients of development people by this factor at the most.
+# What learned from one run of each state does not know how runs differ: what held-out runs say of
+# it is not true of what learns from several. Where a side leaves one, they change coefficients of
+# development people by this factor at the most, and take nothing from a metric of Phase II, whose
+# target neighbours should be of other runs.
 MOST_CHANGE = 2.0
 LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 LEAST_WEIGHT = 0.05  # an expert with less of the whole is left out
@@ -328,6 +330,22 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
 # Weights
 
 
+class Usual(NamedTuple):
+    """The coefficients (M,) of experts of which little is known.
+
+    ``least`` is what few runs leave of each.
+    """
+
+    power: Floats
+    least: Floats
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        power = np.array([design.power for design in plan.designs])
+        phase_two = [isinstance(design.metric, MarginMetric) for design in plan.designs]
+        return cls(power, np.where(phase_two, power, power / MOST_CHANGE))
+
+
 class Learned(NamedTuple):
     """A committee that was weighed.
 
@@ -351,7 +369,7 @@ def learn_committee(
 ) -> Learned:
     """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless."""
     names = [design.name for design in plan.designs]
-    usual = np.array([design.power for design in plan.designs])
+    usual = Usual.of(plan)
     units: Evidence = evidence(stream, plan.width)
     several = units.per_state >= MOST_SIDES
     judged = judge_experts(stream, plan, classes, several) if held_out else None
@@ -366,7 +384,7 @@ def learn_committee(
         )
         members = tuple(
             Member(name, 1.0 / len(names), power=float(power))
-            for name, power in zip(names, usual / usual.sum(), strict=True)
+            for name, power in zip(names, usual.power / usual.power.sum(), strict=True)
         )
         return Learned(plan, Committee(members, why=why), None)
     n_runs = len(np.unique(judged.run))
@@ -413,7 +431,7 @@ def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
     return power / power.sum(), weight / weight.sum()
 
 
-def _cross_fitted(judged: Judged, typical: Floats, usual: Floats, several: bool) -> Ints:
+def _cross_fitted(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Ints:
     """The states (n,) of held-out steps, each fold decided with weights from the other folds."""
     predicted = np.empty(len(judged.codes), np.int64)
     logs = _logs(judged, typical)
@@ -475,14 +493,13 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
-def fit_weights(judged: Judged, typical: Floats, usual: Floats, several: bool) -> Floats:
+def fit_weights(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Floats:
     """The coefficients β_m ≥ 0 of the experts, shape (M,).
 
     First that of each expert alone, by the log loss of held-out steps: distances of different kinds
     differ more or less between states, and of an expert that only guesses nothing is left. Then a
     factor for each, of all together, which are drawn to each other by ``RIDGE``. Unless states have
-    ``several`` runs, those of experts that do not guess change the ``usual`` coefficients (M,) a
-    little.
+    ``several`` runs, those of each alone change the ``usual`` coefficients a little.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
     there = np.asarray(np.isfinite(logits).all(axis=0))
@@ -491,17 +508,15 @@ def fit_weights(judged: Judged, typical: Floats, usual: Floats, several: bool) -
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
     n_experts = len(logits)
     if not len(codes):
-        return usual
+        return usual.power
     alone = np.array([_coefficients(one[None], there, codes, run)[0] for one in logits])
     if not several:
-        telling = alone > LEAST_BETA  # one that only guesses after one run may not after two
+        telling = alone > LEAST_BETA
         if not telling.any():
-            return usual
-        change = np.log(alone[telling] / usual[telling])
-        most = np.log(MOST_CHANGE)
-        beta = usual.copy()
-        beta[telling] *= np.exp(np.clip(change - change.mean(), -most, most))
-        return beta
+            return usual.power
+        change = np.log(np.maximum(alone, LEAST_BETA) / usual.power)
+        beta = usual.power * np.exp(change - change[telling].mean())
+        return np.clip(beta, usual.least, MOST_CHANGE * usual.power)
     beta = alone * _coefficients(alone[:, None, None] * logits, there, codes, run)
     # Where no expert is better than guessing, all weigh the same, and say little.
     return beta if beta.sum() > LEAST_BETA else np.full(n_experts, LEAST_BETA / n_experts)

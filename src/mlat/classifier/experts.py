@@ -125,10 +125,10 @@ def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> 
     # More taps than steps took half as long again, and made nothing better.
     order = MLAT(n_taps=channels, n_targets=N_TARGETS)
     designs = (
-        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 4.0),
+        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 6.0),
         Design("forest", 1, EVERYTHING, False, Forest(), MOST_IN_FOREST, 0.8),
-        Design("forest without levels", 1, ENERGIES, False, Forest(), MOST_IN_FOREST, 1.5),
-        Design("whitened features", 1, EVERYTHING, True, power=10.0),
+        Design("forest without levels", 1, ENERGIES, False, Forest(), MOST_IN_FOREST, 2.0),
+        Design("whitened features", 1, EVERYTHING, True, power=5.0),
     )
     reach = default_reach(stream, width) if reach is None else reach
     return Plan(designs, Lift(_maps_of(designs), reach), scale)
