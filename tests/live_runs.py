@@ -86,10 +86,11 @@ def run(
     *,
     lines: Collected | None = None,
     segment_size: int = 3000,
+    clf: mlat.StreamClassifier = CLF,
     **options: object,
 ) -> tuple[Runner, list[Prediction]]:
     """Run a session until its source ends; return the runner and what was printed."""
-    session = LiveSession(CLF, **options)
+    session = LiveSession(clf, **options)
     lines = lines or Collected()
 
     async def go(journal: Journal | None) -> Runner:
