@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.metrics import balanced_accuracy_score
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
@@ -202,9 +201,15 @@ def told_by_one_value(stream: Stream, width: int) -> Floats:
             after = np.searchsorted(values, asked).clip(1, len(values) - 1)
             nearest = after - (asked - values[after - 1] < values[after] - asked)
             told = train.states[order[nearest]]
-            found.append(balanced_accuracy_score(judged.states[there], told))
+            found.append(_balanced_accuracy(judged.states[there], told))
     by_channel = np.reshape(found, (-1, stream.n_channels))
     return by_channel.mean(axis=0) if found else np.full(stream.n_channels, np.nan)
+
+
+def _balanced_accuracy(states: NDArray[Any], told: NDArray[Any]) -> float:
+    """The mean recall of the states that occur; others that are told are wrong, and no more."""
+    _, state = np.unique(states, return_inverse=True)
+    return float((np.bincount(state, told == states) / np.bincount(state)).mean())
 
 
 def _number(stream: Stream) -> Ints:
@@ -397,7 +402,7 @@ def expect(
     accuracy = guessing + (1 - guessing) * (known**LEARNED_FROM_ONE if few else known)
     if found.of == GROUP:  # another one is as different as these are from each other
         own = [
-            balanced_accuracy_score(codes[mine], predicted[mine])
+            _balanced_accuracy(codes[mine], predicted[mine])
             for name in np.unique(group)
             for mine in [group == name]
         ]
