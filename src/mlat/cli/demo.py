@@ -167,9 +167,8 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
 
 
 def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
-    from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
-    from ..plots.history import plot_history
+    from ..plots.metric import plot_blocks, plot_history
     from ..plots.overview import plot_overview
     from ..plots.stream import plot_stream
 

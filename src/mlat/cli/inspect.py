@@ -116,9 +116,8 @@ def _of_forest(forest: Forest) -> str:
 
 
 def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: Path) -> list[Path]:
-    from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
-    from ..plots.history import plot_history
+    from ..plots.metric import plot_blocks, plot_history
     from ..plots.usage import plot_usage
 
     metric, whose = expert.references.metric, file_name(expert.name)

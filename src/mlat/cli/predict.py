@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -20,7 +20,7 @@ from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
 from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
-from ..stream.write import StatesFile
+from ..stream.write import states_table, write_tables
 from .as_json import AsJson, print_json, score_of
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, TrueStates
@@ -108,19 +108,21 @@ def _predict(
     named += [] if pieces.recordings is None else [pieces.recordings]
     texts = [text for names in named if names.dtype.kind == "U" for text in names.tolist()]
     counter = ConfusionCounter(classifier.classes_)
-    with (
-        working("predicting"),
-        StatesFile(target, form, with_states=len(pieces.classes) > 0, texts=texts) as file,
-    ):
-        for piece, predicted in predictions:
-            states, proba = predicted.states, predicted.proba
+
+    def tables() -> Iterator[Any]:
+        first = 0
+        for piece, (states, proba, complete, *_) in predictions:
             extra = {}
             if confidence:
-                extra["confidence"] = np.where(
-                    states == classifier.unknown_, np.nan, proba.max(axis=1)
-                )
-            file.add(piece, states, extra)
-            counter.add(piece.states, states, predicted.complete, piece.recordings)
+                nobody = states == classifier.unknown_
+                extra["confidence"] = np.where(nobody, np.nan, proba.max(axis=1))
+            counter.add(piece.states, states, complete, piece.recordings)
+            with_states = len(pieces.classes) > 0
+            yield states_table(piece, states, extra, with_states=with_states, first=first)
+            first += len(piece)
+
+    with working("predicting"):
+        write_tables(target, form, tables(), texts)
     return counter
 
 

@@ -13,11 +13,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Floats, Ints, Limits
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
@@ -157,11 +157,11 @@ def write_c(
     bits: int = 32,
     fixed: bool = False,
     filtered: bool = False,
-    hold: int = 0,
+    hold: Annotated[int, Limits(0)] = 0,
     far: float | None = None,
     dead: bool = False,
-    spare: int = 0,
-    new_states: int = 0,
+    spare: Annotated[int, Limits(0)] = 0,
+    new_states: Annotated[int, Limits(0)] = 0,
     incremental: bool = False,
     told: str = "",
 ) -> CSource:
@@ -172,22 +172,23 @@ def write_c(
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
     fixed : bool
-        Whole numbers only, with 16 or 8 bits.
+        Whole numbers only: no floating point at all. With 16 or 8 bits.
     filtered : bool
         Whether states go through the state filter.
     hold : int
-        For how many steps in a row a missing value is the channel's last one.
+        Steps in a row for which a missing value is the last one.
     far : float, optional
-        As in :meth:`PlainModel.limit`.
+        Unknown beyond so many times the farthest in training; a live session has 3. See
+        :meth:`PlainModel.limit`.
     dead : bool
-        Whether the state is unknown while a channel is constant far longer than in training.
+        Unknown while a channel is constant far longer than in training.
     spare : int
-        References that can be taught.
+        References that can be taught on the device.
     new_states : int
-        States that can be taught beside those of the model.
+        States that can be taught, beside the model's.
     incremental : bool
-        Whether experts whose metric has no lags keep a sum for each reference, from which those of
-        the next step follow: more RAM, fewer products.
+        Carry a sum for each reference from step to step: more RAM, fewer products. For experts
+        whose metric has no lags; the sums of a step follow from those of the one before.
     told : str
         What the library says of the model it is, at run time.
 

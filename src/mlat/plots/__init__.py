@@ -9,12 +9,11 @@ from ..base.errors import require_package
 
 require_package("matplotlib", "plots", "a picture")
 
-from .blocks import plot_blocks, plot_lags
 from .committee import plot_committee
 from .confusion import plot_confusion
 from .explain import explain_prediction
 from .figure import save_figure
-from .history import plot_history
+from .metric import plot_blocks, plot_history, plot_lags
 from .overview import plot_overview
 from .stream import plot_stream
 from .timeline import plot_timeline

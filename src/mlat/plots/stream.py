@@ -22,7 +22,7 @@ from .figure import (
     states_in,
     step_axis,
 )
-from .ribbon import Ribbon, draw_ribbon
+from .timeline import Ribbon, draw_ribbon
 
 RIBBON = 0.9  # height of a ribbon; a channel has 1
 

@@ -25,8 +25,8 @@ class ColumnsTable:
     Parameters
     ----------
     name : str
-        The file, for messages.
-    columns : mapping of names to arrays of shape (T,)
+        The file, for messages; empty for what is none.
+    columns : mapping of names to columns of T entries
     states : sequence of names
         Columns that can be the label and are never channels.
     notes : sequence of str
@@ -38,7 +38,7 @@ class ColumnsTable:
     def __init__(
         self,
         name: str,
-        columns: Mapping[str, NDArray[Any]],
+        columns: Mapping[Any, Any],
         states: Sequence[str] = (),
         notes: Sequence[str] = (),
         left_out: Mapping[str, str] | None = None,
@@ -52,7 +52,7 @@ class ColumnsTable:
         return {name: self._columns[name] for name in (*channels, *roles)}
 
     def where(self, steps: Sequence[int]) -> str:
-        return f"{self._name}: "
+        return f"{self._name}: " if self._name else ""
 
 
 def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:

@@ -44,7 +44,6 @@ from .read import (
     read_channels,
     read_stream,
 )
-from .resampling import Between
 from .sources import names_of, sources_in
 from .stream import Stream, as_max_gap, goes_back, kind_of_time, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable
@@ -96,8 +95,8 @@ def read_pieces(
     sep: str | None = None,
     decimal: str | None = None,
     rate: float | None = None,
-    between: Between = "linear",
     size: int = STEPS,
+    **form: Any,
 ) -> Pieces:
     """A stream for a model that knows its channels, in pieces of ``size`` steps.
 
@@ -110,10 +109,9 @@ def read_pieces(
     InputError
         As those; of values in a file while its pieces are read.
     """
-    columns = {"label": label, "recording": recording, "time": time}
-    text = Text(sep, decimal)
-    form: dict[str, Any] = {"sep": sep, "decimal": decimal, "rate": rate, "between": between}
-    more: dict[str, Any] = {**columns, "unlabelled": unlabelled, "max_gap": max_gap}
+    columns, text = {"label": label, "recording": recording, "time": time}, Text(sep, decimal)
+    form |= {**columns, "unlabelled": unlabelled, "max_gap": max_gap, "sep": sep}
+    form |= {"decimal": decimal, "rate": rate}
 
     def one(source: Any) -> Pieces:
         plan = plan_columns(source, columns, channels, unlabelled, others=not named, text=text)
@@ -123,7 +121,7 @@ def read_pieces(
             except StepError as error:
                 raise InputError(f"{plan.table.where(error.steps)}{error}") from None
         reader = read_stream if named else read_channels
-        return StreamPieces(reader(source, channels=channels, **form, **more), size)
+        return StreamPieces(reader(source, channels=channels, **form), size)
 
     sources = sources_in(source)
     if sources is None:

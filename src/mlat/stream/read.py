@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -178,13 +179,11 @@ def read_stream(
     of_files = group == EACH_FILE
     columns = {"label": label, "recording": recording, "time": time}
     columns |= {} if group is None or of_files else {"group": group}
-    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
-    more = (columns, channels, unlabelled, max_gap)
+    form: dict[str, Any] = {"unlabelled": unlabelled, "max_gap": max_gap, "past": past}
+    form |= {"text": Text(sep, decimal), "rate": rate, "between": between}
     others = channels is None
     return read_each(
-        source,
-        lambda one: _read(one, *more, others=others, past=past, **form),
-        groups=of_files,
+        source, lambda one: _read(one, columns, channels, others=others, **form), groups=of_files
     )
 
 
@@ -195,22 +194,19 @@ def read_channels(
     label: Any = None,
     recording: Any = None,
     time: Any = None,
-    unlabelled: Any = None,
-    max_gap: float | None = None,
     sep: str | None = None,
     decimal: str | None = None,
-    rate: float | None = None,
-    between: Between = "linear",
+    **form: Any,
 ) -> Stream:
     """As :func:`read_stream`, for channels that a model knows: other columns are no danger.
 
     They are used as the time and the recordings where that is clear, and ignored where it is not;
     ``Stream.notes`` names those that are ignored.
     """
-    columns = {"label": label, "recording": recording, "time": time}
-    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
-    more = (columns, channels, unlabelled, max_gap)
-    return read_each(source, lambda one: _read(one, *more, others=True, **form))
+    columns, text = {"label": label, "recording": recording, "time": time}, Text(sep, decimal)
+    return read_each(
+        source, lambda one: _read(one, columns, channels, others=True, text=text, **form)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,13 +281,13 @@ def _read(
     source: Any,
     by_role: dict[str, Any],
     channels: Sequence[Any] | None,
-    unlabelled: Any,
-    max_gap: float | None,
     *,
     others: bool,
     text: Text,
-    rate: float | None,
-    between: Between,
+    unlabelled: Any = None,
+    max_gap: float | None = None,
+    rate: float | None = None,
+    between: Between = "linear",
     past: int | None = None,
 ) -> Stream:
     """Read a stream; ``others`` looks for time and recordings among columns without a role."""
@@ -327,7 +323,7 @@ def _read(
             strict=channels is None,
             regular=rate is None,
         )
-        if isinstance(table, FrameTable):
+        if is_frame(source):
             settled = settled.of_frame(source, len(values))
         if channels is None and not is_array and not in_parts:
             refuse_counters(values, names, settled.recordings)
@@ -670,7 +666,8 @@ def open_table(
     if (table := table_of(source)) is not None:
         return table
     if is_frame(source):
-        return FrameTable(source)
+        distinct(list(source.columns), "columns of the frame")
+        return ColumnsTable("", {name: source[name] for name in source.columns})
     if isinstance(source, np.ndarray | Sequence):
         return ArrayTable(source)
     raise InputError(
@@ -760,10 +757,9 @@ class ArrowTable:
                 table = self._table.select(wanted)
             else:
                 table = self._table.to_table(columns=wanted)
-            table.validate(full=True)  # no reader looks whether texts are where it says, and UTF-8
         if not table.num_rows:
             raise InputError(f"{self._name} has columns but no steps")
-        return {name: table.column(name) for name in wanted}
+        return self._checked(table)
 
     def pieces(
         self,
@@ -782,14 +778,18 @@ class ArrowTable:
             batches = self._table.to_batches(
                 columns=wanted, batch_size=BATCH, batch_readahead=1, fragment_readahead=1
             )
-        empty = True
+        pieces = in_pieces(batches, size)
         with reading(self._name):
-            for table in in_pieces(batches, size):
-                table.validate(full=True)
-                empty = False
-                yield {name: table.column(name) for name in wanted}
-        if empty:
-            raise InputError(f"{self._name} has columns but no steps")
+            first = next(pieces, None)
+            if first is None:
+                raise InputError(f"{self._name} has columns but no steps")
+            for table in chain([first], pieces):
+                yield self._checked(table)
+
+    def _checked(self, table: Any) -> dict[Any, Any]:
+        with reading(self._name):
+            table.validate(full=True)  # no reader looks whether texts are where it says, and UTF-8
+        return dict(zip(table.column_names, table.columns, strict=True))
 
     def type_of(self, column: Any) -> Any:
         """The Arrow type of a column."""
@@ -819,30 +819,10 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-class FrameTable:
-    """A pandas or polars frame. The index of pandas is not a column."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.columns = list(frame.columns)
-        distinct(self.columns, "columns of the frame")
-
-    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._frame[name] for name in (*channels, *roles)}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
-
-
-class ArrayTable:
+class ArrayTable(ColumnsTable):
     """An array of shape (T, columns), whose columns are named by their numbers."""
 
     def __init__(self, rows: Any) -> None:
-        self._array = as_matrix(rows)
-        self.columns = range(self._array.shape[1])
-
-    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._array[:, name] for name in (*channels, *roles)}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
+        array = as_matrix(rows)
+        super().__init__("", dict(enumerate(array.T)))
+        self.columns = range(array.shape[1])

@@ -1,4 +1,4 @@
-"""The blocks of a metric, by lag."""
+"""What a metric learned, and how: its blocks by lag, and the history of its solver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from ..base.checks import Floats
 from ..base.errors import InputError
 from ..explain.learned import blocks_of, lag_norms
-from .figure import BLUE, INK, MAX_LETTERS, axes_for, bare, names_width, shorten
+from .figure import BLUE, GREEN, INK, MAX_LETTERS, ORANGE, axes_for, bare, names_width, shorten
 
 MAX_NAMES = 64  # features whose names fit beside a heatmap; of more every second, third, … has one
 
@@ -116,3 +116,62 @@ def _name_rows(ax: Axes, names: list[str]) -> None:
         ax.set_xlabel("columns as rows", fontsize=7, color=INK)
     if every > 1:
         ax.set_ylabel(f"one of {every} features is named", fontsize=8, color=INK)
+
+
+def plot_history(metric: Any) -> Figure:
+    """The loss by iteration, and beside it the stopping criterion of the solver.
+
+    For the solver ``admm`` these are the primal and the dual residual with their tolerances
+    (dashed), for the others the norm of the gradient.
+
+    Parameters
+    ----------
+    metric : fitted MLAT or LMNN
+
+    Raises
+    ------
+    InputError
+        If the metric is not fitted.
+    """
+    history = getattr(metric, "history_", None)
+    if history is None:
+        raise InputError("the metric has no history; fit it first")
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    if not history:
+        for ax in (left, right):
+            ax.set_axis_off()
+        left.text(0.5, 0.5, f"No iteration: {metric.message_}.", ha="center", color=INK)
+        return figure
+    series = {name: np.array([record[name] for record in history]) for name in history[0]}
+    iteration = series["iteration"]
+    left.plot(iteration, series["objective"], color=BLUE)
+    left.set_ylim(0, None)
+    _label(left, "loss by iteration")
+    if "primal" in series:
+        for name, colour in (("primal", ORANGE), ("dual", GREEN)):
+            line, tolerance = series[name], series[f"{name}_tolerance"]
+            _log(right, iteration, line, colour, f"{name} residual")
+            _log(right, iteration, tolerance, colour, f"{name} tolerance", linestyle="--")
+        right.legend(frameon=False, fontsize=8)
+        _label(right, "residuals and their tolerances")
+    else:
+        _log(right, iteration, series["gradient"], ORANGE, "gradient")
+        _label(right, "norm of the gradient")
+    solver = getattr(metric, "solver", "")
+    name = type(metric).__name__ + (f", solver {solver}" if solver else "")
+    figure.suptitle(f"{name}: {len(history)} iterations, {metric.message_}", fontsize=11, color=INK)
+    return figure
+
+
+def _log(ax: Axes, x: Any, y: Any, colour: str, name: str, linestyle: str = "-") -> None:
+    # A residual of exactly 0 has no logarithm and is not drawn.
+    ax.plot(x, np.where(y > 0, y, np.nan), color=colour, label=name, linestyle=linestyle)
+    if (y > 0).any():
+        ax.set_yscale("log")
+
+
+def _label(ax: Axes, title: str) -> None:
+    ax.set_title(title, fontsize=10, color=INK, loc="left")
+    ax.set_xlabel("iteration")
+    bare(ax)
