@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from ..base.checks import Floats
@@ -33,19 +32,19 @@ def check(
     columns: Columns,
     label: Label = None,
     labels: LabelTable = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PICTURE",
-            help="Where to draw it (.png, .svg or .pdf); default STREAM-check.png.",
-        ),
-    ] = None,
-    picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
+    out: Path | None = None,
+    picture: bool = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is understood of a recording: columns, rate, gaps, states and missing values."""
+    """Say what is understood of a recording: columns, rate, gaps, states and missing values.
+
+    Parameters
+    ----------
+    out : PICTURE
+        Where to draw it (.png, .svg or .pdf); default STREAM-check.png.
+    picture
+        Draw a picture at all.
+    """
     file = out or Path(f"{stream[0].stem if str(stream[0]) != '-' else 'stream'}-check.png")
     if picture:
         check_can_write(file, *stream, labels)

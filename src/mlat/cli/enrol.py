@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
@@ -22,12 +20,7 @@ def enrol(
     model: ModelFile,
     stream: StreamFiles,
     columns: Columns,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--out", metavar="NEW", help="Where to write the new model.", show_default=False
-        ),
-    ],
+    out: Path,
     label: Label = None,
     labels: LabelTable = None,
     as_json: AsJson = False,
@@ -36,6 +29,11 @@ def enrol(
 
     Without --label and --labels the channels of the new one take the place of the others' levels
     and scales, where the model was learned from groups that were predicted better so.
+
+    Parameters
+    ----------
+    out : NEW
+        Where to write the new model.
     """
     check_can_write(out, model, *stream, labels, mark=MODEL)
     classifier = load(model)

@@ -18,10 +18,9 @@ from ..base.disk import atomic_write
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
-from ..export.browser import browser_files
 from ..export.c_source import CSource, text_of, write_c
 from ..export.decisions import Agreement
-from ..export.folder import c_folder
+from ..export.folder import browser_files, c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
 from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
@@ -44,26 +43,10 @@ WRITTEN = Options(
 def export(
     model: ModelFile,
     given: dict[str, Any],
-    c: Annotated[
-        Path | None,
-        typer.Option("--c", metavar="DIR", help="Write a C library there, with examples."),
-    ] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write an ONNX graph there: windows in, states and distances out."
-        ),
-    ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream", help="With --onnx: a graph for one step, which carries a stream's state."
-        ),
-    ] = False,
-    wasm: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write WebAssembly there, and a module that loads it."),
-    ] = None,
+    c: Path | None = None,
+    onnx: Path | None = None,
+    stream: bool = False,
+    wasm: Path | None = None,
     max_references: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Keep at most N references, those that decide most."),
@@ -84,24 +67,32 @@ def export(
         float | None,
         typer.Option(min=0, metavar="US", help="Microseconds of a step on the target, the same."),
     ] = None,
-    prefix: Annotated[
-        str, typer.Option(metavar="NAME", help="What the names in C begin with.")
-    ] = "mlat",
+    prefix: str = "mlat",
     filtered: Filtered = False,
-    on: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Count on this recording how many decisions stay the same; default on windows of "
-            "the training stream, each mixed with one of another time.",
-        ),
-    ] = None,
+    on: Path | None = None,
     label: Label = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Only say what each choice would take.")
-    ] = False,
+    report: bool = False,
 ) -> None:
-    """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly."""
+    """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly.
+
+    Parameters
+    ----------
+    c : DIR
+        Write a C library there, with examples.
+    onnx : FILE
+        Write an ONNX graph there: windows in, states and distances out.
+    stream
+        With --onnx: a graph for one step, which carries a stream's state.
+    wasm : DIR
+        Write WebAssembly there, and a module that loads it.
+    prefix : NAME
+        What the names in C begin with.
+    on : FILE
+        Count on this recording how many decisions stay the same; default on windows of the training
+        stream, each mixed with one of another time.
+    report
+        Only say what each choice would take.
+    """
     if not (c or onnx or wasm or report):
         raise InputError(
             "say what to write: --c DIR, --onnx FILE, --wasm DIR; or --report, to write nothing"
@@ -131,7 +122,9 @@ def export(
     incremental = given.pop("incremental", False)
     told = f"{model.name}, sha256 {sha256(model.read_bytes()).hexdigest()[:16]}, mlat {__version__}"
     options: dict[str, Any] = {"fixed": fixed, "filtered": filtered, **given}
-    of_graph = {name: options[name] for name in ("filtered", "hold", "far") if name in options}
+    of_graph: dict[str, Any] = {
+        name: options[name] for name in ("filtered", "hold", "far") if name in options
+    }
     of_graph["stream"] = stream
 
     def write(some: PlainModel, bits: int) -> CSource:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time as clock
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from ..base.checks import joined_by_or
 from ..base.errors import InputError
@@ -95,17 +94,18 @@ def fit(
     given: dict[str, Any],
     of_metric: dict[str, Any],
     of_group: dict[str, Any],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--out", metavar="MODEL", help="Where to write the model.", show_default=False
-        ),
-    ],
+    out: Path,
     label: Label = None,
     labels: LabelTable = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn to classify the states of a labelled stream, and write a model."""
+    """Learn to classify the states of a labelled stream, and write a model.
+
+    Parameters
+    ----------
+    out : MODEL
+        Where to write the model.
+    """
     timed = {name: value for name, value in given.items() if isinstance(value, Seconds)}
     classifier = classifier_of(given | dict.fromkeys(timed, 10), of_metric)
     check_labelled(label, labels)

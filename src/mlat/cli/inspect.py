@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -22,7 +21,7 @@ from ..metric.estimators import MLAT
 from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
 from .as_json import AsJson, model_of, print_json
-from .options import ModelFile
+from .options import ModelFile, described
 from .output import make_folder
 from .screen import (
     Screen,
@@ -42,18 +41,22 @@ MAX_FEATURES = 20
 N_EIGENVALUES = 8
 
 
+@described
 def inspect_model(
     model: ModelFile,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Where to write the pictures; default MODEL-pictures."
-        ),
-    ] = None,
-    pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
+    out: Path | None = None,
+    pictures: bool = True,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a model learned: experts, features, weights by lag and feature, eigenvalues."""
+    """Show what a model learned: experts, features, weights by lag and feature, eigenvalues.
+
+    Parameters
+    ----------
+    out : DIR
+        Where to write the pictures; default MODEL-pictures.
+    pictures
+        Write pictures at all.
+    """
     classifier = load(model)
     screen = console(stderr=as_json)
     if as_json:

@@ -60,7 +60,7 @@ Token = Annotated[
 ]
 
 LETTERS = {int: "N", float: "X", str: "TEXT"}
-_ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : (.*))?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z0-9\"`])")
 
 
@@ -197,6 +197,7 @@ def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[
     """Give a command options instead of its parameters of these names; it gets what they make."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command = described(command)
         hints = get_type_hints(command, include_extras=True)
         parameters = [
             # Typer passes everything by name.
@@ -223,6 +224,27 @@ def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[
     return decorate
 
 
+def described(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose docstring has words for options: ``name : METAVAR``, and what it is for.
+
+    They are the option's help, which the help of the command leaves out.
+    """
+    summary, _, entries = (inspect.getdoc(command) or "").partition("\n\nParameters\n----------\n")
+    hints, parameters = get_type_hints(command), inspect.signature(command).parameters
+    for name, metavar, text in _ENTRY.findall(f"{entries}\n"):
+        default = parameters[name].default
+        one_flag = [] if default is True else ["-o", "--out"] if name == "out" else [flag_of(name)]
+        words = typer.Option(
+            *one_flag,
+            metavar=metavar or None,
+            help=" ".join(text.split()),
+            show_default=default not in (None, inspect.Parameter.empty),
+        )
+        command.__annotations__[name] = Annotated[hints[name], words]
+    command.__doc__ = summary
+    return command
+
+
 def in_panels(command: Any) -> Any:
     """The command with its options in groups."""
     for parameter in command.params:
@@ -242,7 +264,7 @@ def words_of(owner: Callable[..., Any]) -> dict[str, str]:
     """The first sentence about each parameter in a docstring, and one about its default."""
     sections = re.split(r"^(\w+)\n-{3,}\n", inspect.getdoc(owner) or "", flags=re.MULTILINE)
     words: dict[str, str] = {}
-    for names, text in _ENTRY.findall(sections[sections.index("Parameters") + 1] + "\n"):
+    for names, _, text in _ENTRY.findall(sections[sections.index("Parameters") + 1] + "\n"):
         first, *more = _SENTENCE.split(" ".join(text.split()))
         said = " ".join([first, *(sentence for sentence in more if sentence.startswith("Default"))])
         words |= dict.fromkeys(names.split(", "), said)

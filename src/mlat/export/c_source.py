@@ -4,7 +4,7 @@ The algorithm is in the C files beside this one: ``in_reals.c`` or ``in_wholes.c
 arithmetic with or without floating point, then what is the same in both. What is written here are
 the sizes and the tables. References are stored as steps, which overlapping windows share, in
 32, 16 or 8 bits; all sums are in single precision, with 64 bits in double precision, or in whole
-numbers (:mod:`mlat.export.whole_numbers`).
+numbers (:mod:`mlat.export.arithmetic`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from ..base.checks import Floats, Ints, Limits
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
+from .arithmetic import RealNumbers, WholeNumbers
 from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel, not_known
-from .real_numbers import RealNumbers
 from .tables import STORED, Tables, quantised
-from .whole_numbers import WholeNumbers
 
 ALGORITHM = ("lift.c", "search.c", "trees.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
@@ -99,7 +98,7 @@ class CSource:
         Of a step.
     bounds : sequence of (float, float)
         Of each expert how far whole numbers may change a distance, see
-        :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
+        :class:`~mlat.export.arithmetic.WholeNumbers`; none for floating point.
     stored : PlainModel
         What the tables say, with all that is rounded in them.
     input_bits : array of shape (d,), optional

@@ -9,9 +9,8 @@ from ..base.errors import require_package
 
 require_package("matplotlib", "plots", "a picture")
 
-from .committee import plot_committee
 from .confusion import plot_confusion
-from .explain import explain_prediction
+from .explain import explain_prediction, plot_committee
 from .figure import save_figure
 from .metric import plot_blocks, plot_history, plot_lags
 from .overview import plot_overview

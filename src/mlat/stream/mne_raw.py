@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from .array_files import ColumnsTable
-from .mat_structure import check_structure
+from .array_files import ColumnsTable, check_structure
 from .sources import reading, refuse_growth
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")

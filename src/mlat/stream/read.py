@@ -64,6 +64,7 @@ from .sources import (
 )
 from .stream import Stream, as_max_gap, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
+from .windows import counts_inside
 from .xdf import read_xdf
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
@@ -421,10 +422,7 @@ def _with_labelled_values(steps: Stream, plan: ColumnPlan, past: int, *, strict:
     table: Any = plan.table
     names = tuple(map(str, plan.channels))
     runs = np.flatnonzero(np.diff(steps.labelled, prepend=False, append=False))
-    edges = np.zeros(len(steps) + 1, np.int32)
-    np.add.at(edges, np.maximum(runs[::2] - past, 0), 1)
-    np.add.at(edges, runs[1::2], -1)
-    kept = np.cumsum(edges[:-1]) > 0
+    kept = counts_inside(np.maximum(runs[::2] - past, 0), runs[1::2], len(steps)) > 0
     parts, first = [], 0
     label = {column: role for column, role in plan.roles.items() if role == "label"}
     for piece in table.pieces(plan.channels, label, BATCH):
