@@ -55,11 +55,7 @@ def score_of(found: Confusions, level: float = LEVEL) -> dict[str, Any]:
             {"state": state, "steps": steps, "recall": recall, "precision": precision}
             for state, steps, recall, precision in rows
         ],
-        "confusions": {
-            "states": found.states,
-            "counts": found.counts,
-            "unknown": found.unknown,
-        },
+        "confusions": {"states": found.states, "counts": found.counts, "unknown": found.unknown},
     }
 
 
@@ -84,6 +80,7 @@ def stream_of(stream: Stream) -> dict[str, Any]:
 def model_of(classifier: StreamClassifier, file: Path) -> dict[str, Any]:
     """What a model is: its states, features, committee and experts."""
     features, threshold = classifier.features_, classifier.confidence_.threshold
+    committee = classifier.committee_
     return {
         "model": str(file),
         "bytes": file.stat().st_size,
@@ -91,36 +88,28 @@ def model_of(classifier: StreamClassifier, file: Path) -> dict[str, Any]:
         "n_neighbors": classifier.n_neighbors_,
         "channels": classifier.channels_,
         "depends_on_steps": classifier.width_ + features.lift.memory,
-        "features": {
-            "maps": features.lift.maps,
-            "count": features.n_features,
-        },
+        "features": {"maps": features.lift.maps, "count": features.n_features},
         "unknown": {"rate": classifier.unknown_rate, "distance": threshold},
         "states": [
             {"state": state, "references": (classifier.windows_.y == state).sum()}
             for state in classifier.classes_
         ],
         "thinned": None if classifier.thinned_ is None else classifier.thinned_._asdict(),
-        "committee": _committee_of(classifier),
+        "committee": {
+            "balanced_accuracy_held_out": committee.accuracy,
+            "n_runs": committee.n_runs,
+            "why": committee.why,
+            "expected": None if committee.expected is None else committee.expected._asdict(),
+            "members": [
+                {
+                    "name": member.name,
+                    "weight": member.weight,
+                    "balanced_accuracy_held_out": member.accuracy,
+                }
+                for member in committee.members
+            ],
+        },
         "experts": [_expert_of(expert) for expert in experts_of(classifier)],
-    }
-
-
-def _committee_of(classifier: StreamClassifier) -> dict[str, Any]:
-    committee = classifier.committee_
-    return {
-        "balanced_accuracy_held_out": committee.accuracy,
-        "n_runs": committee.n_runs,
-        "why": committee.why,
-        "expected": None if committee.expected is None else committee.expected._asdict(),
-        "members": [
-            {
-                "name": member.name,
-                "weight": member.weight,
-                "balanced_accuracy_held_out": member.accuracy,
-            }
-            for member in committee.members
-        ],
     }
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..base.checks import Floats
 from ..base.errors import InputError, NamesError
@@ -82,15 +81,12 @@ def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
             read = columns.read(files, error.column)
         except NamesError as other:
             raise InputError(f"{error}; with that as the label, {other}") from None
-        if _any_number(read.classes):  # one wrong entry among numbers
+        states = (str(state).replace(",", ".").lstrip("+-") for state in read.classes)
+        if any(state[:1] in "0123456789." for state in states):  # one wrong entry among numbers
             raise
         note = f"column {error.column!r} holds names, and is taken for the states (--label)"
         print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
         return read
-
-
-def _any_number(states: NDArray[Any]) -> bool:
-    return any(str(state).replace(",", ".").lstrip("+-")[:1] in "0123456789." for state in states)
 
 
 def _time(stream: Stream) -> dict[str, Any]:

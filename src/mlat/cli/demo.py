@@ -58,10 +58,7 @@ SYSTEMS = (
         MLAT(solver="admm", n_targets=N_TARGETS),
     ),
     System(
-        f"{WIDTH} steps, MLAT by filters",
-        "MLAT",
-        WIDTH,
-        MLAT(n_targets=N_TARGETS, n_taps=WIDTH),
+        f"{WIDTH} steps, MLAT by filters", "MLAT", WIDTH, MLAT(n_targets=N_TARGETS, n_taps=WIDTH)
     ),
 )
 # The default of StreamClassifier; not a single distance, so not in the pictures.
@@ -93,7 +90,7 @@ def demo(
     screen.print(
         f"A synthetic stream of {train.n_channels} sensors in {len(train.classes)} states: "
         f"{', '.join(train.classes)}. In every state a single step looks the same; only the order "
-        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others.",
+        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others."
     )
     with working("demo"):
         outcomes = dict(_learn(train, test))

@@ -15,6 +15,7 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
+from ..stream.conversion import changes
 from ..stream.stream import Stream
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, TrueStates
@@ -122,8 +123,7 @@ def _choose(classifier: StreamClassifier, stream: Stream, filtered: bool) -> tup
 def _since_switch(stream: Stream) -> NDArray[np.int64]:
     """For each step how many before it, without a break, are in the same state."""
     here = np.arange(len(stream))
-    begins = np.append(True, np.diff(stream.codes) != 0)[: len(stream)]
-    return here - np.maximum.accumulate(np.where(begins, here, 0))
+    return here - np.maximum.accumulate(np.where(changes(stream.codes, len(stream)), here, 0))
 
 
 def _state(given: str | None, classifier: StreamClassifier) -> Any:

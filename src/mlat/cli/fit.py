@@ -115,7 +115,7 @@ def fit(
     past = PAST + 10 * (given.get("width") or MOST_WIDTH) + 4 * (given.get("reach") or 0)
     whole = labels is not None or bool(timed) or bool(of_group)
     with working(f"reading {title_of(stream)}"):
-        read = columns.read(stream, label, None if whole else int(past), **of_group)
+        read = columns.read(stream, label, past=None if whole else int(past), **of_group)
         labelled = labelled_by(read, stream, labels)
     in_steps = {n: value.steps(labelled.usual_step, flag_of(n)) for n, value in timed.items()}
     if "width" not in given:

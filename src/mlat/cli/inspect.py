@@ -43,10 +43,7 @@ N_EIGENVALUES = 8
 
 @described
 def inspect_model(
-    model: ModelFile,
-    out: Path | None = None,
-    pictures: bool = True,
-    as_json: AsJson = False,
+    model: ModelFile, out: Path | None = None, pictures: bool = True, as_json: AsJson = False
 ) -> None:
     """Show what a model learned: experts, features, weights by lag and feature, eigenvalues.
 
@@ -58,12 +55,16 @@ def inspect_model(
         Write pictures at all.
     """
     classifier = load(model)
-    screen = console(stderr=as_json)
+    screen, experts = console(stderr=as_json), experts_of(classifier)
     if as_json:
         print_json(model_of(classifier, model))
     else:
-        _print_all(screen, classifier, model)
-    experts = experts_of(classifier)
+        _print_model(screen, classifier, model)
+        print_features(screen, classifier)
+        print_committee(screen, classifier)
+        print_expected(screen, classifier)
+        for expert in experts:
+            _print_expert(screen, expert)
     if len(experts) == 1 and experts[0].references.metric is None and is_plain(classifier):
         return
     if pictures:
@@ -74,15 +75,6 @@ def inspect_model(
             screen.say(f"Pictures: {', '.join(map(str, files))}")
 
 
-def _print_all(screen: Screen, classifier: StreamClassifier, model: Path) -> None:
-    _print_model(screen, classifier, model)
-    print_features(screen, classifier)
-    print_committee(screen, classifier)
-    print_expected(screen, classifier)
-    for expert in experts_of(classifier):
-        _print_expert(screen, expert)
-
-
 def _print_expert(screen: Screen, expert: Expert) -> None:
     metric, mixing = expert.references.metric, expert.mixing
     if expert.name:
@@ -90,7 +82,11 @@ def _print_expert(screen: Screen, expert: Expert) -> None:
         seen = f"{len(expert.features)} features, windows of {expert.width} steps"
         screen.say(f"Sees {seen}.")
     if isinstance(metric, Forest):
-        screen.say(_of_forest(metric))
+        n_leaves = int((metric.feature_ < 0).sum())
+        screen.say(
+            f"Distance: between what the {len(metric.roots_)} trees of a forest, of {n_leaves} "
+            "leaves, say of two windows."
+        )
     elif metric is not None:
         # Over the features before whitening, which have names.
         blocks = unmix_blocks(learned.blocks_of(metric), mixing)
@@ -108,14 +104,6 @@ def _print_expert(screen: Screen, expert: Expert) -> None:
         screen.print("Distance: Euclidean. Nothing was learned, so there is nothing to draw.")
     else:
         screen.print("Distance: Euclidean.")
-
-
-def _of_forest(forest: Forest) -> str:
-    n_leaves = int((forest.feature_ < 0).sum())
-    return (
-        f"Distance: between what the {len(forest.roots_)} trees of a forest, of {n_leaves} leaves, "
-        "say of two windows."
-    )
 
 
 def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: Path) -> list[Path]:
@@ -172,7 +160,10 @@ def _print_solution(screen: Screen, metric: Any) -> None:
             name += "" if off is None else f" up to a relative residual of {off:.2g}"
     else:
         off = _toeplitz_residual(metric)
-        name = f"{_name_of(metric)}: not block Toeplitz"
+        name = "LMNN"
+        if isinstance(metric, Mahalanobis):
+            name = f"the linear map of {metric.name}" if metric.name else "a given linear map"
+        name += ": not block Toeplitz"
         if off is not None:
             name += f", relative residual {off:.2g}; the nearest metric that is stands below"
     screen.say(f"Metric: {name}.")
@@ -182,12 +173,6 @@ def _print_solution(screen: Screen, metric: Any) -> None:
     screen.say(
         f"Loss {metric.loss_:.4g} after {metric.n_iter_} iterations; {state}: {metric.message_}."
     )
-
-
-def _name_of(metric: Any) -> str:
-    if isinstance(metric, Mahalanobis):
-        return f"the linear map of {metric.name}" if metric.name else "a given linear map"
-    return "LMNN"
 
 
 def _toeplitz_residual(metric: Any) -> float | None:

@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ..base.checks import Floats
@@ -188,12 +181,9 @@ def print_expected(screen: Screen, classifier: StreamClassifier) -> None:
 
 
 def _seen(expert: Expert) -> str:
-    whitened = "" if expert.mixing is None else ", whitened"
-    return ", ".join(map(_plainly, expert.maps)) + whitened
-
-
-def _plainly(name: str) -> str:
-    return "channels" if name == "identity" else name.replace("_", " ")
+    whitened = [] if expert.mixing is None else ["whitened"]
+    maps = [name.replace("identity", "channels").replace("_", " ") for name in expert.maps]
+    return ", ".join(maps + whitened)
 
 
 def print_features(screen: Screen, classifier: StreamClassifier) -> None:

@@ -142,13 +142,7 @@ class WholeNumbers:
     bytes_of_real, bytes_of_square = 4, 8
 
     def __init__(
-        self,
-        model: PlainModel,
-        bits: int,
-        largest: int,
-        *,
-        short_squares: bool,
-        narrow: int = 0,
+        self, model: PlainModel, bits: int, largest: int, *, short_squares: bool, narrow: int = 0
     ) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")

@@ -335,7 +335,7 @@ def write_c(
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
-        f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
+        f"const char *const {name}[] = {{\n    " + ",\n    ".join(map(c_string, values)) + "\n};"
         for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
     algorithm = "\n".join(text_of(name) for name in ("includes.c", arithmetic.source, *ALGORITHM))
@@ -411,10 +411,6 @@ def _blocks(model: PlainModel) -> list[Ints]:
         return []
     seen = np.stack([np.isin(columns, one.columns) for one in model.matrices])
     return np.split(columns, np.flatnonzero((seen[:, 1:] != seen[:, :-1]).any(axis=0)) + 1)
-
-
-def _strings(values: Sequence[str]) -> str:
-    return ",\n".join(f"    {c_string(value)}" for value in values)
 
 
 def c_string(text: str) -> str:

@@ -16,16 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from ..features.lifts import (
-    CHANGE,
-    DEVIATION,
-    MEAN,
-    NOW,
-    OVERS,
-    ROOT_MEAN_SQUARE,
-    SIZE,
-    VALUE,
-)
+from ..features.lifts import CHANGE, DEVIATION, MEAN, NOW, OVERS, ROOT_MEAN_SQUARE, SIZE, VALUE
 from .plain_forest import PlainForest
 from .plain_model import PlainExpert, PlainModel, not_known
 from .tables import EXTREME, STORED, quantised
@@ -379,11 +370,7 @@ def _steps(g: _Graph) -> str:
 
 
 def _squares(
-    g: _Graph,
-    one: PlainExpert,
-    features: str,
-    steps: str,
-    order: NDArray[np.int64],
+    g: _Graph, one: PlainExpert, features: str, steps: str, order: NDArray[np.int64]
 ) -> str:
     """Squared distances (N, n) of an expert, to references in that order."""
     w, n = one.width, len(one.columns)

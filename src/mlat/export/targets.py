@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -178,8 +179,9 @@ def fit_into(
         path = [make(start)]
         while True:
             made = path[-1]
+            takes = attrgetter("code.flash", "code.ram", "code.work")
             smaller = [make(size) for size in _smaller(made.size, free)]
-            smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
+            smaller = [one for one in smaller if takes(one) != takes(made)]
             if not smaller:
                 return path, None
             share = largest_share(made)
@@ -211,10 +213,6 @@ def fit_into(
             f"{made.size}; allow more, or fit a narrower or plainer model"
         )
     return Fitted(made, make(start), following, path, binds, taken)
-
-
-def _is_smaller(one: CSource, other: CSource) -> bool:
-    return (one.flash, one.ram, one.work) != (other.flash, other.ram, other.work)
 
 
 def _smaller(size: Size, free: frozenset[str]) -> list[Size]:

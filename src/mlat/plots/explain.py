@@ -302,9 +302,7 @@ def _total_text(towards: Towards) -> str:
 
 
 def plot_committee(
-    found: Explanation,
-    *,
-    figure: Figure | SubFigure | None = None,
+    found: Explanation, *, figure: Figure | SubFigure | None = None
 ) -> Figure | SubFigure:
     """Who said what of one window, with which weight, and how that adds up to the decision.
 

@@ -11,7 +11,6 @@ from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..base.checks import Floats
 from ..base.errors import InputError
 from ..explain.learned import blocks_of, lag_norms
 from .figure import BLUE, GREEN, INK, MAX_LETTERS, ORANGE, axes_for, bare, names_width, shorten
@@ -50,7 +49,11 @@ def plot_blocks(
     grid = figure.add_gridspec(2, len(lags), height_ratios=[height, 2.0])
     limit = float(np.abs(blocks[lags]).max()) or 1.0
     # Lag 0 is always the largest; on a linear scale all others would look white.
-    scale = FuncNorm((_signed_root, _signed_square), vmin=-limit, vmax=limit)
+    root_and_back = (
+        lambda x: np.sign(x) * np.sqrt(np.abs(x)),
+        lambda x: np.sign(x) * np.square(x),
+    )
+    scale = FuncNorm(root_and_back, vmin=-limit, vmax=limit)
     maps = []
     for column, lag in enumerate(lags):
         ax = figure.add_subplot(grid[0, column])
@@ -96,14 +99,6 @@ def plot_lags(metric: Any, *, ax: Axes | None = None, colour: str = BLUE) -> Fig
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     bare(ax)
     return figure
-
-
-def _signed_root(x: Floats) -> Floats:
-    return np.sign(x) * np.sqrt(np.abs(x))
-
-
-def _signed_square(x: Floats) -> Floats:
-    return np.sign(x) * np.square(x)
 
 
 def _name_rows(ax: Axes, names: list[str]) -> None:

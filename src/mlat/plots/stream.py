@@ -64,13 +64,7 @@ def plot_stream(
         ribbon = Ribbon(len(stream))
         ribbon.add(states)
         draw_ribbon(
-            ax,
-            *ribbon.intervals(),
-            classes,
-            len(stream),
-            bottom,
-            width=width,
-            height=RIBBON,
+            ax, *ribbon.intervals(), classes, len(stream), bottom, width=width, height=RIBBON
         )
         ticks[bottom + RIBBON / 2] = shorten(name)
     draw_boundaries(ax, np.flatnonzero(changes(stream.recordings, len(stream))))

@@ -18,10 +18,7 @@ _FOR, _AGAINST = "#b2182b", "#2166ac"  # the ends of the colour map
 
 
 def plot_usage(
-    clf: StreamClassifier,
-    *,
-    expert: int | str | None = None,
-    max_features: int = MAX_FEATURES,
+    clf: StreamClassifier, *, expert: int | str | None = None, max_features: int = MAX_FEATURES
 ) -> Figure:
     """Which features at which lags separate the states, and the sums by feature and by lag.
 

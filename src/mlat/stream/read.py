@@ -306,7 +306,7 @@ def _read(
         columns = _read_narrow(table, wanted) if in_parts else table.read(names, wanted)
         # In parts the values come last, when it is known which of them are kept.
         n_steps = len(next(iter(columns.values())))
-        values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
+        values = np.zeros((n_steps, 1), np.float32) if in_parts else values_of(columns, names)
         given = {role: columns[column] for column, role in roles.items()}
         settled = order_columns(
             {
@@ -398,7 +398,8 @@ def _at_rate(
     )
 
 
-def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+def values_of(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+    """The values (T, d) of some columns."""
     remedy = f"correct it, or {NAME_COLUMNS}"
     return stack_columns([as_numpy(columns[name]) for name in names], names, remedy=remedy)
 
@@ -426,11 +427,11 @@ def _with_labelled_values(steps: Stream, plan: ColumnPlan, past: int, *, strict:
     parts, first = [], 0
     label = {column: role for column, role in plan.roles.items() if role == "label"}
     for piece in table.pieces(plan.channels, label, BATCH):
-        values = _values(piece, plan.channels)
+        values = values_of(piece, plan.channels)
         if strict and not first:
             for name, column in zip(plan.channels, values.T, strict=True):
                 if not goes_up_and_down(column):  # so all of it must be seen
-                    whole = _values(table.read([name], {}), [name])
+                    whole = values_of(table.read([name], {}), [name])
                     refuse_counters(whole, [name], steps.recordings)
         refuse_infinity(values, names, first)
         parts.append(values[kept[first : first + len(values)]])

@@ -106,10 +106,7 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
 def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
     """The recordings; numbered anew where the stream has gaps that its file would not show."""
     again = Stream(
-        stream.values,
-        recordings=stream.recordings,
-        time=stream.time,
-        channels=stream.channels,
+        stream.values, recordings=stream.recordings, time=stream.time, channels=stream.channels
     )
     if not (stream.gap_before & ~again.gap_before)[1:].any():
         return stream.recordings
@@ -138,7 +135,11 @@ def write_tables(path: Path, form: FileFormat, tables: Iterable[Any], texts: Ite
         All texts that may be written: the states and the recordings. If one needs quotes, all are
         quoted.
     """
-    batches = (batch for table in tables for batch in (table.to_batches() or [_no_rows(table)]))
+    batches = (
+        batch
+        for table in tables
+        for batch in (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)])
+    )
     first = next(batches)
     with ExitStack() as stack:
         if form.delimiter is None:
@@ -156,10 +157,6 @@ def write_tables(path: Path, form: FileFormat, tables: Iterable[Any], texts: Ite
             )
         for rows in in_pieces(chain([first], batches), ROWS):
             writer.write_table(rows.combine_chunks())
-
-
-def _no_rows(table: Any) -> Any:
-    return pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _write_whole(path: str | os.PathLike[str], form: FileFormat, table: Any) -> None:
