@@ -13,11 +13,10 @@ from ..base.errors import InputError, NamesError
 from ..stream.column_roles import usual_rate
 from ..stream.conversion import changes, in_seconds
 from ..stream.stream import Stream
-from .as_json import AsJson, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
 from .options import Label
 from .output import check_can_write
-from .screen import Screen, console, percent, table_of, working
+from .screen import AsJson, Screen, console, percent, print_json, stream_of, table_of, working
 
 STATE_NAMES = {"state", "label", "class", "activity", "target"}
 MANY = 0.01  # of the steps

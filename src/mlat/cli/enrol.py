@@ -8,11 +8,10 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
-from .as_json import AsJson, model_of, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
 from .options import Label, ModelFile
 from .output import MODEL, check_can_write
-from .screen import console, size_of, table_of, working
+from .screen import AsJson, console, model_of, print_json, size_of, stream_of, table_of, working
 
 
 @with_columns

@@ -16,12 +16,11 @@ from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
 from ..stream.signs import count_seen
 from ..stream.stream import Stream
-from .as_json import AsJson, print_json, score_of
 from .columns import Columns, LabelTable, StreamFile, check_labelled, title_of, with_columns
 from .options import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
 from .predict import Fill, Predictions
-from .screen import console, print_score, warn_if_guessing, working
+from .screen import AsJson, console, print_json, print_score, score_of, warn_if_guessing, working
 
 
 @with_columns

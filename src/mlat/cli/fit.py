@@ -21,7 +21,6 @@ from ..metric.forest import Forest
 from ..stream.read import read_stream
 from ..stream.stream import Stream
 from ..stream.windows import MOST_WIDTH, fitting_width, width_of_a_second
-from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .check import hints_on_time
 from .columns import (
     COLUMNS,
@@ -35,15 +34,20 @@ from .columns import (
 from .options import Label, Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
+    AsJson,
     Screen,
     console,
     is_plain,
+    model_of,
     percent,
     print_committee,
     print_expected,
     print_features,
+    print_json,
     print_thinned,
+    score_of,
     size_of,
+    stream_of,
     table_of,
     warn_if_guessing,
     working,

@@ -20,16 +20,18 @@ from ..metric.embedding import unmix_blocks
 from ..metric.estimators import MLAT
 from ..metric.forest import Forest
 from ..metric.mahalanobis import Mahalanobis
-from .as_json import AsJson, model_of, print_json
 from .options import ModelFile, described
 from .output import make_folder
 from .screen import (
+    AsJson,
     Screen,
     console,
     is_plain,
+    model_of,
     print_committee,
     print_expected,
     print_features,
+    print_json,
     print_thinned,
     size_of,
     table_of,

@@ -31,11 +31,10 @@ from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
 from ..stream.stream import Stream
 from ..stream.write import states_table, write_tables
-from .as_json import AsJson, print_json, score_of
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, Seconds, TrueStates, steps_or_seconds
 from .output import STATES, check_can_write
-from .screen import Screen, console, print_score, working
+from .screen import AsJson, Screen, console, print_json, print_score, score_of, working
 
 Fill = Annotated[
     str | None,
