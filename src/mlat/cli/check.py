@@ -52,7 +52,7 @@ def check(
     told["hints"] = [*_hints(read, told["values"]), *hints_on_time(read)]
     if picture:
         from ..plots.figure import save_figure
-        from ..plots.stream import plot_stream
+        from ..plots.timeline import plot_stream
 
         with working("drawing"):
             save_figure(plot_stream(read), file)

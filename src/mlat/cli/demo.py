@@ -165,9 +165,9 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
 
 def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
     from ..plots.figure import save_figure
-    from ..plots.metric import plot_blocks, plot_history
+    from ..plots.learned import plot_blocks, plot_history
     from ..plots.overview import plot_overview
-    from ..plots.stream import plot_stream
+    from ..plots.timeline import plot_stream
 
     shown = slice(0, SHOWN)
     accuracies = {system.short: outcomes[system.short].found.accuracy for system in SYSTEMS}

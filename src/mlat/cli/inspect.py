@@ -110,8 +110,7 @@ def _print_expert(screen: Screen, expert: Expert) -> None:
 
 def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: Path) -> list[Path]:
     from ..plots.figure import save_figure
-    from ..plots.metric import plot_blocks, plot_history
-    from ..plots.usage import plot_usage
+    from ..plots.learned import plot_blocks, plot_history, plot_usage
 
     metric, whose = expert.references.metric, file_name(expert.name)
     files = []

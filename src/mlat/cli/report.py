@@ -18,7 +18,7 @@ from ..classifier.held_out import RUN
 from ..explain.confusions import Confusions
 from ..explain.explanation import explain
 from ..plots.explain import draw_explanation
-from ..plots.stream import plot_stream
+from ..plots.timeline import plot_stream
 from ..stream.conversion import changes
 from ..stream.stream import Stream
 from .screen import OF, interval_of, most_often, percent

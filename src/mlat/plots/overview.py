@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from ..stream.stream import Stream
 from .figure import BLUE, FAINT, INK, bare, shorten, state_colours
-from .metric import plot_lags
-from .stream import plot_stream
+from .learned import plot_lags
+from .timeline import plot_stream
 
 _BAR = "#b8c4cc"
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Drawing
 from mlat.base.errors import InputError
 from mlat.metric.estimators import MLAT
 from mlat.plots.figure import FAINT, INK, bare, ink_on, state_colours
-from mlat.plots.metric import plot_blocks
+from mlat.plots.learned import plot_blocks
 
 from ..experiments.experiment import Experiment
 from ..experiments.protocol import split, split_seed
