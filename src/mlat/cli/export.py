@@ -23,7 +23,7 @@ from ..export.decisions import Agreement
 from ..export.folder import browser_files, c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
-from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
+from ..export.targets import KEEP, TARGETS, Fitted, Limits, Size, Target, fit_into
 from .options import Filtered, Label, ModelFile, Options, flag_of, with_options
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
@@ -179,7 +179,7 @@ def export(
     )
     written = []
     if onnx is not None:
-        data = write_onnx(_of_size(whole, made), bits=size.bits, **of_graph)
+        data = write_onnx(made.model, bits=size.bits, **of_graph)
         with atomic_write(onnx) as file:
             file.write_bytes(data)
         example = text_of("folder/onnx_example.py").replace("/*GRAPH*/", onnx.name)
@@ -210,10 +210,6 @@ def export(
             + (" and splits that go the other way." if whole.forests else ".")
         )
     console().say(f"Written: {', '.join(map(str, written))}")
-
-
-def _of_size(whole: PlainModel, made: Made) -> PlainModel:
-    return (whole.with_trees(made.size.trees) if made.size.trees else whole).take(made.rows)
 
 
 def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:

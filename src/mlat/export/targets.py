@@ -115,9 +115,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Made:
-    """A model of some size: its C, the references in it, and the share of decisions that stay."""
+    """A model of some size, its C, the references in it, and the share of decisions that stay."""
 
     size: Size
+    model: PlainModel
     code: CSource
     rows: Ints
     same: float
@@ -169,7 +170,7 @@ def fit_into(
         rows = np.union1d(rows[:: size.every], rows[first])
         model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
         code = write(model, size.bits)
-        return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
+        return Made(size, model, code, rows, agreement.chosen_by(code.stored, rows))
 
     def largest_share(made: Made) -> float:
         return max(limits.taken(made.code, target).values())

@@ -23,7 +23,6 @@ from .figure import (
     ink_on,
     shorten,
     state_colours,
-    state_legend,
     state_pattern,
     states_in,
     step_axis,
@@ -65,7 +64,7 @@ def plot_stream(
     shown = stream.channels[:max_channels]
     classes = states_in(ribbons.values())
     height = 1.0 + 0.38 * (len(shown) + len(ribbons))
-    figure, ax, width = axes_below_legend(ax, height, classes)
+    figure, ax, width, legend = axes_below_legend(ax, height, classes)
     heights = np.arange(len(shown))[::-1].astype(float)
     for channel, height in enumerate(heights):
         line = _to_unit_range(stream.values[:, channel])
@@ -87,7 +86,7 @@ def plot_stream(
     bare(ax, "top", "right", "left")
     if len(shown) < stream.n_channels:
         ax.set_ylabel(f"{len(shown)} of {stream.n_channels} channels", color=INK)
-    state_legend(ax, classes, width)
+    legend.draw(ax)
     return figure
 
 
@@ -209,7 +208,7 @@ class Timeline:
         classes = states_in(states for _, states in intervals.values())
         rows = [*ribbons, *(["mistakes"] if self._labelled else [])]
         rows += ["confidence"] if self._with_confidence else []
-        figure, ax, width = axes_below_legend(ax, 1.1 + 0.5 * len(rows), classes)
+        figure, ax, width, legend = axes_below_legend(ax, 1.1 + 0.5 * len(rows), classes)
         bottoms = {name: -1.25 * i for i, name in enumerate(rows)}
         for name, (start, states) in intervals.items():
             draw_ribbon(ax, start, states, classes, self._n_steps, bottoms[name], width=width)
@@ -224,10 +223,10 @@ class Timeline:
         ax.set_yticks([bottom + 0.5 for bottom in bottoms.values()], rows)
         ax.tick_params(axis="y", length=0)
         bare(ax, "top", "right", "left")
-        height = state_legend(ax, classes, width)
+        legend.draw(ax)
         if self._labelled:
             text = f"{self._n_wrong} of {self._n_judged} judged steps are wrong"
-            ax.set_title(text, loc="right", fontsize=10, color=INK, pad=height + 4)
+            ax.set_title(text, loc="right", fontsize=10, color=INK, pad=legend.height + 4)
         return figure
 
 
