@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
@@ -18,7 +19,7 @@ from mlat.base.checks import Limits
 from mlat.cli import app
 from mlat.cli.fit import CLASSIFIER, METRIC
 from mlat.cli.live import POLICIES
-from mlat.cli.options import PANELS, Options, in_flags, with_options, words_of
+from mlat.cli.options import PANELS, Options, described, in_flags, with_options, words_of
 
 COMMANDS = {
     name: command for name, command in get_command(app).commands.items() if not command.hidden
@@ -112,6 +113,38 @@ def test_words_are_the_first_sentence_and_that_about_the_default():
         "kind": "What is brewed: black (default) or green.",
         "wait": "Minutes; default long.",
     }
+
+
+def test_a_docstring_has_the_words_of_options():
+    @described
+    def pour(cups: int = 1, out: Path | None = None, hot: bool = True, iced: bool = False) -> None:
+        """Pour tea.
+
+        Parameters
+        ----------
+        cups : N
+            How many cups,
+            of tea.
+        out : FILE
+            Where to pour it.
+        hot
+            Heat it at all.
+        iced
+            With ice.
+        """
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(pour)
+    command = get_command(alone)
+    assert command.help == "Pour tea."
+    told = {one.name: (one.opts, one.secondary_opts, one.help) for one in command.params}
+    assert told == {
+        "cups": (["--cups"], [], "How many cups, of tea."),
+        "out": (["-o", "--out"], [], "Where to pour it."),
+        "hot": (["--hot"], ["--no-hot"], "Heat it at all."),
+        "iced": (["--iced"], [], "With ice."),
+    }
+    assert [one.metavar for one in command.params[:2]] == ["N", "FILE"]
 
 
 @pytest.mark.parametrize("group", [CLASSIFIER, METRIC, POLICIES])
