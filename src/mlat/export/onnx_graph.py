@@ -112,11 +112,12 @@ class _Graph:
     def wholes(self, values: Any) -> str:
         return self.constant(values, np.int64)
 
-    def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """The name of what a node makes of values by their names, and of real constants."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         name = f"v{len(self._nodes)}"
-        self._nodes.append(
-            self.onnx.helper.make_node(operator, [*inputs], [name], name=name, **attributes)
-        )
+        made = self.onnx.helper.make_node(operator, names, [name], name=name, **attributes)
+        self._nodes.append(made)
         return name
 
     def input(self, name: str, shape: tuple[int | str, ...]) -> str:
@@ -240,11 +241,11 @@ def _outputs(g: _Graph, decided: _Decided, limit: float) -> None:
     shown = decided.known
     if np.isfinite(limit):
         limit = min(limit, float(np.finfo(g.real).max))
-        beyond = g("Greater", decided.distance, g.constant(limit))
+        beyond = g("Greater", decided.distance, limit)
         shown = g("And", shown, g("Not", beyond))
     g.output("state", g("Where", shown, decided.state, g.wholes(-1)), ("N",), np.int64)
     # 0/0 is NaN: constants here are finite.
-    nothing = g("Div", g.constant(0.0), g.constant(0.0))
+    nothing = g("Div", 0.0, 0.0)
     for name, value in (("distances", decided.distances), ("probabilities", decided.proba)):
         shown = g("Where", g.column(decided.known), value, nothing)
         g.output(name, shown, ("N", g.n_states))
@@ -252,26 +253,24 @@ def _outputs(g: _Graph, decided: _Decided, limit: float) -> None:
 
 def _scaled(g: _Graph, values: str) -> tuple[str, str]:
     """Scaled values, 0 where one is missing, and which are there."""
-    scaled = g("Sub", values, g.constant(g.model.channel_mean))
-    scaled = g("Div", scaled, g.constant(g.model.channel_scale))
-    there = g("Less", g("Abs", scaled), g.constant(EXTREME[g.bits]))  # and no NaN
-    return g("Where", there, scaled, g.constant(0.0)), there
+    scaled = g("Div", g("Sub", values, g.model.channel_mean), g.model.channel_scale)
+    there = g("Less", g("Abs", scaled), EXTREME[g.bits])  # and no NaN
+    return g("Where", there, scaled, 0.0), there
 
 
 def _held(g: _Graph, values: str, there: str, hold: int) -> tuple[str, str]:
     """Missing values as the channel's last, for some steps in a row."""
     shape = ("N", g.n_channels)
     last, left = g.input("last", shape), g.input("left", shape)
-    left = g("Sub", left, g.constant(1.0))
-    still = g("Greater", left, g.constant(-0.5))
-    values = g("Where", there, values, last)
-    left = g("Where", there, g.constant(float(hold)), g("Max", left, g.constant(0.0)))
-    there = g("Or", there, still)
-    values = g("Where", there, values, g.constant(0.0))
+    left = g("Sub", left, 1.0)
+    held = g("Where", there, values, last)
+    still = g("Or", there, g("Greater", left, -0.5))
+    left = g("Where", there, float(hold), g("Max", left, 0.0))
+    values = g("Where", still, held, 0.0)
     # A value that may no longer be held stays away until the channel has a new one.
     g.output("next_last", values, shape)
     g.output("next_left", left, shape)
-    return values, there
+    return values, still
 
 
 def _decided(g: _Graph, values: str, usable: str) -> _Decided:
@@ -280,12 +279,11 @@ def _decided(g: _Graph, values: str, usable: str) -> _Decided:
     ``values`` (N, size, d) are the scaled last steps, ``usable`` (N, size) is 1 where one is.
     """
     # A step counts if all after it are usable.
-    broken = g("Sub", g.constant(1.0), usable)
-    after = g("CumSum", broken, g.constant(1, np.int32), reverse=1)
-    alive = g.cast(g("Less", after, g.constant(0.5)))
+    broken = g("CumSum", g("Sub", 1.0, usable), g.constant(1, np.int32), reverse=1)
+    alive = g.cast(g("Less", broken, 0.5))
     values = g("Mul", values, g("Unsqueeze", alive, axes=[2]))
     first = g("Gather", alive, g.wholes(g.size - g.model.width), axis=1)
-    known = g("Greater", first, g.constant(0.5))
+    known = g("Greater", first, 0.5)
     features = _features(g, values, alive)
     steps = _steps(g) if g.model.matrices else ""
     order = np.argsort(g.model.codes, kind="stable")
@@ -302,9 +300,8 @@ def _decided(g: _Graph, values: str, usable: str) -> _Decided:
     distances = ""
     for one, square in zip(g.model.experts, squares, strict=True):
         distances = _by_state(g, square, codes)
-        ratio = g("Div", distances, g.constant(one.typical))
-        log = g("Log", g("Add", ratio, g.constant(g.model.soft)))
-        log = g("Mul", log, g.constant(one.weight))
+        log = g("Log", g("Add", g("Div", distances, one.typical), g.model.soft))
+        log = g("Mul", log, one.weight)
         logs = log if logs is None else g("Add", logs, log)
     assert logs is not None
     if len(g.model.experts) > 1:
@@ -312,7 +309,7 @@ def _decided(g: _Graph, values: str, usable: str) -> _Decided:
     state = g("ArgMin", distances, axis=1, keepdims=0)
     distance = g("ReduceMin", distances, axes=[1], keepdims=0)
     excess = g("Sub", logs, g("ReduceMin", logs, axes=[1], keepdims=1))
-    proba = g("Exp", g("Mul", excess, g.constant(-g.model.beta)))
+    proba = g("Exp", g("Mul", excess, -g.model.beta))
     proba = g("Div", proba, g.total(proba, 1, keep=True))
     return _Decided(known, distances, proba, state, distance)
 
@@ -324,7 +321,7 @@ def _features(g: _Graph, values: str, alive: str) -> str:
     if lift.remembers:
         change = g("Sub", g.slice(values, 1, ALL, 1), g.slice(values, 0, -1, 1))
         change = g("Mul", change, g("Unsqueeze", g.slice(alive, 0, -1, 1), axes=[2]))
-        taken[CHANGE] = g("Pad", change, g.wholes([0, 1, 0, 0, 0, 0]), g.constant(0.0))
+        taken[CHANGE] = g("Pad", change, g.wholes([0, 1, 0, 0, 0, 0]), 0.0)
     at = g.wholes(g.size - w + np.arange(w)[:, None] - np.arange(lift.size - 1)[::-1])  # (w, reach)
     made = np.stack([lift.takes, lift.overs], axis=1)
     kinds, of_kind = np.unique(made, axis=0, return_inverse=True)
@@ -336,11 +333,10 @@ def _features(g: _Graph, values: str, alive: str) -> str:
     value = g("Gather", joined, g.wholes(of_kind.ravel() * d + lift.channels), axis=2)
     if (lift.floors > 0).any():
         is_log = lift.floors > 0
-        inside = g("Mul", value, g.constant(is_log.astype(float)))
-        inside = g("Add", inside, g.constant(np.where(is_log, lift.floors, 1.0)))
+        inside = g("Mul", value, is_log.astype(float))
+        inside = g("Add", inside, np.where(is_log, lift.floors, 1.0))
         value = g("Where", g.constant(is_log, np.bool_), g("Log", inside), value)
-    value = g("Sub", value, g.constant(g.model.feature_mean))
-    return g("Div", value, g.constant(g.model.feature_scale))
+    return g("Div", g("Sub", value, g.model.feature_mean), g.model.feature_scale)
 
 
 def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
@@ -350,7 +346,7 @@ def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
     past = g("Gather", taken, at, axis=1)  # (N, w, reach, d)
 
     def mean(values: str) -> str:
-        return g("Div", g.total(values, 2), g("Max", g.total(there, 2), g.constant(1.0)))
+        return g("Div", g.total(values, 2), g("Max", g.total(there, 2), 1.0))
 
     if over == MEAN:
         return mean(past)
@@ -366,7 +362,7 @@ def _steps(g: _Graph) -> str:
     steps, unit = quantised(g.model.steps[:, g.model.is_compared], g.bits)
     if g.bits not in WHOLE:
         return g.constant(steps)
-    return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), g.constant(unit))
+    return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), unit)
 
 
 def _squares(
@@ -383,9 +379,9 @@ def _squares(
     y = g("Transpose", g("Reshape", y, g.wholes([-1, w * n])), perm=[1, 0])
     stored, unit = quantised(g.model.steps, g.bits)
     squares = one.squares(stored * unit, begin)
-    apart = g("Sub", g.constant(squares), g("Mul", g("MatMul", u, y), g.constant(2.0)))
+    apart = g("Sub", squares, g("Mul", g("MatMul", u, y), 2.0))
     apart = g("Add", apart, g.total(g("Mul", x, u), 1, keep=True))
-    return g("Max", apart, g.constant(0.0))
+    return g("Max", apart, 0.0)
 
 
 def _seen(g: _Graph, one: PlainExpert | PlainForest, features: str) -> str:
@@ -410,12 +406,11 @@ def _squares_of_points(g: _Graph, one: PlainForest, features: str, order: NDArra
     feature = _indices(g, np.append(forest.feature, np.zeros(n_leaves, np.int64)))
     threshold = np.append(forest.threshold, np.zeros(n_leaves))
     if g.bits in WHOLE:
-        units = g.constant(np.tile(unit[one.columns], one.width) * 2.0**power)
-        of_splits = g("Gather", units, feature)
+        of_splits = g("Gather", np.tile(unit[one.columns], one.width) * 2.0**power, feature)
         thresholds = g("Mul", g.cast(g.constant(threshold, np.int16)), of_splits)
     else:
         thresholds = g.constant(threshold)
-    nothing = g("Mul", g.slice(x, 0, 1, 1), g.constant(0.0))
+    nothing = g("Mul", g.slice(x, 0, 1, 1), 0.0)
     node = g("Add", g.cast(nothing, np.int32), g.constant(first, np.int32))  # (N, T)
     for _ in range(forest.depth):
         value = g("GatherElements", x, g("Gather", feature, node), axis=1)
@@ -444,7 +439,7 @@ def _wholes_times(g: _Graph, values: NDArray[Any], unit: float) -> str:
     if g.bits not in WHOLE:
         return g.constant(values * unit)
     kind = np.min_scalar_type(int(values.max(initial=0)))
-    return g("Mul", g.cast(g.constant(values, kind)), g.constant(unit))
+    return g("Mul", g.cast(g.constant(values, kind)), unit)
 
 
 def _metric(g: _Graph, one: PlainExpert) -> str:
@@ -456,7 +451,7 @@ def _metric(g: _Graph, one: PlainExpert) -> str:
     blocks = np.concatenate([one.metric[:0:-1].transpose(0, 2, 1), one.metric, np.zeros((1, n, n))])
     lag = np.arange(w)[:, None] - np.arange(w)
     at = np.where(np.abs(lag) < L, lag + L - 1, 2 * L - 1)
-    spread = g("Gather", g.constant(blocks), g.wholes(at), axis=0)  # (w, w, n, n)
+    spread = g("Gather", blocks, g.wholes(at), axis=0)  # (w, w, n, n)
     return g("Reshape", g("Transpose", spread, perm=[0, 2, 1, 3]), g.wholes([w * n, w * n]))
 
 
@@ -480,11 +475,11 @@ def _voted(g: _Graph, squares: str, codes: NDArray[np.int64]) -> tuple[str, str,
     votes = g.total(own, 1)
     sums = g.total(g("Mul", own, g("Unsqueeze", distance, axes=[2])), 1)
     most = g("ReduceMax", votes, axes=[1], keepdims=1)
-    fewer = g("Greater", g("Sub", most, votes), g.constant(0.5))
+    fewer = g("Greater", g("Sub", most, votes), 0.5)
     sums = g("Where", fewer, g.constant(float(np.finfo(np.float32).max)), sums)
     state = g("ArgMin", sums, axis=1, keepdims=0)
     least = g("ReduceMin", distance, axes=[1], keepdims=0)
-    proba = g("Div", votes, g.constant(float(k)))
+    proba = g("Div", votes, float(k))
     return _by_state(g, squares, codes), proba, state, least
 
 
@@ -492,17 +487,17 @@ def _filtered(g: _Graph, decided: _Decided) -> str:
     """The probabilities given all windows so far. A belief of zeros is none: before any window."""
     k, S, proba = g.model.n_neighbors, g.n_states, decided.proba
     belief = g.input("belief", ("N", S))
-    has_one = g("Greater", g.total(belief, 1, keep=True), g.constant(0.5))
-    before = g("Where", has_one, belief, g.constant(g.model.stationary))
+    has_one = g("Greater", g.total(belief, 1, keep=True), 0.5)
+    before = g("Where", has_one, belief, g.model.stationary)
     if k > 1:
-        proba = g("Add", g("Mul", proba, g.constant(float(k))), g.constant(1.0))
+        proba = g("Add", g("Mul", proba, float(k)), 1.0)
         proba = g("Div", proba, g.constant(float(k + S)))
-    seen = g("Where", has_one, g("Pow", proba, g.constant(g.model.tempering)), proba)
-    moved = g("MatMul", before, g.constant(g.model.transition))
+    seen = g("Where", has_one, g("Pow", proba, g.model.tempering), proba)
+    moved = g("MatMul", before, g.model.transition)
     after = g("Mul", moved, seen)
-    possible = g("Greater", g.total(after, 1, keep=True), g.constant(0.0))
+    possible = g("Greater", g.total(after, 1, keep=True), 0.0)
     after = g("Where", possible, after, moved)
     after = g("Div", after, g.total(after, 1, keep=True))
-    kept = g("Where", g.column(decided.known), after, g.constant(0.0))
+    kept = g("Where", g.column(decided.known), after, 0.0)
     g.output("next_belief", kept, ("N", S))
     return after
