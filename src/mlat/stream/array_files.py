@@ -11,6 +11,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,40 +32,37 @@ _DEPTH = 50
 _Element = tuple[int, memoryview]
 
 
+@dataclass(eq=False)
 class ColumnsTable:
     """Columns by name that are arrays in memory.
 
-    Parameters
+    Attributes
     ----------
     name : str
         The file, for messages; empty for what is none.
-    columns : mapping of names to columns of T entries
+    held : mapping of names to columns of T entries
     states : sequence of names
         Columns that can be the label and are never channels.
-    notes : sequence of str
+    notes : tuple of str
         What the user should know of how the file was read.
-    left_out : mapping of names to reasons, optional
+    left_out : mapping of names to reasons
         Columns that are channels only if they are named.
     """
 
-    def __init__(
-        self,
-        name: str,
-        columns: Mapping[Any, Any],
-        states: Sequence[str] = (),
-        notes: Sequence[str] = (),
-        left_out: Mapping[str, str] | None = None,
-    ) -> None:
-        self._name, self._columns = name, columns
-        self.columns: Sequence[Any] = list(columns)
-        self.states, self.notes = tuple(states), tuple(notes)
-        self.left_out = dict(left_out or {})
+    name: str
+    held: Mapping[Any, Any]
+    states: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.columns: Sequence[Any] = list(self.held)
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._columns[name] for name in (*channels, *roles)}
+        return {name: self.held[name] for name in (*channels, *roles)}
 
     def where(self, steps: Sequence[int]) -> str:
-        return f"{self._name}: " if self._name else ""
+        return f"{self.name}: " if self.name else ""
 
 
 def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:
@@ -177,7 +175,7 @@ def _table(path: Path, arrays: Mapping[str, NDArray[Any]]) -> ColumnsTable:
             columns[column] = entries
     left = [name for name in arrays if name not in usable or len(arrays[name]) != n_steps]
     note = f"not used, for they are not {n_steps} steps long: {', '.join(left)}"
-    return ColumnsTable(str(path), columns, notes=[note] if left else [])
+    return ColumnsTable(str(path), columns, notes=(note,) if left else ())
 
 
 # ------------------------------------------------------------------ damaged MATLAB files

@@ -149,16 +149,16 @@ class RawTable(ColumnsTable):
         if self._bad.any():
             notes.append(f"{int(self._bad.sum())} steps that are annotated as bad are missing")
         told = {"time": np.asarray(raw.times), ANNOTATION: descriptions}
-        super().__init__(name, told, [ANNOTATION], notes, _left_out(raw))
+        super().__init__(name, told, [ANNOTATION], tuple(notes), _left_out(raw))
         self._raw, self.columns = raw, [*raw.ch_names, *told]
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
         """Only the channels that are wanted are loaded."""
-        names = [name for name in (*channels, *roles) if name not in self._columns]
-        with reading(self._name):
+        names = [name for name in (*channels, *roles) if name not in self.held]
+        with reading(self.name):
             values = self._raw.get_data(picks=names) if names else []
         loaded = {n: np.where(self._bad, np.nan, row) for n, row in zip(names, values, strict=True)}
-        return {name: {**self._columns, **loaded}[name] for name in (*channels, *roles)}
+        return {name: {**self.held, **loaded}[name] for name in (*channels, *roles)}
 
 
 def _annotated(raw: Any) -> tuple[NDArray[Any], NDArray[np.bool_], int]:
