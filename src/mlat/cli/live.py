@@ -27,7 +27,7 @@ class Fsync(StrEnum):
 
 POLICIES = Options(
     LiveOptions,
-    "missing hold order_by reorder rate max_gap far dead search filtered",
+    "missing hold order_by reorder rate max_gap far dead search filtered adapt",
     metavars={"rate": "HZ", "max_gap": "S", "far": "X|off"},
 )
 

@@ -447,8 +447,8 @@ def _with_labelled_values(steps: Stream, plan: ColumnPlan, past: int, *, strict:
 
 def _count_from_start(column: Any, table: Table) -> Any:
     n = len(table.columns)
-    if isinstance(column, str) and re.fullmatch(r"-?\d+", column, re.ASCII):
-        column = int(column)  # as a command writes it
+    if isinstance(column, str) and re.fullmatch(r"-?\d+|x\d+", column, re.ASCII):
+        column = int(column.removeprefix("x"))  # as a command writes it, or a model knows it
     return column + n if isinstance(column, int | np.integer) and -n <= column < 0 else column
 
 

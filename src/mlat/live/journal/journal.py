@@ -45,7 +45,7 @@ from ...base.checksummed import (
 )
 from ...base.disk import disk_errors
 from ...base.errors import InputError
-from ..core.options import LiveOptions, other_option
+from ..core.options import BEFORE, LiveOptions, other_option
 from ..core.session import LiveSession
 from .records import BATCH, END, HEAD, Batch, decode_batch, decode_json, encode_batch
 
@@ -104,7 +104,7 @@ class Identity:
         known = LiveOptions().as_dict()
         options = {name: value for name, value in fields["options"].items() if name in known}
         try:
-            before = LiveOptions(**options).as_dict()
+            before = LiveOptions(**BEFORE | options).as_dict()
         except InputError as error:
             raise InputError(f"{folder} was begun with options that are none: {error}") from None
         name = other_option(before, self.options)

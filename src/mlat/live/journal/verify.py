@@ -23,6 +23,7 @@ from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import load
 from ...stream.stream import Stream
+from ..core.options import BEFORE
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps, join
 from ..page.hub import MOST_STEPS
@@ -184,7 +185,7 @@ def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
 def _options(contents: JournalContents) -> dict[str, Any]:
     """Those of the head; examples may reach back further in a session that an older mlat began."""
     options: dict[str, Any] = contents.head["options"]
-    return options | {"teachable": max(options["teachable"], MOST_STEPS)}
+    return BEFORE | options | {"teachable": max(options["teachable"], MOST_STEPS)}
 
 
 def _why_not_predict(contents: JournalContents) -> str:
@@ -193,6 +194,8 @@ def _why_not_predict(contents: JournalContents) -> str:
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"
+    if options.get("adapt"):
+        return "adapt=True"
     if options["order_by"] != "none":
         return f"order_by={options['order_by']}"
     if len(contents.predictions) != len(contents.values):
