@@ -25,7 +25,7 @@ from ..base.errors import InputError
 PANELS = {
     "Data": "source label labels recording group time max_gap channels unlabelled sep decimal fill "
     "rate between missing hold order_by reorder media offset changed seed step",
-    "Learning": "width metric reach stride max_references unknown_rate model",
+    "Learning": "width metric reach stride max_references unknown_rate model adapt",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
@@ -132,7 +132,7 @@ class Options:
     def take(self, given: dict[str, Any]) -> Any:
         """What was given for them, taken out of what typer found."""
         found = {name: given.pop(name) for name in self.names.split()}
-        given_ones = {n: v for n, v in found.items() if not (v is None or v is False or v == [])}
+        given_ones = {n: v for n, v in found.items() if not (v is None or v == [])}
         return self.make({name: self._parse(name, value) for name, value in given_ones.items()})
 
     def _parameter(self, name: str) -> inspect.Parameter:
@@ -153,14 +153,13 @@ class Options:
             said += "; repeatable"
         note = f" {self.notes[name]}" if name in self.notes else ""
         metavar = self.metavars.get(name) or LETTERS.get(kind, "WORD")
-        option = typer.Option(
-            flag_of(name), metavar=metavar, help=f"{said}.{note}", show_default=False
-        )
+        flag = f"{flag_of(name)}/--no-{flag_of(name)[2:]}" if default is True else flag_of(name)
+        option = typer.Option(flag, metavar=metavar, help=f"{said}.{note}", show_default=False)
         return inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if is_flag else None,
-            annotation=Annotated[kind if is_flag else kind | None, option],
+            default=None,
+            annotation=Annotated[kind | None, option],
         )
 
     def _parse(self, name: str, value: Any) -> Any:
