@@ -120,11 +120,13 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each series, shape (n,)."""
-        return np.asarray(self._neighbours.predict(self.transform(X)))
+        embedded = self.transform(X)
+        return np.asarray(self._neighbours.predict(embedded))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """The fraction of the nearest series in each class, shape (n, S)."""
-        return np.asarray(self._neighbours.predict_proba(self.transform(X)))
+        embedded = self.transform(X)
+        return np.asarray(self._neighbours.predict_proba(embedded))
 
     def _new_metric(self) -> Any:
         if not isinstance(self.metric, str):
