@@ -284,6 +284,10 @@ def as_states(
         array = np.where(np.isin(array, texts), NO_STATE_NAME, array) if texts else array
         return _writable(array, "state")
     if array.dtype.kind in "ib":
+        if array.dtype.kind == "b" and not ours:
+            said = "states that are booleans become 0 and 1, as a step without a state is -1"
+            keep = "mlat.model_selection.EveryStep predicts booleans"
+            warnings.warn(f"{said}; {keep}", UserWarning, stacklevel=4)
         numbers = array.astype(np.int64)
         absent = [int(entry) for entry in map(_as_number, no_state_entries) if is_whole(entry)]
         if ours or NO_STATE_NUMBER in absent or (numbers != NO_STATE_NUMBER).all():
