@@ -36,12 +36,11 @@ from .conversion import (
 from .read import (
     ArrowTable,
     ColumnPlan,
-    Text,
+    Wanted,
     as_numpy,
     encoded,
     plan_columns,
-    read_channels,
-    read_stream,
+    read_one,
     values_of,
 )
 from .sources import names_of, sources_in
@@ -87,20 +86,12 @@ def read_pieces(
     channels: Sequence[str],
     *,
     named: bool = False,
-    label: Any = None,
-    recording: Any = None,
-    time: Any = None,
-    unlabelled: Any = None,
-    max_gap: float | None = None,
-    sep: str | None = None,
-    decimal: str | None = None,
-    rate: float | None = None,
     size: int = STEPS,
-    **form: Any,
+    **options: Any,
 ) -> Pieces:
     """A stream for a model that knows its channels, in pieces of ``size`` steps.
 
-    Parameters are those of :func:`mlat.stream.read.read_channels`; ``named`` says that the user
+    Options are those of :func:`mlat.stream.read.read_channels`; ``named`` says that the user
     chose the columns of the channels, and then no other column is looked at, as with
     :func:`mlat.read_stream`.
 
@@ -109,19 +100,16 @@ def read_pieces(
     InputError
         As those; of values in a file while its pieces are read.
     """
-    columns, text = {"label": label, "recording": recording, "time": time}, Text(sep, decimal)
-    form |= {**columns, "unlabelled": unlabelled, "max_gap": max_gap, "sep": sep}
-    form |= {"decimal": decimal, "rate": rate}
+    wanted = Wanted(channels, others=not named, **options)
 
     def one(source: Any) -> Pieces:
-        plan = plan_columns(source, columns, channels, unlabelled, others=not named, text=text)
-        if isinstance(plan.table, TextTable | ArrowTable) and rate is None:
+        plan = plan_columns(source, wanted)
+        if isinstance(plan.table, TextTable | ArrowTable) and wanted.rate is None:
             try:
-                return _FilePieces(plan, unlabelled, max_gap, size)
+                return _FilePieces(plan, wanted.unlabelled, wanted.max_gap, size)
             except StepError as error:
                 raise InputError(f"{plan.table.where(error.steps)}{error}") from None
-        reader = read_stream if named else read_channels
-        return StreamPieces(reader(source, channels=channels, **form), size)
+        return StreamPieces(read_one(wanted, source), size)
 
     sources = sources_in(source)
     if sources is None:
