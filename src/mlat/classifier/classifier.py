@@ -1,6 +1,6 @@
 """k nearest neighbours over streams: from labelled runs to a state for every step.
 
-Fitting goes one way: a plan (:func:`set_up`), windows, experts (:mod:`.experts`: features, metric,
+Fitting goes one way: a plan, windows, experts (:mod:`.experts`: features, metric,
 references), their weights (:mod:`.committee`), confidence. Predicting goes through the references
 of each expert (:mod:`mlat.neighbours.references`) to distances by state, which the committee
 multiplies, and from these to states and probabilities (:mod:`.confidence`). One metric is a
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -25,8 +26,7 @@ from ..base.checks import (
     Floats,
     Ints,
     Limits,
-    annotations_of,
-    check_parameter,
+    check_parameters,
     is_real,
     is_whole,
 )
@@ -78,6 +78,7 @@ class Thinned(NamedTuple):
     agreement: float
 
 
+@dataclass(eq=False, repr=False)
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the state of a stream at every step, from a few labelled runs.
 
@@ -188,34 +189,19 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # The names of channels and of "no state" are not one per step: no splitter can cut them.
     __metadata_request__fit: ClassVar[dict[str, str]] = {"channels": UNUSED, "unlabelled": UNUSED}
 
-    def __init__(
-        self,
-        width: Annotated[int, Limits(1)] = 10,
-        *,
-        metric: Literal["auto", "euclidean", "mlat", "lmnn"] | Any = "auto",
-        lift: Any = None,
-        whiten: bool = False,
-        n_neighbors: Annotated[int, Limits(1)] | None = None,
-        scale: bool = True,
-        stride: Annotated[int, Limits(1)] = 1,
-        reach: Annotated[int, Limits(1)] | None = None,
-        unknown_rate: Annotated[float, Limits(0, BELOW_1)] = 0.0,
-        held_out: bool = True,
-        max_references: float | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.width = width
-        self.metric = metric
-        self.lift = lift
-        self.whiten = whiten
-        self.n_neighbors = n_neighbors
-        self.scale = scale
-        self.stride = stride
-        self.reach = reach
-        self.unknown_rate = unknown_rate
-        self.held_out = held_out
-        self.max_references = max_references
-        self.device = device
+    width: Annotated[int, Limits(1)] = 10
+    _: KW_ONLY
+    metric: Literal["auto", "euclidean", "mlat", "lmnn"] | Any = "auto"
+    lift: Any = None
+    whiten: bool = False
+    n_neighbors: Annotated[int, Limits(1)] | None = None
+    scale: bool = True
+    stride: Annotated[int, Limits(1)] = 1
+    reach: Annotated[int, Limits(1)] | None = None
+    unknown_rate: Annotated[float, Limits(0, BELOW_1)] = 0.0
+    held_out: bool = True
+    max_references: float | None = None
+    device: str | None = None
 
     def fit(
         self,
@@ -255,8 +241,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the steps seem to be in random order, or beside a value the others of its channel are
             nothing. Of stretches that are copies of earlier ones: they are learned from once.
         """
-        for name, annotation in annotations_of(StreamClassifier).items():
-            check_parameter(getattr(self, name), name, annotation)
+        check_parameters(self)
         if is_several(X) and groups is not None:
             groups = _group_of_steps(X, groups)
         more = {"recordings": recordings, "time": time, "channels": channels}
@@ -264,18 +249,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = stream if groups is None else stream.with_groups(groups)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
-        plan = set_up(
-            stream,
-            width=self.width,
-            metric=self.metric,
-            lift=self.lift,
-            whiten=self.whiten,
-            n_neighbors=self.n_neighbors,
-            scale=self.scale,
-            reach=self.reach,
-            max_references=self.max_references,
-            device=self.device,
-        )
+        plan = self._plan(stream)
         stream = without_copies(stream, self.width)
         runs = stream.runs
         classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
@@ -299,6 +273,44 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._thin(stream, committee)
         self.usual_step_ = stream.usual_step
         return self
+
+    def _plan(self, stream: Stream) -> Plan:
+        """Check what parameters mean together, and lay out the experts.
+
+        Raises
+        ------
+        InputError
+            If a parameter is wrong, or if the stream has windows of fewer than two states.
+        """
+        if self.max_references is not None:
+            _check_most(self.max_references, self.n_neighbors)
+        if self.device is not None:
+            open_device(self.device)
+        metric, lift, k = self.metric, self.lift, self.n_neighbors
+        is_name = isinstance(metric, str)
+        if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
+            raise InputError(
+                f'metric must be "auto", "euclidean", "mlat", "lmnn" or an estimator such as '
+                f"mlat.MLAT(), not {metric!r}"
+            )
+        is_auto = is_name and metric == "auto"
+        if is_auto and (lift is not None or self.whiten):
+            raise InputError('metric="auto" has lifts and whitening of its own; leave them out')
+        if is_auto and k not in (None, 1):
+            raise InputError(
+                f'metric="auto" compares the nearest reference of each state; for {k} '
+                'neighbours give one metric, such as metric="mlat"'
+            )
+        check_states(stream, self.width)
+        _warn_of_offsets(stream)
+        if is_auto:
+            return default_plan(stream, self.width, self.reach, bool(self.scale))
+        if is_name:
+            metric = None if metric == "euclidean" else NAMED[metric]()
+        name = "Euclidean distance" if metric is None else type(metric).__name__
+        lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
+        design = Design(name, self.width, whiten=bool(self.whiten), metric=metric)
+        return Plan((design,), lift, bool(self.scale), int(k or 1), self.device)
 
     def enrol(
         self,
@@ -783,57 +795,6 @@ def _warn_if_shuffled(stream: Stream) -> None:
 def _is_share(most: float) -> bool:
     """Whether this is a share of decisions, not a number of references."""
     return 0 < most < 1
-
-
-def set_up(
-    stream: Stream,
-    *,
-    width: int,
-    metric: Any,
-    lift: Any,
-    whiten: bool,
-    n_neighbors: int | None,
-    scale: bool,
-    reach: int | None,
-    max_references: float | None = None,
-    device: str | None = None,
-) -> Plan:
-    """Check the parameters of a classifier, and lay out its experts.
-
-    Raises
-    ------
-    InputError
-        If a parameter is wrong, or if the stream has windows of fewer than two states.
-    """
-    if max_references is not None:
-        _check_most(max_references, n_neighbors)
-    if device is not None:
-        open_device(device)
-    is_name = isinstance(metric, str)
-    if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
-        raise InputError(
-            f'metric must be "auto", "euclidean", "mlat", "lmnn" or an estimator such as '
-            f"mlat.MLAT(), not {metric!r}"
-        )
-    is_auto = is_name and metric == "auto"
-    if is_auto and (lift is not None or whiten):
-        raise InputError('metric="auto" has lifts and whitening of its own; leave them out')
-    if is_auto and n_neighbors not in (None, 1):
-        raise InputError(
-            f'metric="auto" compares the nearest reference of each state; for {n_neighbors} '
-            'neighbours give one metric, such as metric="mlat"'
-        )
-    check_states(stream, width)
-    _warn_of_offsets(stream)
-    if is_auto:
-        return default_plan(stream, width, reach, bool(scale))
-    if is_name:
-        metric = None if metric == "euclidean" else NAMED[metric]()
-    name = "Euclidean distance" if metric is None else type(metric).__name__
-    lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
-    k = 1 if n_neighbors is None else int(n_neighbors)
-    design = Design(name, width, whiten=bool(whiten), metric=metric)
-    return Plan((design,), lift, bool(scale), k, device)
 
 
 def _check_most(most: float, n_neighbors: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..stream.windows import as_windows, flatten, fold, window_width
 from .embedding import Linear, WindowTransformer
 
 
+@dataclass(eq=False, repr=False)
 class Mahalanobis(WindowTransformer):
     """The distance ``|L (x - y)|`` for an L that is known already; nothing is learned.
 
@@ -46,15 +48,9 @@ class Mahalanobis(WindowTransformer):
     True
     """
 
-    def __init__(
-        self,
-        components: ArrayLike | None = None,
-        width: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.components = components
-        self.width = width
-        self.name = name
+    components: ArrayLike | None = None
+    width: int | None = None
+    name: str | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Check that L is for such windows (n, w, d) or (n, w*d).

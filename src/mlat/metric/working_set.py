@@ -196,24 +196,24 @@ class SampleProblem:
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What was learned with a working set.
+    """What was learned, with a working set or from all windows at once.
 
     ``solution`` has the loss over all windows (or over the validation set); ``n_windows`` were in
-    the last working set; the loss is above that of learning from all windows by at most ``bound``
-    of itself.
+    the last working set, None without one; the loss is above that of learning from all windows by
+    at most ``bound`` of itself.
     """
 
     solution: Solution
     initial_loss: float
     scale: float
-    n_windows: int
-    bound: float
+    n_windows: int | None = None
+    bound: float = 0.0
 
 
 def learn_growing(
     problem: Problem,
     solve: Callable[[MarginProblem, Solution | None, float], Solution],
-    linear: Callable[[Solution], Floats],
+    linear: Callable[[Solution, int], Floats],
 ) -> Grown:
     """Learn from working sets that grow until the loss is within a hundredth.
 
@@ -224,7 +224,7 @@ def learn_growing(
         From a problem, the solution to start at (None for the scaled identity) and how many times
         the tolerance is allowed, to a solution.
     linear : callable
-        The map L (r, w*d) of a solution.
+        The map L (r, w*d) of a solution, for windows of a width.
     """
     sampler = Sampler(problem)
     validation = sampler.validation()
@@ -245,7 +245,7 @@ def learn_growing(
             solution = solve(seen, solution, roughly)
             n = len(history)
             history += [{**r, "iteration": n + r["iteration"]} for r in solution.history]
-            L = linear(solution)
+            L = linear(solution, problem.width)
             after, violations = validate(L)
             bound = 0.0
             is_sampled = not is_all and after > 0
