@@ -35,7 +35,6 @@ from ..features.features import Features, Units, in_common_units
 from ..features.lifts import Lift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.estimators import LMNN, MLAT
-from ..metric.torch_problem import open_device
 from ..neighbours.references import References, check_channels
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.signs import is_rough, switches_at_random, without_copies
@@ -99,7 +98,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with ``metric="auto"``, whose experts have features of their own.
     whiten : bool, default=False
         Weigh features by how they vary within states, before the metric is learned. See
-        :mod:`mlat.features.whitening`. Not with ``metric="auto"``.
+        :func:`mlat.features.features.whitening`. Not with ``metric="auto"``.
     n_neighbors : int, optional
         Neighbours that vote; default 1, which is the only one that a committee takes.
     scale : bool, default=True
@@ -243,7 +242,9 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_parameters(self)
         if is_several(X) and groups is not None:
-            groups = _group_of_steps(X, groups)
+            lengths = [len(one) for one in cast(Any, X)]
+            if len(given := np.asarray(groups)) == len(lengths):
+                groups = np.repeat(given, lengths)
         more = {"recordings": recordings, "time": time, "channels": channels}
         stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
         stream = stream if groups is None else stream.with_groups(groups)
@@ -285,6 +286,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.max_references is not None:
             _check_most(self.max_references, self.n_neighbors)
         if self.device is not None:
+            from ..metric.torch_problem import open_device  # needs PyTorch
+
             open_device(self.device)
         metric, lift, k = self.metric, self.lift, self.n_neighbors
         is_name = isinstance(metric, str)
@@ -727,12 +730,6 @@ def _as_labelled(
         return Stream(given, states, unlabelled=unlabelled, **more)
     _refuse_more(more)
     return given if states is None else given.with_states(states, unlabelled)
-
-
-def _group_of_steps(recordings: Any, groups: ArrayLike) -> NDArray[Any]:
-    """The group of every step, from one for each of a list of recordings, or as it is."""
-    given, lengths = np.asarray(groups), [len(one) for one in recordings]
-    return np.repeat(given, lengths) if len(given) == len(lengths) else given
 
 
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:

@@ -50,10 +50,9 @@ from ..base.disk import atomic_write
 from ..base.errors import DiskError, InputError
 from ..features.features import Features, Scaling, Units, View
 from ..features.lifts import MAPS, Lift
-from ..metric.embedding import linear_map
+from ..metric.embedding import Mahalanobis, linear_map
 from ..metric.estimators import LMNN, MLAT
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
 from ..neighbours.references import References, compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned

@@ -17,10 +17,9 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
-from ..metric.embedding import unmix_blocks
+from ..metric.embedding import Mahalanobis, unmix_blocks
 from ..metric.estimators import MLAT
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
 from .as_json import AsJson, model_of, print_json
 from .options import ModelFile
 from .output import make_folder

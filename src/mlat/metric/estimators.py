@@ -41,10 +41,9 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .embedding import Embedding, Linear, WindowTransformer, convolution
-from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
-from .solvers import solve_admm, solve_filter, solve_lmnn
+from .problem import MarginProblem, Problem, Unit
+from .solvers import Listener, Record, Solution, solve_admm, solve_filter, solve_lmnn
 from .targets import Gap, select_targets, when_of
-from .torch_problem import TorchProblem
 from .working_set import MANY_WINDOWS, Grown, learn_growing
 
 Count = Annotated[int, Limits(1)]
@@ -140,7 +139,11 @@ class MarginMetric(WindowTransformer):
             if device is None and self._grows(len(windows)):
                 learned = learn_growing(problem, self._solve, self._map_of)
             else:
-                whole = problem if device is None else TorchProblem(problem, device)
+                whole: MarginProblem = problem
+                if device is not None:
+                    from .torch_problem import TorchProblem  # needs PyTorch
+
+                    whole = TorchProblem(problem, device)
                 learned = Grown(self._solve(whole), whole.initial_loss, whole.scale)
         self._keep(problem, learned)
         self._seen = seen

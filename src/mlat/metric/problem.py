@@ -23,13 +23,10 @@ from ..base.checks import Floats, Ints
 from ..base.fixed_order import exponent_of
 from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
-from .lbfgs import minimize
 from .loss import LargeMarginLoss, LinearLoss, pull
 from .toeplitz_loss import ToeplitzLoss, correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
-Record = dict[str, float]
-Listener = Callable[[Record], Any]
 
 # The margin is 1, so the start fixes what a margin means. Scaled to this mean target distance the
 # loss starts with some impostors, and not with nearly all windows as impostors.
@@ -43,51 +40,6 @@ NEARLY_SINGULAR = 1e-6  # the least part of Cholesky's diagonal in its largest
 # leaves would be seen beside them.
 CONSTANT = 30
 ALL = slice(None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solution:
-    """What a solver found, the loss E, a record of each iteration, and why it stopped.
-
-    ``found`` are filter taps (q, r, d), or the L (r, w*d) of ``M = LᵀL``. Where M is only nearly
-    Toeplitz, ``blocks`` (w, d, d) give a metric that is exactly both Toeplitz and PSD.
-    """
-
-    found: Floats
-    loss: float
-    history: list[Record]
-    n_iter: int
-    converged: bool
-    message: str
-    blocks: Floats | None = None
-
-
-def descend(
-    objective: Loss,
-    loss: Loss,
-    start: Floats,
-    *,
-    max_iter: int,
-    tol: float,
-    listener: Listener | None = None,
-) -> Solution:
-    """Minimise an objective, of which the loss E is a part, by L-BFGS."""
-    history: list[Record] = []
-
-    def note(iteration: int, value: float, gradient: float) -> None:
-        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
-        if listener is not None:
-            listener(history[-1])
-
-    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
-    return Solution(
-        found=minimum.x,
-        loss=loss(minimum.x)[0],
-        history=history,
-        n_iter=minimum.n_iter,
-        converged=minimum.converged,
-        message=minimum.message,
-    )
 
 
 class MarginProblem(Protocol):

@@ -110,22 +110,14 @@ class ToeplitzLoss:
         """Target pairs by the pieces they join: (P, Q, row in P, row in Q, flat target index)."""
         flat = np.flatnonzero(self.targets.ravel() >= 0)
         i, j = flat // self.targets.shape[1], self.targets.ravel()[flat]
-        piece_i = np.searchsorted(self.pieces.window0, i, side="right") - 1
-        piece_j = np.searchsorted(self.pieces.window0, j, side="right") - 1
-        swap = piece_i > piece_j
-        i, j = np.where(swap, j, i), np.where(swap, i, j)
-        P, Q = np.minimum(piece_i, piece_j), np.maximum(piece_i, piece_j)
-        order = np.lexsort((Q, P))
-        key = P[order] * len(self.pieces.state) + Q[order]
-        groups = np.split(order, np.flatnonzero(np.diff(key)) + 1) if len(order) else []
+        i, j = np.minimum(i, j), np.maximum(i, j)  # pieces are in the order of their windows
+        window0 = self.pieces.window0
+        P, Q = (np.searchsorted(window0, one, side="right") - 1 for one in (i, j))
+        key = P * len(window0) + Q
+        order = np.argsort(key, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
         return [
-            (
-                int(P[g[0]]),
-                int(Q[g[0]]),
-                i[g] - self.pieces.window0[P[g[0]]],
-                j[g] - self.pieces.window0[Q[g[0]]],
-                flat[g],
-            )
+            (int(P[g[0]]), int(Q[g[0]]), i[g] - window0[P[g[0]]], j[g] - window0[Q[g[0]]], flat[g])
             for g in groups
         ]
 
@@ -302,20 +294,15 @@ def causal(x: Floats, taps: Floats) -> Floats:
             result[..., m:, :] += x[..., : T - m, :] @ taps[m].T
         return result
     size = fft.next_fast_len(T + q, real=True)
-    spectrum = fft.rfft(taps[:q], size, axis=0)
-    return _per_frequency(x, spectrum.transpose(0, 2, 1), size)[..., :T, :]
+    spectrum = fft.rfft(taps[:q], size, axis=0).transpose(0, 2, 1)
+    x_hat = fft.rfft(x.reshape(-1, *x.shape[-2:]), size, axis=1).transpose(1, 0, 2)
+    lagged: Floats = fft.irfft((x_hat @ spectrum).transpose(1, 0, 2), size, axis=1)
+    return lagged[:, :T].reshape(*x.shape[:-1], taps.shape[1])
 
 
 def anticausal(x: Floats, taps: Floats) -> Floats:
     """``Σ_m taps[m]ᵀ x[t+m]`` for x (…, T, r) and taps (q, r, d)."""
-    T, q = x.shape[-2], min(len(taps), x.shape[-2])
-    if q <= _direct_lags(x.shape[-1]):
-        result = x @ taps[0]
-        for m in range(1, q):
-            result[..., : T - m, :] += x[..., m:, :] @ taps[m]
-        return result
-    size = fft.next_fast_len(T + q, real=True)
-    return _per_frequency(x, fft.rfft(taps[:q], size, axis=0).conj(), size)[..., :T, :]
+    return causal(x[..., ::-1, :], taps.transpose(0, 2, 1))[..., ::-1, :]
 
 
 def correlations(y: Floats, x: Floats, n_lags: int) -> Floats:
@@ -343,11 +330,3 @@ def _direct_lags(n_channels: int) -> int:
     meet at about 14 lags of 3 channels, 60 to 180 of 8, 120 to 140 of 27 and 130 to 190 of 81.
     """
     return min(128, max(12, n_channels**2))
-
-
-def _per_frequency(x: Floats, matrices: NDArray[np.complex128], size: int) -> Floats:
-    """The series of which every frequency of x (…, T, a) is multiplied by its matrix (F, a, b)."""
-    x_hat = fft.rfft(x.reshape(-1, *x.shape[-2:]), size, axis=1).transpose(1, 0, 2)
-    product = (x_hat @ matrices).transpose(1, 0, 2)
-    result: Floats = fft.irfft(product, size, axis=1)
-    return result.reshape(*x.shape[:-2], size, matrices.shape[2])

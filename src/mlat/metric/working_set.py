@@ -32,7 +32,8 @@ from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
 from .loss import LargeMarginLoss, LinearLoss
-from .problem import FilterLoss, Loss, MarginProblem, Problem, Record, Solution, scale_for
+from .problem import FilterLoss, Loss, MarginProblem, Problem, scale_for
+from .solvers import Record, Solution
 
 # With fewer windows, learning from all of them at once is as quick.
 MANY_WINDOWS = 6_000
