@@ -9,7 +9,7 @@ from functools import cache
 from inspect import signature
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,23 +93,7 @@ def check_text(value: str, what: str) -> str:
     return value
 
 
-@overload
-def check_whole(
-    value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = ""
-) -> int: ...
-@overload
-def check_whole(
-    value: Any, name: str, low: int = 1, *, optional: bool, or_else: str = "", unit: str = ""
-) -> int | None: ...
-def check_whole(
-    value: Any,
-    name: str,
-    low: int = 1,
-    *,
-    optional: bool = False,
-    or_else: str = "",
-    unit: str = "",
-) -> int | None:
+def check_whole(value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = "") -> int:
     """Return a whole number of at least ``low``.
 
     Parameters
@@ -118,8 +102,6 @@ def check_whole(
     name : str
         The parameter's name, for the message.
     low : int
-    optional : bool
-        None is allowed, and returned.
     or_else : str
         What else is allowed, for the message.
     unit : str
@@ -129,8 +111,6 @@ def check_whole(
     ------
     InputError
     """
-    if optional and value is None:
-        return None
     if not is_whole(value) or value < low:
         kind = f"of {unit}, at least {low}" if unit else f"of at least {low}"
         raise InputError(f"{name} must be a whole number {kind}{or_else}, not {value!r}")

@@ -4,7 +4,7 @@ from . import toeplitz
 from .embedding import Mahalanobis
 from .estimators import LMNN, MLAT
 from .forest import Forest
-from .problem import MarginProblem, Problem
+from .problem import Problem
 from .solvers import Record, Solution, solve_admm, solve_filter, solve_lmnn
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "MLAT",
     "Forest",
     "Mahalanobis",
-    "MarginProblem",
     "Problem",
     "Record",
     "Solution",

@@ -41,7 +41,7 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .embedding import Embedding, Linear, WindowTransformer, convolution
-from .problem import MarginProblem, Problem, Unit
+from .problem import Problem, Unit
 from .solvers import Listener, Record, Solution, solve_admm, solve_filter, solve_lmnn
 from .targets import Gap, select_targets, when_of
 from .working_set import MANY_WINDOWS, Grown, learn_growing
@@ -139,7 +139,7 @@ class MarginMetric(WindowTransformer):
             if device is None and self._grows(len(windows)):
                 learned = learn_growing(problem, self._solve, self._map_of)
             else:
-                whole: MarginProblem = problem
+                whole: Problem = problem
                 if device is not None:
                     from .torch_problem import TorchProblem  # needs PyTorch
 
@@ -215,7 +215,7 @@ class MarginMetric(WindowTransformer):
 
     @abstractmethod
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         """Solve the problem to ``roughly`` times ``tol``, from where another solution ended."""
 
@@ -398,7 +398,7 @@ class MLAT(MarginMetric):
         return self.solver == "filter" and super()._grows(n)
 
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         if self.solver == "admm":
             return solve_admm(
@@ -477,7 +477,7 @@ width_, n_channels_, scale_
     """
 
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         return solve_lmnn(
             problem,

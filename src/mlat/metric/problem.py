@@ -1,6 +1,6 @@
 """The large-margin problem that every solver is given: windows, states, targets and weights.
 
-A solver sees a :class:`MarginProblem`: the loss ``E`` (Eq. 2) as a function of a linear map L
+A solver sees a :class:`Problem`: the loss ``E`` (Eq. 2) as a function of a linear map L
 (``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. Windows are
 the steps of runs and where windows begin in them; they are laid out one by one only where a matrix
 product needs them so. Windows that overlap need it not: their filter loss is summed along the runs
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -42,44 +42,7 @@ CONSTANT = 30
 ALL = slice(None)
 
 
-class MarginProblem(Protocol):
-    """A large-margin problem as the solvers see it: all windows, a sample, or on a device.
-
-    Attributes
-    ----------
-    width, n_channels : int
-    shrinkage : float
-        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
-        :func:`relative_weight`.
-    scale : float
-        The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
-    initial_loss : float
-        ``E(M0)``.
-    step_moments : array of shape (d, d)
-        ``Σ x xᵀ`` over the steps x of all windows, centred.
-    """
-
-    @property
-    def width(self) -> int: ...
-    @property
-    def n_channels(self) -> int: ...
-    @property
-    def shrinkage(self) -> float: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def initial_loss(self) -> float: ...
-    @property
-    def step_moments(self) -> Floats: ...
-
-    def linear_loss(self) -> Loss:
-        """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
-
-    def filter_loss(self) -> Loss:
-        """``E`` and its gradient as a function of the taps H (q, r, d)."""
-
-
-def relative_weight(problem: MarginProblem, weight: float) -> float:
+def relative_weight(problem: Problem, weight: float) -> float:
     """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
     size = problem.width * problem.n_channels
     return weight * 2 * problem.initial_loss / (problem.scale**2 * size)
@@ -91,9 +54,11 @@ def scale_for(total: float, count: int) -> float:
     return TARGET_DISTANCE * count / total if total > 0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Problem:
     """A large-margin problem over windows in memory.
+
+    A subclass sums the loss otherwise: over a working set, or on a device.
 
     Parameters
     ----------
@@ -104,7 +69,16 @@ class Problem:
     push_weight : float
         The paper's c.
     shrinkage : float
-        As in :class:`MarginProblem`.
+        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
+        :func:`relative_weight`.
+
+    Attributes
+    ----------
+    width, n_channels : int
+    scale : float
+        The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
+    initial_loss : float
+        ``E(M0)``.
     """
 
     windows: Windows
@@ -150,9 +124,11 @@ class Problem:
         return LargeMarginLoss(self.codes, self.targets, self.push_weight)
 
     def linear_loss(self) -> Loss:
+        """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
         return self._linear_loss
 
     def filter_loss(self) -> Loss:
+        """``E`` and its gradient as a function of the taps H (q, r, d)."""
         return self._filter_loss
 
     @cached_property
@@ -216,6 +192,7 @@ class Problem:
 
     @property
     def step_moments(self) -> Floats:
+        """``Σ x xᵀ`` over the steps x of all windows, centred; (d, d)."""
         often, values = windows_per_step(self.windows)[:, None], self.windows.values
         steps = values - (often * values).sum(axis=0) / often.sum()
         return (often * steps).T @ steps

@@ -29,7 +29,7 @@ from sklearn.utils import check_random_state
 
 from ..base.checks import Floats
 from . import toeplitz
-from .problem import Loss, MarginProblem, relative_weight
+from .problem import Loss, Problem, relative_weight
 
 Record = dict[str, float]
 Listener = Callable[[Record], Any]
@@ -63,7 +63,7 @@ class Solution:
 
 
 def solve_filter(
-    problem: MarginProblem,
+    problem: Problem,
     *,
     n_taps: int | None = None,
     n_filters: int | None = None,
@@ -100,7 +100,7 @@ def default_taps(width: int) -> int:
 
 
 def initial_taps(
-    problem: MarginProblem,
+    problem: Problem,
     n_taps: int,
     n_filters: int,
     random_state: int | np.random.RandomState | None = None,
@@ -122,7 +122,7 @@ def initial_taps(
     return np.sqrt(problem.scale) * H
 
 
-def shrinkage_of_blocks(problem: MarginProblem, blocks: Floats) -> tuple[float, Floats]:
+def shrinkage_of_blocks(problem: Problem, blocks: Floats) -> tuple[float, Floats]:
     """``λ/2 ‖M - M0‖²`` and its gradient, from the blocks alone."""
     weight = relative_weight(problem, problem.shrinkage)
     apart = blocks.copy()
@@ -132,7 +132,7 @@ def shrinkage_of_blocks(problem: MarginProblem, blocks: Floats) -> tuple[float, 
 
 
 def solve_lmnn(
-    problem: MarginProblem,
+    problem: Problem,
     *,
     max_iter: int,
     tol: float,
@@ -151,7 +151,7 @@ def solve_lmnn(
 class MahalanobisObjective:
     """``E(LᵀL) + Σ weight/2 ‖LᵀL - centre‖²`` and its gradient in L."""
 
-    def __init__(self, problem: MarginProblem) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._loss = problem.linear_loss()
         self.penalties: Sequence[tuple[float, Floats]] = ()  # (weight, centre)
         self.loss = np.inf  # E alone, at the last L
@@ -168,7 +168,7 @@ class MahalanobisObjective:
         return value, gradient
 
 
-def shrinkage_penalty(problem: MarginProblem) -> list[tuple[float, Floats]]:
+def shrinkage_penalty(problem: Problem) -> list[tuple[float, Floats]]:
     """The penalty ``λ/2 ‖M - M0‖²`` towards the scaled identity; none for λ = 0."""
     if not problem.shrinkage:
         return []
@@ -176,13 +176,13 @@ def shrinkage_penalty(problem: MarginProblem) -> list[tuple[float, Floats]]:
     return [(relative_weight(problem, problem.shrinkage), problem.scale * np.eye(size))]
 
 
-def scaled_identity(problem: MarginProblem) -> Floats:
+def scaled_identity(problem: Problem) -> Floats:
     """``L0 = √s·I``, the start of every solver."""
     return np.sqrt(problem.scale) * np.eye(problem.width * problem.n_channels)
 
 
 def solve_admm(
-    problem: MarginProblem,
+    problem: Problem,
     *,
     rho: float = 0.3,
     max_iter: int = 100,
@@ -196,7 +196,7 @@ def solve_admm(
 
     Parameters
     ----------
-    problem : MarginProblem
+    problem : Problem
     rho : float
         The penalty ρ, relative to the loss (``relative_weight``).
     max_iter : int

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -67,7 +67,7 @@ def products(accuracy: Literal["highest", "high"]) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-class TorchProblem:
+class TorchProblem(Problem):
     """A problem in memory, its loss on a device of PyTorch.
 
     Parameters
@@ -79,8 +79,7 @@ class TorchProblem:
 
     def __init__(self, problem: Problem, device: str) -> None:
         self.device = open_device(device)
-        self.problem, self.shrinkage, self.scale = problem, problem.shrinkage, problem.scale
-        self.width, self.n_channels = problem.width, problem.n_channels
+        super().__init__(**{f.name: getattr(problem, f.name) for f in fields(Problem)})
         order = np.argsort(problem.codes, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -103,14 +102,6 @@ class TorchProblem:
             for i in range(a, b, ROWS)
             for j in range(c, d, COLUMNS)
         ]
-
-    @property
-    def step_moments(self) -> Floats:
-        return self.problem.step_moments
-
-    @cached_property
-    def initial_loss(self) -> float:
-        return self.of_matrix(self.scale * np.eye(self.width * self.n_channels))[0]
 
     def linear_loss(self) -> Loss:
         def loss(L: Floats) -> tuple[float, Floats]:
@@ -156,7 +147,7 @@ class TorchProblem:
 
     def _sum(self, M: Any) -> tuple[Any, Any]:
         X, there, M = self._X, self._there, M.to(torch.float32)
-        n, c = len(X), self.problem.push_weight
+        n, c = len(X), self.push_weight
         U = self._product(X, M)
         q = (U * X).sum(dim=1, keepdim=True)
         ones = torch.ones_like(q)

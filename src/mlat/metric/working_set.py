@@ -24,7 +24,7 @@ to the two drops out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
 from .loss import LargeMarginLoss, LinearLoss
-from .problem import FilterLoss, Loss, MarginProblem, Problem, scale_for
+from .problem import FilterLoss, Loss, Problem, scale_for
 from .solvers import Record, Solution
 
 # With fewer windows, learning from all of them at once is as quick.
@@ -175,18 +175,12 @@ class Sampler:
         return Sample(drawn.rows, drawn.weight * (self.n / len(free)))
 
 
-class SampleProblem:
+class SampleProblem(Problem):
     """What a solver sees of a working set: the loss E_S, and the scale of all windows."""
 
     def __init__(self, sampler: Sampler, loss: Loss, initial_loss: float) -> None:
-        problem = self._problem = sampler.problem
-        self.width, self.n_channels = problem.width, problem.n_channels
-        self.shrinkage, self.scale = problem.shrinkage, sampler.scale
-        self._loss, self.initial_loss = loss, initial_loss
-
-    @property
-    def step_moments(self) -> Floats:
-        return self._problem.step_moments
+        super().__init__(**{f.name: getattr(sampler.problem, f.name) for f in fields(Problem)})
+        self._loss, self.initial_loss, self.scale = loss, initial_loss, sampler.scale
 
     def linear_loss(self) -> Loss:
         return self._loss
@@ -213,7 +207,7 @@ class Grown:
 
 def learn_growing(
     problem: Problem,
-    solve: Callable[[MarginProblem, Solution | None, float], Solution],
+    solve: Callable[[Problem, Solution | None, float], Solution],
     linear: Callable[[Solution, int], Floats],
 ) -> Grown:
     """Learn from working sets that grow until the loss is within a hundredth.
@@ -239,7 +233,7 @@ def learn_growing(
         sample = sampler.working_set(size, validation, violations, offset)
         loss, L_before, violations_before = sampler.loss(sample), L, violations
         is_all = len(sample) == len(problem)
-        seen: MarginProblem = problem if is_all else SampleProblem(sampler, loss, initial_loss)
+        seen = problem if is_all else SampleProblem(sampler, loss, initial_loss)
         # A set is left as soon as it is seen to be too small, before it is learned by heart. All
         # windows are learned from in one go: a solver that starts again forgets the curvature.
         for roughly in (1.0,) if is_all else (ROUGHLY, 1.0):

@@ -191,7 +191,8 @@ class LMNNDTW(TimedKNN):
         return transform(windows, self.components_)
 
     def _check_parameters(self, width: int) -> None:
-        check_whole(self.n_targets, "n_targets", optional=True)
+        if self.n_targets is not None:
+            check_whole(self.n_targets, "n_targets")
         if self.target_gap != "run":
             check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
         check_real(self.push_weight, "push_weight", 0, 1)

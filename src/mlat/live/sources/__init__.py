@@ -80,7 +80,8 @@ def open_source(
     >>> open_source("replay:walk.csv@2x").name
     'replay:walk.csv'
     """
-    check_whole(max_tries, "max_tries", optional=True)
+    if max_tries is not None:
+        check_whole(max_tries, "max_tries")
     name, colon, _ = spec.partition(":")
     kind = KINDS.get(name + colon)
     if kind is None:
