@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..base.checks import SMALLEST, Floats, Ints, annotations_of, finite
+from ..base.checks import SMALLEST, Floats, annotations_of, finite
 from ..base.checksummed import (
     COUNT,
     FLAG,
@@ -340,9 +339,7 @@ def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> Non
         raise InputError(f"{where}: {error}") from None
     _check_memory(header, n_features, size, where)
     check_arrays(arrays, expected, where)
-    own = {name: arrays[name] for name in ("start", "run", "code", "transition")}
-    own["since"] = arrays.get("since", own["start"])
-    problem = _unfit_experts(header) or _inconsistent(header, len(classes), **own)
+    problem = _unfit_experts(header) or _inconsistent(header, arrays)
     for i, expert in enumerate(header["experts"]):
         if expert["metric"]["kind"] == "Forest":
             nodes = {name: arrays[f"{i}.{name}"] for name in _NODES}
@@ -460,18 +457,11 @@ def _check_memory(header: dict[str, Any], n_features: int, size: int, where: str
             )
 
 
-def _inconsistent(
-    header: dict[str, Any],
-    n_states: int,
-    *,
-    start: Ints,
-    run: Ints,
-    code: Ints,
-    since: Ints,
-    transition: NDArray[Any],
-) -> str:
+def _inconsistent(header: dict[str, Any], arrays: Arrays) -> str:
     """What is wrong with the windows or the transitions; empty if nothing is."""
     width = header["width"]
+    start, run, code = (arrays[name] for name in ("start", "run", "code"))
+    since, transition = arrays.get("since", start), arrays["transition"]
     # First the range: differences of numbers out of it could overflow, and look right.
     if start.min() < 0 or start.max() > header["n_steps"] - width or (np.diff(start) <= 0).any():
         return "windows are out of range or out of order"
@@ -491,7 +481,7 @@ def _inconsistent(
         return "the steps before a run are out of order"
     if ((code[1:] != code[:-1]) & ~begins).any():
         return "a run is of two states"
-    if not np.array_equal(np.unique(code), np.arange(n_states)):
+    if not np.array_equal(np.unique(code), np.arange(len(header["classes"]))):
         return "windows are of unknown states, or a state has no windows"
     if (transition <= 0).any() or (np.abs(transition.sum(axis=1) - 1) > 1e-9).any():
         return "transitions are no probabilities"

@@ -11,10 +11,16 @@ import numpy as np
 import typer
 
 from ..base.checks import Floats, Ints
-from ..classifier.classifier import StreamClassifier
+from ..classifier.classifier import (
+    GAP,
+    UNLIKE,
+    PiecePredictor,
+    Predicted,
+    StreamClassifier,
+    unlike_beyond,
+)
 from ..classifier.drift import DriftWatch
 from ..classifier.intake import held_values
-from ..classifier.pieces import GAP, UNLIKE, PiecePredictor, Predicted, unlike_beyond
 from ..stream.pieces import Pieces
 from ..stream.stream import Stream
 from .options import Seconds, steps_or_seconds

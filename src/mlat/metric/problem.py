@@ -4,7 +4,7 @@ A solver sees a :class:`Problem`: the loss ``E`` (Eq. 2) as a function of a line
 (``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. Windows are
 the steps of runs and where windows begin in them; they are laid out one by one only where a matrix
 product needs them so. Windows that overlap need it not: their filter loss is summed along the runs
-(:mod:`mlat.metric.toeplitz_loss`).
+(:class:`mlat.metric.loss.ToeplitzLoss`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..base.checks import Floats, Ints
 from ..base.fixed_order import exponent_of
 from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
-from .loss import LargeMarginLoss, LinearLoss, pull
-from .toeplitz_loss import ToeplitzLoss, correlations
+from .loss import LargeMarginLoss, LinearLoss, ToeplitzLoss, pull
+from .toeplitz import correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
 
@@ -202,7 +202,7 @@ class Problem:
 
 
 class DiagonalLoss:
-    """By :mod:`mlat.metric.toeplitz_loss`: the cost does not grow with the width."""
+    """By :class:`mlat.metric.loss.ToeplitzLoss`: the cost does not grow with the width."""
 
     def __init__(self, problem: Problem, segments: list[Ints]) -> None:
         order = np.concatenate(segments)

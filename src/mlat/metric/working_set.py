@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
 from .loss import LargeMarginLoss, LinearLoss
-from .problem import FilterLoss, Loss, Problem, scale_for
+from .problem import FilterLoss, Problem, scale_for
 from .solvers import Record, Solution
 
 # With fewer windows, learning from all of them at once is as quick.
@@ -178,15 +178,10 @@ class Sampler:
 class SampleProblem(Problem):
     """What a solver sees of a working set: the loss E_S, and the scale of all windows."""
 
-    def __init__(self, sampler: Sampler, loss: Loss, initial_loss: float) -> None:
+    def __init__(self, sampler: Sampler, loss: LinearLoss, initial_loss: float) -> None:
         super().__init__(**{f.name: getattr(sampler.problem, f.name) for f in fields(Problem)})
-        self._loss, self.initial_loss, self.scale = loss, initial_loss, sampler.scale
-
-    def linear_loss(self) -> Loss:
-        return self._loss
-
-    def filter_loss(self) -> Loss:
-        return FilterLoss(self._loss, self.width)
+        self.initial_loss, self.scale = initial_loss, sampler.scale
+        self._linear_loss, self._filter_loss = loss, FilterLoss(loss, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +218,13 @@ def learn_growing(
     """
     sampler = Sampler(problem)
     validation = sampler.validation()
-    validate = _values(sampler.loss(validation), validation)
+    of_validation = sampler.loss(validation)
+
+    def validate(L: Floats) -> tuple[float, Floats]:
+        """The loss, and how many violated margins each window of the set has a part in."""
+        value, pairs = of_validation.value(L)
+        return value, pairs[: len(validation)] / validation.weight
+
     L = np.sqrt(sampler.scale) * np.eye(problem.width * problem.n_channels)
     initial_loss, violations = validate(L)
     solution, size, offset = None, min(FIRST, LARGEST), 0.0
@@ -263,16 +264,6 @@ def learn_growing(
     assert solution is not None
     ended = replace(solution, loss=after, history=history, n_iter=len(history))
     return Grown(ended, initial_loss, sampler.scale, len(sample), bound)
-
-
-def _values(loss: LinearLoss, sample: Sample) -> Callable[[Floats], tuple[float, Floats]]:
-    """The loss of a map, and how many violated margins each window of a sample has a part in."""
-
-    def value(L: Floats) -> tuple[float, Floats]:
-        total, pairs = loss.value(L)
-        return total, pairs[: len(sample)] / sample.weight
-
-    return value
 
 
 def _fall(loss: LinearLoss, before: Floats, after: Floats) -> float:
