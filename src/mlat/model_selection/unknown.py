@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import get_scorer
+from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.checks import Floats
@@ -23,6 +24,8 @@ from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
 from ..stream.conversion import as_states, no_state
 from ..stream.stream import Stream
+
+ORDER = ("recordings", "time")  # what may come with values to say where a stream is cut
 
 
 def judged(scoring: str | Callable[..., float]) -> JudgedScorer:
@@ -52,21 +55,35 @@ def judged(scoring: str | Callable[..., float]) -> JudgedScorer:
     return JudgedScorer(scoring)
 
 
-class JudgedScorer(BaseEstimator):  # type: ignore[misc]
+class JudgedScorer:
     """What :func:`judged` gives; ``set_score_request`` has recordings and time routed to it."""
 
-    __metadata_request__score: ClassVar[dict[str, None]] = {"recordings": None, "time": None}
-
     def __init__(self, scoring: str | Callable[..., float]) -> None:
-        self.scoring = scoring
         self._scorer = get_scorer(scoring)
+        self._scoring = scoring
+        self._request: dict[str, bool | str | None] = dict.fromkeys(ORDER)
 
     def __repr__(self) -> str:
-        return f"judged({self.scoring!r})"
+        return f"judged({self._scoring!r})"
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, **order: Any) -> float:
         view = _JudgedSteps(estimator, X, y, order)
         return float(self._scorer(view, X, view.true))
+
+    def set_score_request(self, **request: bool | str | None) -> Self:
+        """Say whether ``recordings`` and ``time`` are passed on, as for scikit-learn's scorers."""
+        for name in request:
+            if name not in ORDER:
+                raise TypeError(f"a judged scorer takes {' and '.join(ORDER)}, not {name!r}")
+        self._request.update(request)
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What is passed on to it."""
+        routing = MetadataRequest(owner=self)
+        for name, alias in self._request.items():
+            routing.score.add_request(param=name, alias=alias)
+        return routing
 
 
 class _JudgedSteps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
