@@ -14,6 +14,7 @@ import scipy.io
 import mlat
 from mlat import InputError, Stream, StreamClassifier, read_stream
 from mlat.base.errors import MissingPackageError
+from mlat.stream.read import read_channels
 from mlat.synthetic import rotating_states
 
 MATLABS = Path(scipy.io.__file__).parent / "matlab" / "tests" / "data"
@@ -220,6 +221,8 @@ def test_numpy_files(tmp_path, stream):
     np.testing.assert_array_equal(found.values, stream.values)
     np.testing.assert_array_equal(found.states, stream.codes)
     assert read_stream(tmp_path / "walk.npy", label="2").states.tolist() == stream.codes.tolist()
+    again = read_channels(tmp_path / "walk.npy", found.channels)  # as a model knows them
+    np.testing.assert_array_equal(again.values, stream.values)
     np.savez(tmp_path / "walk.npz", X=stream.values, y=stream.states, rate=50.0)
     found = read_stream(tmp_path / "walk.npz", label="y")
     same(found.with_channels(["ax", "ay"]), stream)

@@ -39,7 +39,16 @@ from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
 from .experts import Plan, fair_rows, learn_experts
-from .held_out import Evidence, Expected, Fold, evidence, expect, far_folds, time_blocks
+from .held_out import (
+    Evidence,
+    Expected,
+    Fold,
+    balanced_accuracy,
+    evidence,
+    expect,
+    far_folds,
+    time_blocks,
+)
 
 # Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
 SOFT = 0.3
@@ -55,15 +64,19 @@ MOST_SIDES = 3  # that judge each other, where states have as many runs
 RIDGE = 1.0
 # What learned from one run of each state does not know how runs differ: what held-out runs say of
 # it is not true of what learns from several. Where a side leaves one, they change coefficients of
-# development people by this factor at the most, and take nothing from a metric of Phase II, whose
-# target neighbours should be of other runs.
+# development people by this factor at the most.
 MOST_CHANGE = 2.0
+# MLAT wants target neighbours of other runs. Where it looks as if it guessed for want of them, as
+# on streams that only the order in time tells, it keeps its usual coefficient. The others, which
+# may look too good beside it, are divided by this at the most, and gain nothing.
+MOST_TAKEN = 8.0
 LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 LEAST_WEIGHT = 0.05  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.
 PRIOR_RUNS = 0.2
 MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
 LEAST_BETA = 0.02
+FEW_RUNS = ", which change usual ones a little: states have one or two runs"
 FAR = 1e9  # in the place of an infinite logarithm, times which a weight of 0 is 0
 
 
@@ -330,20 +343,30 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
 # Weights
 
 
-class Usual(NamedTuple):
-    """The coefficients (M,) of experts of which little is known.
+class Prior(NamedTuple):
+    """What is known of the experts (M,) without looking at held-out steps.
 
-    ``least`` is what few runs leave of each.
+    Attributes
+    ----------
+    power : array of shape (M,)
+        Their usual coefficients.
+    waits : array of shape (M,)
+        Whether an expert learns from one run of each state only if it is judged: a metric of Phase
+        II then lacks target neighbours of another run, and may look as if it guessed.
+    several : bool
+        Whether states have so many runs that nothing of this counts.
     """
 
     power: Floats
-    least: Floats
+    waits: Bools
+    several: bool
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
+    def of(cls, plan: Plan, units: Evidence) -> Self:
         power = np.array([design.power for design in plan.designs])
         phase_two = [isinstance(design.metric, MarginMetric) for design in plan.designs]
-        return cls(power, np.where(phase_two, power, power / MOST_CHANGE))
+        several = units.per_state >= MOST_SIDES
+        return cls(power, np.array(phase_two) & bool(units.of) & (not several), several)
 
 
 class Learned(NamedTuple):
@@ -369,10 +392,9 @@ def learn_committee(
 ) -> Learned:
     """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless."""
     names = [design.name for design in plan.designs]
-    usual = Usual.of(plan)
     units: Evidence = evidence(stream, plan.width)
-    several = units.per_state >= MOST_SIDES
-    judged = judge_experts(stream, plan, classes, several) if held_out else None
+    prior = Prior.of(plan, units)
+    judged = judge_experts(stream, plan, classes, prior.several) if held_out else None
     if judged is None:
         if len(names) == 1:
             return Learned(plan, Committee.of_one(names[0]), None)
@@ -384,38 +406,38 @@ def learn_committee(
         )
         members = tuple(
             Member(name, 1.0 / len(names), power=float(power))
-            for name, power in zip(names, usual.power / usual.power.sum(), strict=True)
+            for name, power in zip(names, prior.power / prior.power.sum(), strict=True)
         )
         return Learned(plan, Committee(members, why=why), None)
     n_runs = len(np.unique(judged.run))
-    if len(names) == 1:
-        accuracy = balanced_accuracy(judged.voted, judged.codes)
-        told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.block, judged.voted)
-        expected = expect(units, judged.voted, judged.codes, judged.run, judged.group)
-        return Learned(plan, Committee.of_one(names[0], accuracy, n_runs, expected), told)
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    power, weight = _shares(fit_weights(judged, typical, usual, several), _logs(judged, typical))
-    alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
-    found = [
-        Member(*told)
-        for told in zip(
-            *(names, weight.tolist(), alone, typical.tolist(), power.tolist()), strict=True
-        )
-    ]
-    committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
-    together = committee.combine(judged.nearest[power > 0])
-    predicted = _cross_fitted(judged, typical, usual, several)
+    one = len(names) == 1
+    predicted = judged.voted if one else _cross_fitted(judged, typical, prior)
+    accuracy = balanced_accuracy(predicted, judged.codes)
     expected = expect(units, predicted, judged.codes, judged.run, judged.group)
-    committee = replace(
-        committee,
-        accuracy=balanced_accuracy(predicted, judged.codes),
-        n_runs=n_runs,
-        why=f"weights from {n_runs} held-out {'parts of runs' if expected is None else 'runs'}"
-        + ("" if several else ", which change usual ones a little: states have one or two runs"),
-        expected=expected,
-    )
+    if one:
+        committee, together = (
+            Committee.of_one(names[0], accuracy, n_runs, expected),
+            judged.nearest[0],
+        )
+    else:
+        power, weight = _shares(fit_weights(judged, typical, prior), _logs(judged, typical))
+        alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
+        columns = names, weight.tolist(), alone, typical.tolist(), power.tolist()
+        found = [Member(*told) for told in zip(*columns, strict=True)]
+        parts = "parts of runs" if expected is None else "runs"
+        little = "" if prior.several else FEW_RUNS
+        committee = Committee(
+            tuple(sorted(found, key=lambda member: member.weight == 0)),
+            accuracy=accuracy,
+            n_runs=n_runs,
+            why=f"weights from {n_runs} held-out {parts}{little}",
+            expected=expected,
+        )
+        together = committee.combine(judged.nearest[power > 0])
+        plan = plan.keeping((power > 0).tolist())
     told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
-    return Learned(plan.keeping((power > 0).tolist()), committee, told)
+    return Learned(plan, committee, told)
 
 
 def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
@@ -431,13 +453,13 @@ def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
     return power / power.sum(), weight / weight.sum()
 
 
-def _cross_fitted(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Ints:
+def _cross_fitted(judged: Judged, typical: Floats, prior: Prior) -> Ints:
     """The states (n,) of held-out steps, each fold decided with weights from the other folds."""
     predicted = np.empty(len(judged.codes), np.int64)
     logs = _logs(judged, typical)
     for fold in np.unique(judged.fold):
         mine = judged.fold == fold
-        beta = fit_weights(judged.take(~mine), typical, usual, several)
+        beta = fit_weights(judged.take(~mine), typical, prior)
         power, _ = _shares(beta, logs[:, ~mine])
         predicted[mine] = np.tensordot(power, logs[:, mine], 1).argmin(axis=1)
     return predicted
@@ -456,13 +478,6 @@ def typical_distance(nearest: Floats) -> float:
         return typical
     positive = nearest[np.isfinite(nearest) & (nearest > 0)]
     return float(np.median(positive)) if len(positive) else 1.0
-
-
-def balanced_accuracy(predicted: Ints, codes: Ints) -> float:
-    """The mean over states of the fraction of steps that are predicted right."""
-    right = (predicted == codes).astype(np.float64)
-    _, state = np.unique(codes, return_inverse=True)
-    return float((np.bincount(state, right) / np.bincount(state)).mean())
 
 
 def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
@@ -493,13 +508,13 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
-def fit_weights(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Floats:
+def fit_weights(judged: Judged, typical: Floats, prior: Prior) -> Floats:
     """The coefficients β_m ≥ 0 of the experts, shape (M,).
 
     First that of each expert alone, by the log loss of held-out steps: distances of different kinds
     differ more or less between states, and of an expert that only guesses nothing is left. Then a
     factor for each, of all together, which are drawn to each other by ``RIDGE``. Unless states have
-    ``several`` runs, those of each alone change the ``usual`` coefficients a little.
+    several runs, those of each alone change the usual coefficients a little.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
     there = np.asarray(np.isfinite(logits).all(axis=0))
@@ -508,15 +523,18 @@ def fit_weights(judged: Judged, typical: Floats, usual: Usual, several: bool) ->
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
     n_experts = len(logits)
     if not len(codes):
-        return usual.power
+        return prior.power
     alone = np.array([_coefficients(one[None], there, codes, run)[0] for one in logits])
-    if not several:
-        telling = alone > LEAST_BETA
+    if not prior.several:
+        waits = prior.waits & (alone < prior.power / MOST_CHANGE)
+        low, high = (1 / MOST_TAKEN, 1.0) if waits.any() else (1 / MOST_CHANGE, MOST_CHANGE)
+        kept = waits if waits.any() else alone <= LEAST_BETA  # it may not guess after two runs
+        telling = (alone > LEAST_BETA) & ~kept
         if not telling.any():
-            return usual.power
-        change = np.log(np.maximum(alone, LEAST_BETA) / usual.power)
-        beta = usual.power * np.exp(change - change[telling].mean())
-        return np.clip(beta, usual.least, MOST_CHANGE * usual.power)
+            return prior.power
+        change = np.maximum(alone, LEAST_BETA) / prior.power
+        change /= np.exp(np.log(change[telling]).mean())
+        return prior.power * np.where(kept, 1.0, change.clip(low, high))
     beta = alone * _coefficients(alone[:, None, None] * logits, there, codes, run)
     # Where no expert is better than guessing, all weigh the same, and say little.
     return beta if beta.sum() > LEAST_BETA else np.full(n_experts, LEAST_BETA / n_experts)
@@ -530,7 +548,9 @@ def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Float
     """
     n_experts, n, _ = logits.shape
     n_runs = int(run.max()) + 1
-    weight = _evidence(run, codes)
+    weight = 1.0 / np.bincount(run)[run]
+    totals = np.bincount(codes, weight)
+    weight /= totals[codes] * ((totals > 0).sum() / totals.sum())
     smoothing = PRIOR_RUNS / (n_runs + PRIOR_RUNS)
     target = smoothing * there / there.sum(axis=1, keepdims=True)
     target[np.arange(n), codes] += 1 - smoothing
@@ -549,11 +569,3 @@ def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Float
     start, bounds = np.full(n_experts, 1.0 / n_experts), [(0.0, MOST_BETA)] * n_experts
     found: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return found
-
-
-def _evidence(run: Ints, codes: Ints) -> Floats:
-    """The weight of each window: every state's sum to one S-th of the number of runs."""
-    of_run = 1.0 / np.bincount(run)[run]
-    totals = np.bincount(codes, of_run)
-    share = (totals > 0).sum() / totals.sum()
-    return of_run / (totals[codes] * share)
