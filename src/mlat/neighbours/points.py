@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit
+from ..base.compiled import jit, smaller
 from ..base.fixed_order import multiply, padded
 from ..metric.forest import Forest, Leaves, points_of_leaves
 from ..metric.nearest import ANYWHERE, select_nearest
@@ -49,11 +49,9 @@ class StepSearch:
         else:
             assert view.mixing is not None
             among = nearest.candidates
-            exact = among.exact.reshape(-1), among.place, among.squared, among.rows
-            bounds = *among.rounding, among.bounded
             self._kernel, self._at_once = _by_products, max(1, AT_ONCE // max(1, len(expert)))
             whitening = columns.astype(np.int64), padded(view.mixing)
-            self._arrays = (whitening, *of_points, among.rough, (*exact, *bounds, edges))
+            self._arrays = (whitening, *of_points, among.rough, (*among.prepared, edges))
 
     @classmethod
     def of(cls, expert: References) -> StepSearch | None:
@@ -165,10 +163,9 @@ def _begin(stream, mark, count, found, row):  # type: ignore[no-untyped-def]
     clear(found, row)
 
 
-@jit(fastmath={"nnan", "nsz"})
+@jit()
 def _least(squared):  # type: ignore[no-untyped-def]
-    """The least of some squares, several at a time."""
     best = np.inf
     for square in squared:
-        best = min(best, square)
+        best = smaller(best, square)
     return best
