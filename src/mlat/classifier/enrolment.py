@@ -7,7 +7,8 @@ often than right, and for more than a few, goes. So what the others know counts 
 person's few labels agree with it.
 
 **Units.** A model that was learned in common units compares each channel by its own mean and
-deviation; those of the new person take the place of the others', without a label.
+deviation; those of the new person take the place of the others', without a label: of a whole
+recording, or live those of the last steps, slowly.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 MOST_ASKED = 400  # windows of the new person, evenly spaced, that judge the references of others
 BLOCK = 50  # of these at a time
 FEW = 0.02  # of these, for which a reference may be wrong: those around a switch are in doubt
+# So many usual runs of every state have the usual mean and deviation. With a half of it long states
+# were taken for levels of the person on development sets, with the double it took too long.
+ROUNDS = 4
 
 
 def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
@@ -91,6 +95,18 @@ def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:
     new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
     new.units_, new.thinned_ = units, clf.thinned_
     return new
+
+
+def followed_units(clf: StreamClassifier) -> tuple[Units, float] | None:
+    """The units that a live session brings its stream to, and of how many steps its own are.
+
+    None for a classifier that compares channels as they are, or is adapted to somebody.
+    """
+    if clf.units_ is None or clf.units_.adapted:
+        return None
+    windows = clf.windows_
+    lengths = [np.ptp(windows.start[rows]) + windows.width for _, rows in windows.by_run()]
+    return clf.units_, ROUNDS * len(clf.classes_) * float(np.median(lengths))
 
 
 def with_taught(
