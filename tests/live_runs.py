@@ -96,7 +96,7 @@ def run(
     async def go(journal: Journal | None) -> Runner:
         source = events if isinstance(events, Given) else Given(events)
         writer = None if journal is None else JournalWriter(journal, snapshot_steps=20)
-        runner = Runner(session, source, clf.channels_, writer=writer, lines=lines)
+        runner = Runner(session, source, writer=writer, lines=lines)
         runner.recover()
         await runner.run()
         return runner

@@ -1,5 +1,7 @@
 """Which steps judge what was learned from the others: nothing may leak from one to the other."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -24,6 +26,7 @@ from mlat.classifier.held_out import (
     held_out_gap,
     rows_nearby,
     time_blocks,
+    told_by_one_value,
 )
 from mlat.features.features import lift_runs
 from mlat.neighbours.search import ClassDistances
@@ -351,6 +354,17 @@ def test_windows_left_out_need_a_gap():
         time_blocks(np.arange(3), np.zeros(3, int), 0)
     assert rows_nearby(np.empty(0, int), np.empty(0, int), 1).shape == (0, 2)
     assert time_blocks(np.empty(0, int), np.empty(0, int), 1).shape == (0,)
+
+
+def test_what_one_value_tells_warns_of_no_state_that_is_not_judged():
+    # The last state is too short to be judged, but the nearest values of others are in it, too.
+    lengths = [60, 60, 60, 12]
+    values = np.random.default_rng(0).normal(size=(sum(lengths), 1))
+    stream = Stream(values, np.repeat(["a", "b", "a", "c"], lengths))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (told,) = told_by_one_value(stream, 5)
+    assert 0.2 < told < 0.8
 
 
 def test_copies_of_noise_do_not_look_learnable():

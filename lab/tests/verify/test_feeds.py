@@ -6,15 +6,16 @@ import random
 
 import pytest
 
-from mlat.live.journal.description import BrokenError, JournalContents
+from mlat.live.journal.journal import JournalContents
+from mlat.live.journal.records import Batch, Example, Undone
+from mlat.live.journal.verify import BrokenError
 from mlat_lab.verify.feeds import Teacher, free_port
 
 SENT = [("a", 1, True), ("b", 2, False), ("a", 3, True), ("b", 4, True)]
 
 
 def kept(*examples: tuple[str, int]) -> JournalContents:
-    inputs = [(i, "teach", {"state": state, "n": n}) for i, (state, n) in enumerate(examples)]
-    return JournalContents(inputs=inputs)
+    return JournalContents(batches=[Batch([Example(*one)]) for one in examples])
 
 
 @pytest.fixture
@@ -42,8 +43,7 @@ def test_each_of_two_teachers_has_its_own_examples():
         Teacher([state], free_port(), random.Random(0), undoes=state == "a") for state in "ab"
     )
     first.sent, second.sent = [("a", 1, True), ("(undo)", 0, True)], [("b", 2, True)]
-    inputs = [(0, "teach", {"state": "b", "n": 2}), (1, "teach", {"state": "a", "n": 1})]
-    both = JournalContents(inputs=[*inputs, (2, "undo", {})])
+    both = JournalContents(batches=[Batch([Example("b", 2), Example("a", 1), Undone()])])
     assert first.check(both).startswith("2 examples")
     assert second.check(both).startswith("1 examples")
 

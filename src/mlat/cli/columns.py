@@ -63,12 +63,10 @@ class Columns:
         self,
         files: Path | list[Path],
         label: str | None,
-        past: int | None = None,
-        group: str | None = None,
+        **more: Any,
     ) -> Stream:
-        """Read the stream in a file, or in several; as :func:`read_stream` does."""
-        reader = partial(read_stream, past=past, group=group)
-        return self._read(reader, files, label, self._channels)
+        """Read the stream in a file, or in several; as :func:`read_stream` does with ``more``."""
+        return self._read(partial(read_stream, **more), files, label, self._channels)
 
     def read_for_model(
         self,
@@ -108,11 +106,7 @@ class Columns:
         names = self._own_channels(classifier, model)
         with standard_input(file) as there:
             pieces = read_pieces(
-                there,
-                names or classifier.channels_,
-                named=bool(names),
-                label=label,
-                **self._given,
+                there, names or classifier.channels_, named=bool(names), label=label, **self._given
             )
             self._print_notes(file, pieces.notes)
             place = _place_of_states(file, label, None)

@@ -58,10 +58,7 @@ SYSTEMS = (
         MLAT(solver="admm", n_targets=N_TARGETS),
     ),
     System(
-        f"{WIDTH} steps, MLAT by filters",
-        "MLAT",
-        WIDTH,
-        MLAT(n_targets=N_TARGETS, n_taps=WIDTH),
+        f"{WIDTH} steps, MLAT by filters", "MLAT", WIDTH, MLAT(n_targets=N_TARGETS, n_taps=WIDTH)
     ),
 )
 # The default of StreamClassifier; not a single distance, so not in the pictures.
@@ -93,7 +90,7 @@ def demo(
     screen.print(
         f"A synthetic stream of {train.n_channels} sensors in {len(train.classes)} states: "
         f"{', '.join(train.classes)}. In every state a single step looks the same; only the order "
-        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others.",
+        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others."
     )
     with working("demo"):
         outcomes = dict(_learn(train, test))
@@ -167,11 +164,10 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
 
 
 def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
-    from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
-    from ..plots.history import plot_history
+    from ..plots.learned import plot_blocks, plot_history
     from ..plots.overview import plot_overview
-    from ..plots.stream import plot_stream
+    from ..plots.timeline import plot_stream
 
     shown = slice(0, SHOWN)
     accuracies = {system.short: outcomes[system.short].found.accuracy for system in SYSTEMS}

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from ..base.checks import check_text, is_whole
+import numpy as np
+
+from ..base.checks import Ints, check_text, is_whole
 from ..base.errors import InputError
+from ..stream.conversion import changes
 
 IGNORE = "(ignore)"  # the state of what is none: a transition, a pause; nothing is learned of it
 LONGEST_NAME = 100  # letters of a state's name
@@ -272,6 +275,12 @@ def _cells(spans: Sequence[Stretch], edges: Sequence[int]) -> list[tuple[str, bo
         first, last = bisect_left(edges, start), bisect_left(edges, end)
         cells[first:last] = [(state, i == first) for i in range(first, last)]
     return cells
+
+
+def runs_of(codes: Ints) -> tuple[Ints, Ints]:
+    """Where runs of equal codes begin and end."""
+    begins = np.flatnonzero(changes(codes, len(codes), first=True))
+    return begins, np.append(begins, len(codes))[1:]
 
 
 def check_state_name(state: object) -> str:

@@ -752,7 +752,7 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
                 for i in range(4):
                     _add(part[i], out[row + i, begin:end])
             for row in range(n_fours, m):
-                _one_row(left[row], right, first, first + size, begin, end, part[0])
+                one_row(left[row], right, first, first + size, begin, end, part[0])
                 _add(part[0], out[row, begin:end])
 
 
@@ -767,7 +767,7 @@ def _add(part, total):  # type: ignore[no-untyped-def]
 
 
 @jit(fastmath={"contract"})
-def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
+def one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
     part[:] = np.float32(0.0)
     n_fours = (last - first) - (last - first) % 4
     # Four products for each time that a sum is read and written.

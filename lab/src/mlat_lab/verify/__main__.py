@@ -30,8 +30,7 @@ from mlat.base.errors import InputError, MlatError
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.model_file import load
 from mlat.live.core.steps import Steps
-from mlat.live.journal.description import BrokenError, read_journal
-from mlat.live.journal.verify import check_journal
+from mlat.live.journal.verify import BrokenError, check_journal, read_unbroken
 from mlat.live.sources.replay import read_recording
 from mlat.stream.stream import Stream
 from mlat.stream.write import write_stream
@@ -188,7 +187,7 @@ class _Played:
         if args.mqtt:
             self._restarts += broker.restarts
         for teacher in teachers:
-            self._found.append(teacher.check(read_journal(place / "journal")))
+            self._found.append(teacher.check(read_unbroken(place / "journal")))
             self._examples += len(teacher.sent)
         if args.journal is None:
             shutil.rmtree(place)

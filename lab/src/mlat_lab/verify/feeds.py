@@ -18,7 +18,9 @@ from typing import Any
 
 from mlat.base.errors import InputError, require_package
 from mlat.live.core.steps import Steps
-from mlat.live.journal.description import BrokenError, JournalContents
+from mlat.live.journal.journal import JournalContents
+from mlat.live.journal.records import Example, Undone
+from mlat.live.journal.verify import BrokenError
 
 TOPIC, CLIENT = "walk", "desk"
 PIECE = 100  # messages that are published at once
@@ -175,10 +177,10 @@ class Teacher:
     def check(self, contents: JournalContents) -> str:
         """Check that every example that was answered is in a journal, once and in order."""
         kept = [
-            (what.get("state", UNDO), what.get("n", 0))
-            for _, kind, what in contents.inputs
-            if (kind == "teach" and what["state"] in self._states)
-            or (kind == "undo" and self._undoes)
+            (UNDO, 0) if isinstance(one, Undone) else (one.state, one.n)
+            for _, one in contents.inputs
+            if (isinstance(one, Example) and one.state in self._states)
+            or (isinstance(one, Undone) and self._undoes)
         ]
         # How many of those that are kept may have come so far: several numbers, since one that was
         # not answered may be there or not, and states and windows repeat after some time.

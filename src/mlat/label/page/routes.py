@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -28,7 +29,7 @@ from ...base.checks import is_real
 from ...base.disk import next_free, stamp
 from ...base.errors import InputError, MlatError
 from ...live.web.access import NO_STORE
-from ...live.web.page_files import answer_file, answer_icon, page_files
+from ...live.web.page_files import file_routes
 from ...stream.stream import Stream
 from ...stream.write import write_stream
 from ..learner import Learner
@@ -62,9 +63,9 @@ class LabelRoutes:
         self,
         session: LabelSession,
         *,
-        width: int | None,
-        model: Path | None,
         model_out: Path,
+        width: int | None = None,
+        model: Path | None = None,
         media: Path | None = None,
         offset: float = 0.0,
     ) -> None:
@@ -86,9 +87,7 @@ class LabelRoutes:
 
     def app(self) -> Starlette:
         routes = [
-            Route("/", self.file),
-            Route("/page/{name}", self.file),
-            Route("/favicon.ico", self.icon),
+            *file_routes(__package__),
             Route("/signal/{digest}/{level:int}/{number:int}", self.signal),
             Route("/spans/{recording:int}", self.spans),
             Route("/proposals/{recording:int}", self.proposals),
@@ -107,29 +106,22 @@ class LabelRoutes:
         self.refused("no such page")
         return JSONResponse({"error": "there is nothing here; the page is at /"}, 404, NO_STORE)
 
-    async def file(self, request: Request) -> Response:
-        answer = answer_file(page_files(__package__), request)
-        return answer or await self.missing(request, LookupError())
-
-    async def icon(self, request: Request) -> Response:
-        return answer_icon()
-
     async def signal(self, request: Request) -> Response:
         at = request.path_params
         found = [one for one in self._session.recordings if one.digest == at["digest"]]
         level, number = at["level"], at["number"]
         if not found or level >= len(found[0].envelopes.blocks):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         shape = found[0].envelopes
         if number >= shape.n_pieces(level):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         content = shape.piece(level, number).tobytes()
         return Response(content, headers=FOREVER, media_type="application/octet-stream")
 
     async def spans(self, request: Request) -> Response:
         recording, session = request.path_params["recording"], self._session
         if recording >= len(session.lists):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         with session.lock:
             told = {"version": session.version, "spans": [*session.lists[recording]]}
         return JSONResponse(told, headers=NO_STORE)
@@ -137,7 +129,7 @@ class LabelRoutes:
     async def proposals(self, request: Request) -> Response:
         recording = request.path_params["recording"]
         if recording >= len(self._session.lists):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         version, found = self.learner.proposed(recording)
         told = [
             [start, end, state, round(confidence, 3)] for start, end, state, confidence in found
@@ -149,7 +141,7 @@ class LabelRoutes:
 
     async def media(self, request: Request) -> Response:
         if self._media is None:
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         kind = mimetypes.guess_type(self._media.name)[0] or "application/octet-stream"
         return FileResponse(self._media, media_type=kind, headers=NO_STORE)  # with ranges
 

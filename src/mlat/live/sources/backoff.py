@@ -61,6 +61,12 @@ class Tries:
         self._losses += 1
         return delay(self._losses, self._uniform)
 
+    def news(self, why: Exception, wait: float) -> tuple[str, str]:
+        """What is said after a try that failed: the kind of a notice, and its text."""
+        if self.given_up:
+            return "ended", f"{why}; gave up after {self.failed} tries"
+        return "retrying", f"{why}; try {self.failed + 1} in {wait:.1f} s"
+
     def lost(self, held: float) -> float:
         """A connection that held for some seconds was lost: the seconds to wait.
 

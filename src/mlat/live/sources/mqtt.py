@@ -28,7 +28,7 @@ from ...base.errors import InputError, require_package
 from ..core.steps import Steps, join
 from .backoff import Tries
 from .payloads import MOST_BYTES, MalformedError, decode, is_format, merge_refusals
-from .source import Arrival, Closing, Event, Notice
+from .source import Arrival, Event, Notice, Source
 
 # --- the address
 
@@ -101,17 +101,16 @@ class MqttAddress:
         topic = unquote(parts.path.removeprefix("/"))
         _check_topic(topic, has_fragment="#" in spec.rpartition("@")[2])
         options = _address_options(parts.query)
-        if not is_format(options["format"]):
-            raise InputError(
-                f"format={options['format']} is not known; write json, f4, f8, q+f4 or q+f8"
-            )
+        password = None if parts.password is None else unquote(parts.password)
+        if password is None and parts.username is not None:
+            password = os.environ.get(PASSWORD_VARIABLE)
         return cls(
             host=host,
             port=port or PORTS[parts.scheme],
             topic=topic,
             tls=parts.scheme == "mqtts",
             user=None if parts.username is None else unquote(parts.username),
-            password=_password(parts.password, parts.username),
+            password=password,
             client=options["client"],
             form=options["format"],
             ca=options["ca"],
@@ -151,13 +150,9 @@ def _address_options(query: str) -> dict[str, str]:
                 "?format=json|f4|f8|q+f4|q+f8 and ?ca=FILE, joined by &"
             )
         options[name] = unquote(value)  # a + stays a +, unlike in web forms
+    if not is_format(form := options["format"]):
+        raise InputError(f"format={form} is not known; write json, f4, f8, q+f4 or q+f8")
     return options
-
-
-def _password(written: str | None, user: str | None) -> str | None:
-    if written is not None:
-        return unquote(written)
-    return os.environ.get(PASSWORD_VARIABLE) if user is not None else None
 
 
 # --- the source
@@ -191,7 +186,7 @@ class _Decoded:
     count: int
 
 
-class MqttSource:
+class MqttSource(Source):
     """Messages of one topic, each with one step or more, acknowledged when they are kept.
 
     At most 64 messages are read from the network and not yet acknowledged; then reading stops
@@ -205,10 +200,9 @@ class MqttSource:
     """
 
     def __init__(self, address: MqttAddress, *, max_tries: int | None = None) -> None:
-        self.name = str(address)
+        super().__init__(str(address))
         self._address = address
         self._tries = Tries(max_tries)
-        self._closing = Closing()
         self._inbox: deque[Notice | _Message] = deque()
         self._arrived = asyncio.Event()
         self._connection: MqttConnection | None = None
@@ -254,7 +248,7 @@ class MqttSource:
         self._update_connection()
 
     async def close(self) -> None:
-        self._closing.close()
+        await super().close()
         await self._disconnect()
 
     async def _disconnect(self) -> None:
@@ -276,15 +270,13 @@ class MqttSource:
             except NoConnectionError as error:
                 self._connection = None
                 wait = self._tries.could_not_connect()
-                failed = self._tries.failed
+                self._put_notice(*self._tries.news(error, wait))
                 if self._tries.given_up:
-                    self._put_notice("ended", f"{error}; gave up after {failed} tries")
                     return
-                self._put_notice("retrying", f"{error}; try {failed + 1} in {wait:.1f} s")
                 await asyncio.sleep(wait)
                 continue
             self._tries.connected()
-            self._put(Notice("connected", self._greeting(connection.session_present)))
+            self._put_notice("connected", self._greeting(connection.session_present))
             self._resumed = True
             self._update_connection()
             since = clock()
@@ -301,10 +293,10 @@ class MqttSource:
 
     def _greeting(self, session_present: bool) -> str:
         if not self._address.client or session_present or not self._resumed:
-            return f"{self.name}: connected and subscribed"
+            return "connected and subscribed"
         return (
-            f"{self.name}: connected to a broker which had not kept the session of "
-            f"{self._address.client!r}: what was published meanwhile is lost"
+            f"connected to a broker which had not kept the session of {self._address.client!r}: "
+            "what was published meanwhile is lost"
         )
 
     def _receive(self, message: Any) -> None:
@@ -346,7 +338,7 @@ class MqttSource:
             self._connection.resume()
 
     def _put_notice(self, kind: str, text: str) -> None:
-        self._put(Notice(kind, f"{self.name}: {text}"))
+        self._put(self._notice(kind, text))
 
     def _put(self, item: Notice | _Message) -> None:
         last = self._inbox[-1] if self._inbox else None

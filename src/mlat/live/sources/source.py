@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..core.steps import Steps
 
@@ -47,29 +47,6 @@ class Notice:
 Event = Arrival | Refusal | Notice
 
 
-class Source(Protocol):
-    """Where live steps come from.
-
-    Call ``open`` once, iterate over ``events`` once, and ``close`` at any time, which ends the
-    events. The next event is fetched only on demand, so a slow consumer slows the source down; each
-    source documents what it does then.
-    """
-
-    name: str
-
-    async def open(self, channels: tuple[str, ...], after: str = "") -> None:
-        """Prepare to give the steps of these channels, in this order, after a position."""
-
-    def events(self) -> AsyncIterator[Event]:
-        """Yield steps, refusals and notices in order, until the source ends or is closed."""
-
-    async def acknowledge(self, position: str) -> None:
-        """Say that all steps up to the position are kept, and need not be sent again."""
-
-    async def close(self) -> None:
-        """End the events, and close files and connections."""
-
-
 class Closing:
     """Whether a source was closed, and sleeps that end when it is."""
 
@@ -94,3 +71,34 @@ class Closing:
         except TimeoutError:
             return False
         return True
+
+
+class Source(ABC):
+    """Where live steps come from.
+
+    Call ``open`` once, iterate over ``events`` once, and ``close`` at any time, which ends the
+    events. The next event is fetched only on demand, so a slow consumer slows the source down; each
+    source documents what it does then.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._closing = Closing()
+
+    @abstractmethod
+    async def open(self, channels: tuple[str, ...], after: str = "") -> None:
+        """Prepare to give the steps of these channels, in this order, after a position."""
+
+    @abstractmethod
+    def events(self) -> AsyncIterator[Event]:
+        """Yield steps, refusals and notices in order, until the source ends or is closed."""
+
+    async def acknowledge(self, position: str) -> None:  # noqa: B027 - of most there is none to tell
+        """Say that all steps up to the position are kept, and need not be sent again."""
+
+    async def close(self) -> None:
+        """End the events, and close files and connections."""
+        self._closing.close()
+
+    def _notice(self, kind: str, text: str) -> Notice:
+        return Notice(kind, f"{self.name}: {text}")
