@@ -339,9 +339,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A new classifier, which has windows of another stream among its references.
 
         For a new person, placement or day, of whom there are a few labelled seconds of each state,
-        or of some. Features, scaling, metrics, weights and calibration are kept, and nothing is
-        learned, so it is done at once. The references of before stay, so the states that the
-        stream lacks are still predicted, and new states are added.
+        or of some. Features, scaling, metrics, weights and calibration are kept; only forests are
+        grown again, so it is done in seconds. The references of before stay, but for those that
+        the new ones contradict, so the states that the stream lacks are still predicted, and new
+        states are added.
 
         Where the classifier was learned in common units and is not adapted yet, it is adapted to
         the stream first (see ``adapt``), its steps without a state included.
