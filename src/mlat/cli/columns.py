@@ -59,12 +59,7 @@ class Columns:
         self._given = given
         self.rate: float | None = given.get("rate")
 
-    def read(
-        self,
-        files: Path | list[Path],
-        label: str | None,
-        **more: Any,
-    ) -> Stream:
+    def read(self, files: Path | list[Path], label: str | None, **more: Any) -> Stream:
         """Read the stream in a file, or in several; as :func:`read_stream` does with ``more``."""
         return self._read(partial(read_stream, **more), files, label, self._channels)
 
