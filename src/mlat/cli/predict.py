@@ -21,11 +21,17 @@ import typer
 from ..base.checks import Floats, Ints
 from ..base.disk import atomic_write
 from ..base.errors import InputError
-from ..classifier.classifier import StreamClassifier
+from ..classifier.classifier import (
+    GAP,
+    UNLIKE,
+    PiecePredictor,
+    Predicted,
+    StreamClassifier,
+    unlike_beyond,
+)
 from ..classifier.drift import DriftWatch
 from ..classifier.intake import held_values
 from ..classifier.model_file import load
-from ..classifier.pieces import GAP, UNLIKE, PiecePredictor, Predicted, unlike_beyond
 from ..explain.confusions import ConfusionCounter
 from ..stream.pieces import Pieces
 from ..stream.sources import FileFormat, file_format
