@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
-from numpy.typing import NDArray
 
 from ..base.checks import Floats
 from ..base.errors import InputError, NamesError
@@ -16,11 +14,10 @@ from ..stream.column_roles import usual_rate
 from ..stream.conversion import changes, in_seconds
 from ..stream.signs import without_copies
 from ..stream.stream import Stream
-from .as_json import AsJson, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
 from .options import Label
 from .output import check_can_write
-from .screen import Screen, console, percent, table_of, working
+from .screen import AsJson, Screen, console, percent, print_json, stream_of, table_of, working
 
 STATE_NAMES = {"state", "label", "class", "activity", "target"}
 MANY = 0.01  # of the steps
@@ -35,19 +32,19 @@ def check(
     columns: Columns,
     label: Label = None,
     labels: LabelTable = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PICTURE",
-            help="Where to draw it (.png, .svg or .pdf); default STREAM-check.png.",
-        ),
-    ] = None,
-    picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
+    out: Path | None = None,
+    picture: bool = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is understood of a recording: columns, rate, gaps, states and missing values."""
+    """Say what is understood of a recording: columns, rate, gaps, states and missing values.
+
+    Parameters
+    ----------
+    out : PICTURE
+        Where to draw it (.png, .svg or .pdf); default STREAM-check.png.
+    picture
+        Draw a picture at all.
+    """
     file = out or Path(f"{stream[0].stem if str(stream[0]) != '-' else 'stream'}-check.png")
     if picture:
         check_can_write(file, *stream, labels)
@@ -58,7 +55,7 @@ def check(
     told["hints"] = [*_hints(read, told["values"]), *hints_on_time(read)]
     if picture:
         from ..plots.figure import save_figure
-        from ..plots.stream import plot_stream
+        from ..plots.timeline import plot_stream
 
         with working("drawing"):
             save_figure(plot_stream(read), file)
@@ -87,15 +84,12 @@ def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
             read = columns.read(files, error.column)
         except NamesError as other:
             raise InputError(f"{error}; with that as the label, {other}") from None
-        if _any_number(read.classes):  # one wrong entry among numbers
+        states = (str(state).replace(",", ".").lstrip("+-") for state in read.classes)
+        if any(state[:1] in "0123456789." for state in states):  # one wrong entry among numbers
             raise
         note = f"column {error.column!r} holds names, and is taken for the states (--label)"
         print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
         return read
-
-
-def _any_number(states: NDArray[Any]) -> bool:
-    return any(str(state).replace(",", ".").lstrip("+-")[:1] in "0123456789." for state in states)
 
 
 def _time(stream: Stream) -> dict[str, Any]:

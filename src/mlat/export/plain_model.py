@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..classifier.decision import Rule
 from ..classifier.intake import dead_after
 from ..features.lifts import PreparedLift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
+from ..stream.windows import counts_inside
 from .plain_forest import SHORT_MOST, PlainForest
 
 BLOCK = 1024  # windows at a time
@@ -169,6 +171,15 @@ class PlainModel(ShortRepr):
             found[one.columns] = True
         return found
 
+    @property
+    def rule(self) -> Rule:
+        """How distances decide."""
+        powers = np.array([one.weight for one in self.experts])
+        typical = np.array([one.typical for one in self.experts])
+        if len(powers) > 1:
+            return Rule(powers, typical, self.soft, self.beta, 1.0, 0.0)
+        return Rule(powers, np.ones(1), 0.0, self.beta, float(typical[0]), self.soft)
+
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:
         """Raises InputError for a metric that is neither linear nor a forest."""
@@ -272,14 +283,13 @@ class PlainModel(ShortRepr):
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""
         rows = np.sort(rows)
-        inside = np.zeros(len(self.steps), bool)
-        for begin in self.start[rows]:
-            inside[begin : begin + self.width] = True
+        start = self.start[rows]
+        inside = counts_inside(start, start + self.width, len(self.steps)) > 0
         place = np.cumsum(inside) - 1
         return replace(
             self,
             steps=self.steps[inside],
-            start=place[self.start[rows]],
+            start=place[start],
             codes=self.codes[rows],
             experts=tuple(
                 replace(one, points=one.points[rows]) if isinstance(one, PlainForest) else one
@@ -325,9 +335,8 @@ def _expert(
 def _kept_steps(references: References) -> tuple[Bools, Ints]:
     """Which steps the references lie in, and where each begins among these."""
     windows = references.windows
-    inside = np.zeros(len(references.steps), bool)
-    for begin in windows.start:
-        inside[begin : begin + windows.width] = True
+    start, stop = windows.start, windows.start + windows.width
+    inside = counts_inside(start, stop, len(references.steps)) > 0
     if np.isnan(references.steps[inside]).any():
         raise InputError("a reference has a step without features; fit the model again")
-    return inside, (np.cumsum(inside) - 1)[windows.start]
+    return inside, (np.cumsum(inside) - 1)[start]

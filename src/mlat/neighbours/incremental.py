@@ -7,7 +7,7 @@ common centre. The metric M is block-Toeplitz with blocks ``B_m``; ``H_0 = B_0 /
     u_t = Σ_m H_m x_{t-m}  (causal)      v_t = Σ_m H_mᵀ x_{t+m}  (anticausal).
 
 The inner product ``G[t, j]`` of two windows under M follows from that of the windows one step
-earlier (:mod:`mlat.metric.toeplitz_loss`),
+earlier (:class:`mlat.metric.loss.ToeplitzLoss`),
 
     G[t, j] = G[t-1, j-1] + x_a·u_b + u_a·y_b - x_p·v_q - v_p·y_q,
 
@@ -752,7 +752,7 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
                 for i in range(4):
                     _add(part[i], out[row + i, begin:end])
             for row in range(n_fours, m):
-                _one_row(left[row], right, first, first + size, begin, end, part[0])
+                one_row(left[row], right, first, first + size, begin, end, part[0])
                 _add(part[0], out[row, begin:end])
 
 
@@ -767,7 +767,7 @@ def _add(part, total):  # type: ignore[no-untyped-def]
 
 
 @jit(fastmath={"contract"})
-def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
+def one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
     part[:] = np.float32(0.0)
     n_fours = (last - first) - (last - first) % 4
     # Four products for each time that a sum is read and written.

@@ -207,8 +207,8 @@ def _why_not_predict(contents: JournalContents) -> str:
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"
-    if options.get("adapt"):
-        return "adapt=True"
+    if options.get("adapt", "off") != "off":
+        return f"adapt={options['adapt']}"
     if options["order_by"] != "none":
         return f"order_by={options['order_by']}"
     if len(contents.predictions) != len(_values(contents)):

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import finite
-from ...classifier.classifier import StreamClassifier
-from ...classifier.pieces import unlike_beyond
+from ...classifier.classifier import StreamClassifier, unlike_beyond
 from .hub import json_state
 
 MOST_SAMPLED = 20_000  # steps from which the usual range of a channel is estimated
