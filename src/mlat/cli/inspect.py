@@ -16,10 +16,9 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
-from ..metric.embedding import unmix_blocks
+from ..metric.embedding import Mahalanobis, unmix_blocks
 from ..metric.estimators import MLAT
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
 from .options import ModelFile, described
 from .output import make_folder
 from .screen import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import finite
-from ...classifier.pieces import unlike_beyond
+from ...classifier.classifier import unlike_beyond
 from .hub import json_state
 
 if TYPE_CHECKING:
