@@ -20,13 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.checks import Ints, check_text, is_whole
-from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
 from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
 from ..stream.text_table import refuse_bytes, rows_of
-from ..stream.write import StatesFile
+from ..stream.write import write_whole
 from .span_list import IGNORE, runs_of
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
@@ -313,13 +312,7 @@ def write_spans(path: str | os.PathLike[str], spans: Iterable[Span]) -> None:
     }
     if any(span.recording for span in checked):
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
-    texts = [text for span in checked for text in (span.state, span.recording)]
-    with (
-        disk_errors(Path(path)),
-        atomic_write(path) as temporary,
-        StatesFile(temporary, form, texts=texts) as file,
-    ):
-        file.write(pa.table(columns))
+    write_whole(path, form, pa.table(columns))
 
 
 def _after(last: Any, stream: Stream) -> Any:
