@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 import mlat
 from mlat import Lift, Stream, StreamClassifier
-from mlat.features.features import Scaling, View, lift_runs
+from mlat.features.features import Scaling, View, learn_features
 from mlat.features.lifts import MAPS
-from mlat.features.whitening import whitening
 from mlat.stream.windows import sliding_windows
 
 ALL = Lift(tuple(MAPS), 15)
@@ -29,24 +28,24 @@ def stream():
 
 
 def test_each_run_is_lifted_for_itself(stream):
-    lifted = lift_runs(stream, ALL)
+    features, steps, codes = learn_features(stream, ALL)
     labelled = stream.labelled & ~stream.missing
     scale = Scaling(stream.values[labelled].mean(axis=0), stream.values[labelled].std(axis=0))
     inside = np.zeros(len(stream), bool)
     for start, stop, code in stream.runs:
         inside[start:stop] = True
         run = (stream.values[start:stop] - scale.mean) / scale.scale
-        np.testing.assert_allclose(lifted.values[start:stop], ALL.transform(run), atol=1e-9)
-        assert (lifted.codes[start:stop] == code).all()
-    assert np.isnan(lifted.values[~inside]).all()
-    assert (lifted.codes[~inside] == -1).all()
+        own = features.lifted(ALL.transform(run))
+        np.testing.assert_allclose(steps[start:stop], own, atol=1e-9)
+        assert (codes[start:stop] == code).all()
+    assert np.isnan(steps[~inside]).all()
+    assert (codes[~inside] == -1).all()
 
 
 def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
     """Segments are lifted across a change of state, runs are not: a reference knows one state."""
-    lifted = lift_runs(stream, ALL)
-    features = lifted.features()
-    live, runs = features(stream), features.lifted(lifted.values)
+    features, runs, _ = learn_features(stream, ALL)
+    live = features(stream)
     starts = stream.segments.start.tolist()
     for start, stop, _ in stream.runs:
         if start in starts:
@@ -62,29 +61,25 @@ def test_a_live_stream_goes_on_where_a_run_begins_anew(stream):
 
 
 def test_features_have_mean_0_and_variance_1_over_the_steps_learned_from(stream):
-    lifted = lift_runs(stream, ALL)
-    scaled = lifted.features().lifted(lifted.values)[lifted.codes >= 0]
+    _, steps, codes = learn_features(stream, ALL)
+    scaled = steps[codes >= 0]
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(scaled.std(axis=0), 1)
 
 
-def test_whitening_is_of_the_features_that_are_seen(stream):
-    lifted = lift_runs(stream, ALL)
-    some = lifted.codes >= 0
-    features = lifted.features()
-    X = features.lifted(lifted.values)[some]
-    for columns in (None, np.array([3, 0])):
-        seen = X if columns is None else X[:, columns]
-        mixing = lifted.whitening(features, columns)
-        np.testing.assert_allclose(mixing, whitening(seen, lifted.codes[some]))
-        np.testing.assert_allclose(View(columns, mixing)(X), seen @ mixing)
+def test_an_expert_sees_some_features_mixed(stream):
+    features, steps, codes = learn_features(stream, ALL)
+    X, mixing = steps[codes >= 0], np.array([[1.0, 0.5], [0.5, 2.0]])
+    columns = np.array([3, 0])
+    np.testing.assert_allclose(View(columns, mixing)(X), X[:, columns] @ mixing)
+    np.testing.assert_array_equal(View()(X), X)
     assert np.isnan(features(stream)[20]).all()
     assert np.isfinite(features(stream)[19]).all()
 
 
 @pytest.mark.parametrize(("scale", "lift"), [(True, None), (False, None), (False, ALL)])
 def test_untouched_channels_and_scale_false_keep_their_own(stream, scale, lift):
-    features = lift_runs(stream, lift or Lift(), scale=scale).features(scale=scale)
+    features, _, _ = learn_features(stream, lift or Lift(), scale=scale)
     np.testing.assert_array_equal(features.lifted.mean, 0)
     np.testing.assert_array_equal(features.lifted.scale, 1)
     if not scale:
@@ -128,8 +123,7 @@ def test_a_channel_that_never_moves_gives_features_of_nothing():
     values = np.random.default_rng(2).normal(size=(200, 3))
     values[:, 1] = 0.1
     stream = Stream(values, np.repeat(["a", "b"], 100))
-    lifted = lift_runs(stream, ALL)
-    features = lifted.features()
+    features, _, _ = learn_features(stream, ALL)
     plain = features(stream)
     still = ALL.channels(3) == 1
     assert np.abs(plain[:, still]).max() < 1e-9
@@ -148,8 +142,7 @@ def test_rounding_is_not_blown_up_to_a_feature(levels):
     values = np.column_stack([np.repeat(levels, n), rng.normal(size=n * len(levels))])
     stream = Stream(values, np.repeat([f"s{i}" for i in range(len(levels))], n))
     lift = Lift(["running_magnitude", "running_deviation", "running_difference"], 50)
-    lifted = lift_runs(stream, lift)
-    plain = lifted.features().lifted(lifted.values)[:, [0, 2, 4]]
+    plain = learn_features(stream, lift)[1][:, [0, 2, 4]]
     magnitude, deviation, difference = np.abs(plain).max(axis=0)
     assert max(deviation, difference) < 1e-12
     if len(levels) != 3:  # two levels, as long each: scaled they are 1 and -1, of one magnitude
@@ -172,9 +165,9 @@ def test_scaling_by_hand():
 def test_single_precision_is_scaled_in_double():
     stream = make_stream(broken=False)
     single = Stream(stream.values.astype(np.float32), stream.states, recordings=stream.recordings)
-    features = lift_runs(single, ALL).features()
+    features, _, _ = learn_features(single, ALL)
     assert features(single).dtype == np.float64
-    double = lift_runs(stream, ALL).features()
+    double, _, _ = learn_features(stream, ALL)
     np.testing.assert_allclose(features(single), double(stream), atol=1e-3)
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlat.features.whitening import whitening, within_covariance
+from mlat.features.features import whitening, within_covariance
 
 
 def labelled(seed, n=60, d=4, n_states=3):

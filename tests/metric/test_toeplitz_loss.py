@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.metric import toeplitz, toeplitz_loss
+from mlat.metric import loss as losses
+from mlat.metric import toeplitz
 from mlat.metric.problem import DiagonalLoss
-from mlat.metric.toeplitz_loss import anticausal, causal, correlations
+from mlat.metric.toeplitz import anticausal, causal, correlations
 from problems import random_problem
 
 
@@ -18,11 +19,11 @@ def test_along_diagonals_the_loss_is_the_same(seed, piece, gap):
     segments = problem.segments()
     assert [len(rows) for rows in segments] == [12, 6, 19, 15, 9]
     np.testing.assert_array_equal(np.concatenate(segments), np.arange(len(problem)))
-    default, toeplitz_loss.PIECE = toeplitz_loss.PIECE, piece
+    default, losses.PIECE = losses.PIECE, piece
     try:
         loss = DiagonalLoss(problem, segments).margin
     finally:
-        toeplitz_loss.PIECE = default
+        losses.PIECE = default
     value, in_blocks = loss(toeplitz.autocorrelation(H, w))
     X = problem.flat().reshape(-1, w, d)
     Z = toeplitz.convolve(H, X).reshape(len(X), -1)
