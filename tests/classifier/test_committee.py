@@ -17,7 +17,7 @@ from mlat.classifier.committee import (
     MOST_TAKEN,
     SOFT,
     Committee,
-    Judged,
+    HeldOut,
     Member,
     Prior,
     _cross_fitted,
@@ -36,6 +36,7 @@ from mlat.classifier.experts import (
 )
 from mlat.classifier.held_out import evidence
 from mlat.classifier.model_file import to_bytes
+from mlat.cli.demo import SENSORS
 from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
@@ -175,7 +176,7 @@ def judged_by(seed, good, n=60, n_states=3):
     nearest = rng.uniform(0.7, 1.3, size=(len(good), n, n_states))
     for m, factor in enumerate(good):
         nearest[m, np.arange(n), codes] *= factor
-    return Judged(
+    return HeldOut(
         nearest, codes, np.arange(n) // 5, np.arange(n) % 2, np.arange(n) == 0, codes, np.zeros(n)
     )
 
@@ -188,11 +189,11 @@ def prior(n, waits=(), several=False):
 def test_the_better_expert_weighs_more():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    beta = fit_weights(judged, typical, prior(3, several=True))
+    beta, _ = fit_weights(judged, typical, prior(3, several=True))
     assert beta[0] > 2 * beta[2]
     assert beta.argmax() == 0
     # Of one run a state little is known: the same order, and no factor above the largest.
-    few = fit_weights(judged, typical, prior(3))
+    few, _ = fit_weights(judged, typical, prior(3))
     assert few.argmax() == 0
     assert few.max() <= MOST_CHANGE * (1 + 1e-9)
     assert few.min() >= (1 - 1e-9) / MOST_CHANGE
@@ -202,14 +203,26 @@ def test_two_runs_take_nothing_from_a_metric_that_needs_several_and_seems_to_gue
     """After one run MLAT looks as if it guessed; after two it decides what only the order tells."""
     judged = judged_by(0, [1.0, 0.5, 0.8])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    waiting = fit_weights(judged, typical, prior(3, waits=[0]))
-    assert waiting[0] == 1.0
-    assert waiting[1] == 1.0  # the best of the others gains nothing
-    assert 1 / MOST_TAKEN <= waiting[2] < 1.0
-    assert fit_weights(judged, typical, prior(3, [0], several=True))[0] < 0.1
+    few, waiting = fit_weights(judged, typical, prior(3, waits=[0]))
+    assert waiting
+    assert few[0] == 1.0
+    assert few[1] == 1.0  # the best of the others gains nothing
+    assert 1 / MOST_TAKEN <= few[2] < 1.0
+    assert fit_weights(judged, typical, prior(3, [0], several=True))[0][0] < 0.1
     # One that tells something is judged as any other.
-    telling = [fit_weights(judged, typical, prior(3, some)) for some in ((), (1,), (1, 2))]
-    np.testing.assert_array_equal(telling[0], telling[1])
+    for some in ((), (1,)):
+        told, waiting = fit_weights(judged, typical, prior(3, some))
+        assert not waiting
+        np.testing.assert_array_equal(told, fit_weights(judged, typical, prior(3))[0])
+
+
+def test_what_waits_may_tell_everything_and_the_interval_says_so():
+    """Only the order in time tells: much less than it is after learning from both runs."""
+    train, test = (rotating_states(run_length=55, random_state=i, **SENSORS) for i in (20, 21))
+    clf = StreamClassifier(16).fit(train)
+    expected, truth = clf.committee_.expected, clf.score(test)
+    assert truth > expected.accuracy + 0.1
+    assert expected.low < truth < expected.high == 1.0
 
 
 def test_who_waits_for_another_run():
@@ -231,7 +244,7 @@ def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
     for one in (judged, wide):
         typical = np.array([typical_distance(nearest) for nearest in one.nearest])
         power, weight = _shares(
-            fit_weights(one, typical, prior(2, several=True)), _logs(one, typical)
+            fit_weights(one, typical, prior(2, several=True))[0], _logs(one, typical)
         )
         assert weight[0] > 0.9
         np.testing.assert_allclose([power.sum(), weight.sum()], 1)
@@ -240,8 +253,8 @@ def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
 def test_the_windows_of_a_run_count_as_one_piece_of_evidence():
     judged = judged_by(1, [0.5, 0.8])
     typical = np.ones(2)
-    twice = Judged(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
-    once, again = (fit_weights(j, typical, prior(2, several=True)) for j in (judged, twice))
+    twice = HeldOut(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
+    once, again = (fit_weights(j, typical, prior(2, several=True))[0] for j in (judged, twice))
     np.testing.assert_allclose(once, again, rtol=1e-3)
 
 

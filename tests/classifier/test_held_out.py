@@ -28,7 +28,7 @@ from mlat.classifier.held_out import (
     time_blocks,
     told_by_one_value,
 )
-from mlat.features.features import lift_runs
+from mlat.features.features import learn_features
 from mlat.neighbours.search import ClassDistances
 from naive import naive_episodes
 
@@ -176,10 +176,10 @@ def test_lifted_values_of_one_side_do_not_know_the_other(stream, width, reach, d
         sides,
     )
     lift = Lift(ENERGIES, reach)
-    before, after = (lift_runs(s, lift, scale=False) for s in (part, changed))
+    before, after = (learn_features(s, lift, scale=False)[1] for s in (part, changed))
     # Not the side itself, the middle before it, nor the states that are on both sides.
     this = np.isin(on_side, [EARLY + LATE - other, BOTH])
-    np.testing.assert_array_equal(before.values[this], after.values[this])
+    np.testing.assert_array_equal(before[this], after[this])
 
 
 @settings(max_examples=150)

@@ -220,19 +220,21 @@ def combined_distance(own, weights, typical, soft):  # type: ignore[no-untyped-d
 # Judging
 
 
-class Judged(NamedTuple):
-    """Held-out steps and what each expert says of them.
+class HeldOut(NamedTuple):
+    """What is said of steps of a training stream that were held out.
 
     Attributes
     ----------
-    nearest : array of shape (M, n, S)
-        The distance to the nearest reference of each state; infinite where there is none.
+    nearest : array of shape (M, n, S), or (n, S) of all together
+        The distance of each expert to the nearest reference of each state; infinite where there is
+        none.
     codes, run, fold : arrays of shape (n,)
         The state of each step, its run, which is its piece of evidence, and its fold.
     block : array of shape (n,)
         Of steps so near in time that they are one observation.
-    voted : array of shape (n,)
-        The state by the vote of several neighbours; by the nearest, where there is one.
+    predicted : array of shape (n,)
+        The state that is decided, with weights from other runs; of one expert by the vote of its
+        neighbours.
     group : array of shape (n,)
         Whose it is; the fold where nobody says so.
     """
@@ -242,43 +244,21 @@ class Judged(NamedTuple):
     run: Ints
     fold: Ints
     block: Ints
-    voted: Ints
+    predicted: Ints
     group: NDArray[Any]
 
-    def take(self, rows: Bools) -> Judged:
+    def take(self, rows: Bools) -> HeldOut:
         more: list[Any] = [field[rows] for field in self[1:]]
-        return Judged(self.nearest[:, rows], *more)
-
-
-class HeldOut(NamedTuple):
-    """What a classifier says of steps of its training stream that were held out.
-
-    Attributes
-    ----------
-    nearest : array of shape (n, S)
-        Its distance to each state.
-    codes, run : arrays of shape (n,)
-        The state of each step, and its run.
-    block : array of shape (n,)
-        Of steps so near in time that they are one observation.
-    predicted : array of shape (n,)
-        The state that is decided, with weights from other runs.
-    """
-
-    nearest: Floats
-    codes: Ints
-    run: Ints
-    block: Ints
-    predicted: Ints
+        return HeldOut(self.nearest[:, rows], *more)
 
 
 def judge_experts(
     stream: Stream, plan: Plan, classes: NDArray[Any], several: bool
-) -> Judged | None:
+) -> HeldOut | None:
     """Let parts of the stream judge what was learned from others; None if there is too little."""
     width = plan.width
     n_sides = MOST_SIDES if several else 2
-    parts: list[Judged] = []
+    parts: list[HeldOut] = []
     n_runs = n_blocks = 0
     for number, fold in enumerate(far_folds(stream, width, n_sides)):
         with warnings.catch_warnings():
@@ -293,10 +273,10 @@ def judge_experts(
         return None
     fields = zip(*(part[1:] for part in parts), strict=True)
     more: list[Any] = [np.concatenate(field) for field in fields]
-    return Judged(np.concatenate([part.nearest for part in parts], axis=1), *more)
+    return HeldOut(np.concatenate([part.nearest for part in parts], axis=1), *more)
 
 
-def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
+def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> HeldOut | None:
     """What experts that learn from one part say of another; None where it has too few windows."""
     width = plan.width
     lengths, codes = fold.train.runs.length, fold.train.runs.code
@@ -337,7 +317,7 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     block = time_blocks(ends, codes, 2 * width)
     of_fold = np.zeros(len(ends), np.int64)
     group = of_fold if fold.judged.groups is None else fold.judged.groups[ends]
-    return Judged(nearest, codes, run[ends], of_fold, block, voted, group)
+    return HeldOut(nearest, codes, run[ends], of_fold, block, voted, group)
 
 
 # Weights
@@ -412,16 +392,17 @@ def learn_committee(
     n_runs = len(np.unique(judged.run))
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
     one = len(names) == 1
-    predicted = judged.voted if one else _cross_fitted(judged, typical, prior)
+    predicted = judged.predicted if one else _cross_fitted(judged, typical, prior)
     accuracy = balanced_accuracy(predicted, judged.codes)
     expected = expect(units, predicted, judged.codes, judged.run, judged.group)
     if one:
-        committee, together = (
-            Committee.of_one(names[0], accuracy, n_runs, expected),
-            judged.nearest[0],
-        )
+        committee = Committee.of_one(names[0], accuracy, n_runs, expected)
+        together = judged.nearest[0]
     else:
-        power, weight = _shares(fit_weights(judged, typical, prior), _logs(judged, typical))
+        beta, waiting = fit_weights(judged, typical, prior)
+        if waiting and expected is not None:
+            expected = expected._replace(high=1.0)  # nothing says what it may tell after two runs
+        power, weight = _shares(beta, _logs(judged, typical))
         alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
         columns = names, weight.tolist(), alone, typical.tolist(), power.tolist()
         found = [Member(*told) for told in zip(*columns, strict=True)]
@@ -436,8 +417,7 @@ def learn_committee(
         )
         together = committee.combine(judged.nearest[power > 0])
         plan = plan.keeping((power > 0).tolist())
-    told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
-    return Learned(plan, committee, told)
+    return Learned(plan, committee, judged._replace(nearest=together, predicted=predicted))
 
 
 def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
@@ -453,19 +433,19 @@ def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
     return power / power.sum(), weight / weight.sum()
 
 
-def _cross_fitted(judged: Judged, typical: Floats, prior: Prior) -> Ints:
+def _cross_fitted(judged: HeldOut, typical: Floats, prior: Prior) -> Ints:
     """The states (n,) of held-out steps, each fold decided with weights from the other folds."""
     predicted = np.empty(len(judged.codes), np.int64)
     logs = _logs(judged, typical)
     for fold in np.unique(judged.fold):
         mine = judged.fold == fold
-        beta = fit_weights(judged.take(~mine), typical, prior)
+        beta, _ = fit_weights(judged.take(~mine), typical, prior)
         power, _ = _shares(beta, logs[:, ~mine])
         predicted[mine] = np.tensordot(power, logs[:, mine], 1).argmin(axis=1)
     return predicted
 
 
-def _logs(judged: Judged, typical: Floats) -> Floats:
+def _logs(judged: HeldOut, typical: Floats) -> Floats:
     logs = np.log(judged.nearest / typical[:, None, None] + SOFT)
     return np.where(np.isfinite(logs), logs, FAR)
 
@@ -508,8 +488,8 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
-def fit_weights(judged: Judged, typical: Floats, prior: Prior) -> Floats:
-    """The coefficients β_m ≥ 0 of the experts, shape (M,).
+def fit_weights(judged: HeldOut, typical: Floats, prior: Prior) -> tuple[Floats, bool]:
+    """The coefficients β_m ≥ 0 of the experts, shape (M,), and whether one waits for more runs.
 
     First that of each expert alone, by the log loss of held-out steps: distances of different kinds
     differ more or less between states, and of an expert that only guesses nothing is left. Then a
@@ -523,21 +503,24 @@ def fit_weights(judged: Judged, typical: Floats, prior: Prior) -> Floats:
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
     n_experts = len(logits)
     if not len(codes):
-        return prior.power
+        return prior.power, False
     alone = np.array([_coefficients(one[None], there, codes, run)[0] for one in logits])
     if not prior.several:
         waits = prior.waits & (alone < prior.power / MOST_CHANGE)
-        low, high = (1 / MOST_TAKEN, 1.0) if waits.any() else (1 / MOST_CHANGE, MOST_CHANGE)
-        kept = waits if waits.any() else alone <= LEAST_BETA  # it may not guess after two runs
+        waiting = bool(waits.any())
+        low, high = (1 / MOST_TAKEN, 1.0) if waiting else (1 / MOST_CHANGE, MOST_CHANGE)
+        kept = waits if waiting else alone <= LEAST_BETA  # it may not guess after two runs
         telling = (alone > LEAST_BETA) & ~kept
         if not telling.any():
-            return prior.power
+            return prior.power, waiting
         change = np.maximum(alone, LEAST_BETA) / prior.power
         change /= np.exp(np.log(change[telling]).mean())
-        return prior.power * np.where(kept, 1.0, change.clip(low, high))
+        return prior.power * np.where(kept, 1.0, change.clip(low, high)), waiting
     beta = alone * _coefficients(alone[:, None, None] * logits, there, codes, run)
     # Where no expert is better than guessing, all weigh the same, and say little.
-    return beta if beta.sum() > LEAST_BETA else np.full(n_experts, LEAST_BETA / n_experts)
+    if beta.sum() <= LEAST_BETA:
+        beta = np.full(n_experts, LEAST_BETA / n_experts)
+    return beta, False
 
 
 def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Floats:

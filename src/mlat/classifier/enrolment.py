@@ -4,7 +4,8 @@
 them. For a window of its own state a reference is right if it is nearer than all of other states;
 for one of another state it is wrong if it is nearer than all of that state. What is wrong more
 often than right, and for more than a few, goes. So what the others know counts as far as the new
-person's few labels agree with it.
+person's few labels agree with it. Forests, which learn in no time, are grown again from what stays
+and what is new. Other metrics, and the weights, are those of before.
 
 **Units.** A model that was learned in common units compares each channel by its own mean and
 deviation; those of the new person take the place of the others', without a label: of a whole
@@ -24,12 +25,13 @@ from sklearn.base import clone
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..features.features import Units
+from ..metric.forest import Forest
 from ..neighbours.references import References, compact
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee
 from .confidence import enrolled_confidence
-from .experts import experts_with
+from .experts import MOST_IN_FOREST, Design, experts_with, learn_metric
 from .state_filter import StateFilter, no_filter
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
             kept |= clf.windows_.y == state
     known = compact(clf.windows_.take(kept), between=lifted)
     experts = experts_with(clf.experts_, known.followed_by(own, led=lifted))
+    experts = [_grown_again(expert) for expert in experts]
     new = _like(clf, experts, clf.committee_.enrolled())
     new.confidence_ = enrolled_confidence(
         clf.confidence_,
@@ -64,6 +67,19 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     )
     new.usual_step_ = stream.usual_step or clf.usual_step_
     return new
+
+
+def _grown_again(expert: References) -> References:
+    """The expert with a forest of all its references, if it has a forest."""
+    if not isinstance(expert.metric, Forest):
+        return expert
+    steps = expert.steps
+    seen = replace(expert.windows, values=expert.view(steps))
+    design = Design("forest", seen.width, metric=expert.metric, most=MOST_IN_FOREST)
+    metric = learn_metric(design, seen, MOST_IN_FOREST)
+    if metric is None:  # too few states have several windows
+        return expert
+    return References(expert.windows, expert.features, metric, steps, expert.view)
 
 
 def contradicting(

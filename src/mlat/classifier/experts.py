@@ -18,7 +18,7 @@ from sklearn.base import clone
 from ..base import work
 from ..base.checks import Ints
 from ..base.errors import InputError
-from ..features.features import Features, View, lift_runs
+from ..features.features import Features, View, learn_features, whitening
 from ..features.lifts import Lift
 from ..metric.embedding import fit_windows
 from ..metric.estimators import MLAT, MarginMetric
@@ -152,15 +152,16 @@ def learn_experts(
     ``most`` and ``tol`` replace those of the designs and their metrics; a forest, which learns from
     many windows in no time, always has all of them.
     """
-    lifted = lift_runs(stream, plan.lift, scale=plan.scale)
-    features = lifted.features(scale=plan.scale)
-    groups = groups_of(stream)
-    steps = features.lifted(lifted.values)
+    features, steps, codes = learn_features(stream, plan.lift, scale=plan.scale)
+    groups, in_run = groups_of(stream), steps[codes >= 0]
+    within = np.unique(codes[codes >= 0], return_inverse=True)[1]
     steps[~steps_inside(windows, between=True)] = np.nan  # as a model file has it
     experts = []
     for number, design in enumerate(plan.designs):
         columns = _columns_of(design, plan.lift, stream.n_channels)
-        view = View(columns, lifted.whitening(features, columns) if design.whiten else None)
+        view = View(columns)
+        if design.whiten:
+            view = View(columns, whitening(view(in_run), within))
         own = windows.last(design.width)
         seen = replace(own, values=view(steps))
         try:

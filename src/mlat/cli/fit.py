@@ -155,6 +155,11 @@ def fit(
         print_features(screen, classifier)
     for expert in experts_of(classifier):
         _print_metric(screen, expert, len(classifier.experts_) > 1)
+        if 1 < expert.width < classifier.width:
+            screen.say(
+                f"{expert.name}: windows of {expert.width} steps, for those of {classifier.width} "
+                "have more values than it can learn from."
+            )
     print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is not None:

@@ -29,7 +29,7 @@ PANELS = {
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
-    "search fsync again snapshot_every segment_size keep stream every fixed spare "
+    "adapt search fsync again snapshot_every segment_size keep stream every fixed spare "
     "new_states incremental",
 }
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}

@@ -62,7 +62,7 @@ class Judged(ShortRepr):
         rows = np.arange(0, len(start), max(1, -(-len(start) // MOST_JUDGED)))
         nearby = rows_nearby(start, codes, held_out_gap(start, codes, width))[rows]
         windows = widest.steps[start[rows, None] + np.arange(width)]
-        block = rows // (2 * width)
+        block = rows // block_length(clf)
         other = np.random.default_rng(0).permutation(len(rows))
         windows = np.where(
             (block != block[other])[:, None, None],
@@ -84,7 +84,12 @@ class Judged(ShortRepr):
         codes = np.where(clf.classes_[place] == stream.states[rows], place, -1)
         windows = clf.features_(stream)[rows[:, None] - np.arange(clf.width_)[::-1]]
         nowhere = np.zeros((len(rows), 2), np.int64)
-        return cls(windows, codes, nowhere, rows // (2 * clf.width_))
+        return cls(windows, codes, nowhere, rows // block_length(clf))
+
+
+def block_length(clf: StreamClassifier) -> int:
+    """How many steps are near-copies: features look back, too, and further than narrow windows."""
+    return max(2 * clf.width_, clf.features_.lift.memory)
 
 
 def decided(
@@ -195,7 +200,8 @@ class Agreement:
         self._whole = whole
         training = Judged.of_training(clf)
         for_choice = training.block % 2 == 0
-        rows = np.flatnonzero(~for_choice if not for_choice.all() else for_choice)
+        alone = not for_choice.all()  # are there two blocks at all?
+        rows = np.flatnonzero(~for_choice if alone else for_choice)
         judged = training.take(rows) if stream is None else Judged.of_stream(clf, stream)
         if not len(judged.codes):
             raise InputError("the recording has no step that the model decides")
@@ -205,9 +211,9 @@ class Agreement:
         self._has_truth = self._is_new and bool((judged.codes >= 0).any())
         self.for_choice = self._parts[1].windows
         n = len(judged.codes)
+        part = " that had no part in choosing" if alone else ""
         self.where = (
-            f"on {n:,} windows of the training stream that had no part in choosing, each mixed "
-            "with one of another time"
+            f"on {n:,} windows of the training stream{part}, each mixed with one of another time"
             if stream is None
             else f"on {n:,} steps of the recording"
         )

@@ -185,7 +185,6 @@ class PlainModel(ShortRepr):
         """Raises InputError for a metric that is neither linear nor a forest."""
         features, confidence = clf.features_, clf.confidence_
         widest = max(clf.experts_, key=lambda expert: expert.windows.width)
-        kept, start = _kept_steps(widest)
         weights, typical = clf.committee_.powers
         typical = typical * confidence.calibration.typical
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
@@ -203,8 +202,8 @@ class PlainModel(ShortRepr):
             features.lifted.mean,
             features.lifted.scale,
             experts,
-            widest.steps[kept],
-            start,
+            widest.steps,
+            widest.windows.start,
             widest.codes,
             clf.n_neighbors_,
             confidence.calibration.beta,
@@ -217,6 +216,9 @@ class PlainModel(ShortRepr):
             dead_after(clf.windows_),
             usual_step=clf.usual_step_,
         )
+        model = model.take(np.arange(len(model.start)))  # the steps in them alone
+        if np.isnan(model.steps).any():
+            raise InputError("a reference has a step without features; fit the model again")
         model._check_sizes()
         return model
 
@@ -330,13 +332,3 @@ def _expert(
     blocks = metric[:n_lags].copy()
     blocks[0] = (blocks[0] + blocks[0].T) / 2
     return PlainExpert(width, columns, blocks, weight, typical)
-
-
-def _kept_steps(references: References) -> tuple[Bools, Ints]:
-    """Which steps the references lie in, and where each begins among these."""
-    windows = references.windows
-    start, stop = windows.start, windows.start + windows.width
-    inside = counts_inside(start, stop, len(references.steps)) > 0
-    if np.isnan(references.steps[inside]).any():
-        raise InputError("a reference has a step without features; fit the model again")
-    return inside, (np.cumsum(inside) - 1)[start]

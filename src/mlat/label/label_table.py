@@ -10,7 +10,6 @@ A state is a text. Where all states of a table are whole numbers, those of the s
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.checks import Ints, check_text, is_whole
-from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
 from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
 from ..stream.text_table import refuse_bytes, rows_of
+from ..stream.write import write_whole
 from .span_list import IGNORE, runs_of
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
@@ -313,11 +312,7 @@ def write_spans(path: str | os.PathLike[str], spans: Iterable[Span]) -> None:
     }
     if any(span.recording for span in checked):
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
-    with disk_errors(Path(path)), atomic_write(path) as temporary:
-        if form.delimiter is None:
-            pa.parquet.write_table(pa.table(columns), temporary)
-        else:
-            _write_text(columns, temporary, form)
+    write_whole(path, form, pa.table(columns))
 
 
 def _after(last: Any, stream: Stream) -> Any:
@@ -330,22 +325,6 @@ def _after(last: Any, stream: Stream) -> Any:
         )
     later = last + (max(1, round(step)) if stream.time.dtype.kind == "i" else step)
     return later if later > last else np.nextafter(last, np.inf)
-
-
-def _write_text(columns: Mapping[str, Any], path: Path, form: FileFormat) -> None:
-    opener: Any = gzip.open if form.compression else open
-    delimiter = form.delimiter or ","
-    with opener(path, "wt", encoding="utf-8", newline="") as file:
-        entries = [column.to_pylist() for column in columns.values()]
-        for row in (columns, *zip(*entries, strict=True)):
-            file.write(delimiter.join(_quoted(str(entry), delimiter) for entry in row) + "\n")
-
-
-def _quoted(text: str, delimiter: str) -> str:
-    """A field, in quotes where it needs them; Python's writer forgets a lone carriage return."""
-    if set(text) & {delimiter, '"', "\r", "\n"}:
-        return '"{}"'.format(text.replace('"', '""'))
-    return text
 
 
 def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], Where]:

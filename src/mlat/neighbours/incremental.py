@@ -7,7 +7,7 @@ common centre. The metric M is block-Toeplitz with blocks ``B_m``; ``H_0 = B_0 /
     u_t = Σ_m H_m x_{t-m}  (causal)      v_t = Σ_m H_mᵀ x_{t+m}  (anticausal).
 
 The inner product ``G[t, j]`` of two windows under M follows from that of the windows one step
-earlier (:mod:`mlat.metric.toeplitz_loss`),
+earlier (:class:`mlat.metric.loss.ToeplitzLoss`),
 
     G[t, j] = G[t-1, j-1] + x_a·u_b + u_a·y_b - x_p·v_q - v_p·y_q,
 

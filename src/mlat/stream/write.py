@@ -57,7 +57,7 @@ def write_states(
         If the file cannot be written.
     """
     table = states_table(stream, predicted, extra or {}, with_states=bool(stream.labelled.any()))
-    _write_whole(path, file_format(Path(path)), table)
+    write_whole(path, file_format(Path(path)), table)
 
 
 def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "state") -> None:
@@ -100,7 +100,7 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
         _refuse_lost_states(stream.classes.tolist())
     if len(stream.classes):  # an empty column would be read as one more channel
         columns[label] = _null_for_no_state(stream.states)
-    _write_whole(path, form, _arrow_table(columns))
+    write_whole(path, form, _arrow_table(columns))
 
 
 def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
@@ -159,7 +159,8 @@ def write_tables(path: Path, form: FileFormat, tables: Iterable[Any], texts: Ite
             writer.write_table(rows.combine_chunks())
 
 
-def _write_whole(path: str | os.PathLike[str], form: FileFormat, table: Any) -> None:
+def write_whole(path: str | os.PathLike[str], form: FileFormat, table: Any) -> None:
+    """Write a table of Arrow to a file, which appears whole or not at all."""
     of_columns = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
     texts = {text for column in of_columns for text in column if text is not None}
     with disk_errors(Path(path)), atomic_write(path) as temporary:

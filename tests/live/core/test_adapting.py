@@ -55,12 +55,12 @@ def usual_rounds(clf):
 def test_it_is_predict_on_a_stream_in_common_units_for_any_chunking(sizes):
     assert CLF.units_ is not None
     live = CLF.live(search="exact", far=None)
-    assert live.model.options.adapt
+    assert live.model.options.adapt == "auto"
     assert_as_batch(CLF, push_all(live, SOME, sizes), converted(SOME, usual_rounds(CLF)))
 
 
 def test_it_becomes_right_and_goes_back():
-    before = np.mean([p.state for p in CLF.live(adapt=False).push(NEW.values)] == NEW.states)
+    before = np.mean([p.state for p in CLF.live(adapt="off").push(NEW.values)] == NEW.states)
     live = CLF.live()
     told = np.array([p.state for p in live.push(NEW.values)])
     half = len(NEW) // 2
@@ -81,8 +81,8 @@ def test_a_snapshot_goes_on_alike():
     again = CLF.live()
     again.restore(live.snapshot())
     assert comparable(again.push(SOME[70:])) == whole[70:]
-    with pytest.raises(InputError, match="adapt=True, this session has adapt=False"):
-        CLF.live(adapt=False).restore(live.snapshot())
+    with pytest.raises(InputError, match="adapt='auto', this session has adapt='off'"):
+        CLF.live(adapt="off").restore(live.snapshot())
 
 
 def test_a_journal_has_what_was_followed(tmp_path):
@@ -92,18 +92,18 @@ def test_a_journal_has_what_was_followed(tmp_path):
     assert same(told, never_stopped[80:])
     found = check_journal(tmp_path, CLF, None)
     assert "all equal those of a session that never stopped" in found
-    assert "not compared with predict: adapt=True" in found
-    with pytest.raises(InputError, match="begun with adapt=True, now it is False"):
-        run([], tmp_path, clf=CLF, adapt=False)
+    assert "not compared with predict: adapt=auto" in found
+    with pytest.raises(InputError, match="begun with adapt=auto, now it is off"):
+        run([], tmp_path, clf=CLF, adapt="off")
 
 
 @pytest.mark.filterwarnings("ignore:this model was learned from several groups")
 def test_it_is_off_where_there_is_nothing_to_follow_or_nobody_wants_it():
     plain = StreamClassifier(WIDTH, metric="euclidean").fit(TRAIN)
-    for clf, options in ((CLF, {"adapt": False}), (CLF.adapt(NEW), {}), (plain, {})):
+    for clf, options in ((CLF, {"adapt": "off"}), (CLF.adapt(NEW), {}), (plain, {})):
         live = LiveSession(clf, search="exact", far=None, **options)
         assert live.units is None
-        assert not live.model.options.adapt
+        assert live.model.options.adapt == "off"
         assert_as_batch(clf, live.push(SOME), Stream(SOME))
 
 

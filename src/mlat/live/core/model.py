@@ -97,8 +97,8 @@ class LiveModel:
             unknown = ", ".join(sorted(set(options) - set(LiveOptions.__dataclass_fields__)))
             raise InputError(f"there is no option {unknown}; the options are {known}") from None
         self.clf, self.n_channels = clf, len(clf.channels_)
-        follow = followed_units(clf) if self.options.adapt else None
-        self.options = replace(self.options, adapt=follow is not None)
+        follow = followed_units(clf) if self.options.adapt == "auto" else None
+        self.options = replace(self.options, adapt="off" if follow is None else "auto")
         self._known: list[str | int] = clf.classes_.tolist()
         self._hash = fingerprint_of(clf)
         self.dead_after, self._width = dead_after(clf.windows_), clf.width_
@@ -184,7 +184,7 @@ class LiveModel:
 
     def units(self, state: LiveState) -> Units | None:
         """The mean and deviation of each channel by now; None where they are not followed."""
-        if not self.options.adapt:
+        if self.options.adapt == "off":
             return None
         common, own = cast(Units, self.clf.units_), state.memory.units[0]
         scale = np.sqrt(np.maximum(own[VARIANCE], LEAST)) * common.scale

@@ -39,7 +39,8 @@ def open_source(
     >>> open_source("replay:walk.csv@2x").name
     'replay:walk.csv'
     """
-    check_whole(max_tries, "max_tries", optional=True)
+    if max_tries is not None:
+        check_whole(max_tries, "max_tries")
     kind, colon, rest = spec.partition(":")
     match kind + colon:
         case "-":
