@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from mlat.base.checks import Floats
 from mlat.base.errors import InputError, require_package
 from mlat.live.core.steps import Steps
 from mlat.live.journal.description import BrokenError, JournalContents
@@ -135,6 +138,21 @@ class Broadcast:
 def _disconnect(client: Any) -> None:
     client.disconnect()
     client.loop_stop()
+
+
+def as_it_came(recording: Steps, values: Floats) -> tuple[Steps, int]:
+    """A recording in the order in which a broker sent it, and how many steps came early.
+
+    When a client connects again mosquitto may send new steps ahead of a backlog. Without numbers
+    nobody can tell. If ``values``, which are in the journal, are not the recording's, each step
+    once, the recording is as it was.
+    """
+    place = {row.tobytes(): i for i, row in enumerate(recording.values)}
+    order = np.array([place.get(row.tobytes(), -1) for row in values], dtype=np.int64)
+    if not np.array_equal(np.sort(order), np.arange(len(recording))):
+        return recording, 0
+    least = np.minimum.accumulate(order[::-1])[::-1]  # of each step and all that came after it
+    return Steps(recording.values[order]), int((order > least).sum())
 
 
 UNDO = "(undo)"
