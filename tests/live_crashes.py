@@ -15,9 +15,9 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from journal_description import read_journal
 from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
 from mlat.live import LiveSession, Prediction
-from mlat.live.journal.description import read_journal
 from mlat.live.sources import Event
 
 LENGTHS = [3, 19, 1, 9, 14]

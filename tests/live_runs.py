@@ -86,16 +86,17 @@ def run(
     *,
     lines: Collected | None = None,
     segment_size: int = 3000,
+    clf: mlat.StreamClassifier = CLF,
     **options: object,
 ) -> tuple[Runner, list[Prediction]]:
     """Run a session until its source ends; return the runner and what was printed."""
-    session = LiveSession(CLF, **options)
+    session = LiveSession(clf, **options)
     lines = lines or Collected()
 
     async def go(journal: Journal | None) -> Runner:
         source = events if isinstance(events, Given) else Given(events)
         writer = None if journal is None else JournalWriter(journal, snapshot_steps=20)
-        runner = Runner(session, source, CLF.channels_, writer=writer, lines=lines)
+        runner = Runner(session, source, writer=writer, lines=lines)
         runner.recover()
         await runner.run()
         return runner

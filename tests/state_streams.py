@@ -19,6 +19,16 @@ def lasting(clf, stay=0.98):
     return clf
 
 
+def late_by(codes, predicted):
+    """How many steps after each switch the new state is predicted; infinite for never."""
+    begins = np.flatnonzero(np.diff(codes)) + 1
+    late = []
+    for begin, end in zip(begins, np.append(begins[1:], len(codes)), strict=True):
+        right = np.flatnonzero(predicted[begin:end] == codes[begin])
+        late.append(right[0] if len(right) else np.inf)
+    return np.array(late)
+
+
 def energy_states(seed, run_length=300, n_runs=1, n_channels=2, factors=(0.5, 1.0, 2.0)):
     """Noise around 0 in every state, of another size in each: the level does not separate them."""
     return _runs(seed, run_length, n_runs, n_channels, [(0.0, factor) for factor in factors])

@@ -14,11 +14,12 @@ import mlat
 from mlat import MLAT, InputError, Stream, StreamClassifier
 from mlat.classifier.committee import (
     MOST_CHANGE,
+    MOST_TAKEN,
     SOFT,
     Committee,
-    Judged,
+    HeldOut,
     Member,
-    Usual,
+    Prior,
     _cross_fitted,
     _logs,
     _shares,
@@ -33,7 +34,9 @@ from mlat.classifier.experts import (
     learn_metric,
     run_length,
 )
+from mlat.classifier.held_out import evidence
 from mlat.classifier.model_file import to_bytes
+from mlat.cli.demo import SENSORS
 from mlat.neighbours.search import ClassDistances
 from mlat.stream.windows import sliding_windows
 from mlat.synthetic import rotating_states
@@ -173,40 +176,66 @@ def judged_by(seed, good, n=60, n_states=3):
     nearest = rng.uniform(0.7, 1.3, size=(len(good), n, n_states))
     for m, factor in enumerate(good):
         nearest[m, np.arange(n), codes] *= factor
-    return Judged(
+    return HeldOut(
         nearest, codes, np.arange(n) // 5, np.arange(n) % 2, np.arange(n) == 0, codes, np.zeros(n)
     )
 
 
-def equal(n):
-    return Usual(np.ones(n), np.full(n, 1 / MOST_CHANGE))
+def prior(n, waits=(), several=False):
+    """Equal coefficients; some experts wait for more runs."""
+    return Prior(np.ones(n), np.isin(np.arange(n), waits), several)
 
 
 def test_the_better_expert_weighs_more():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    usual = equal(3)
-    beta = fit_weights(judged, typical, usual, several=True)
+    beta, _ = fit_weights(judged, typical, prior(3, several=True))
     assert beta[0] > 2 * beta[2]
     assert beta.argmax() == 0
     # Of one run a state little is known: the same order, and no factor above the largest.
-    few = fit_weights(judged, typical, usual, several=False)
+    few, _ = fit_weights(judged, typical, prior(3))
     assert few.argmax() == 0
     assert few.max() <= MOST_CHANGE * (1 + 1e-9)
     assert few.min() >= (1 - 1e-9) / MOST_CHANGE
 
 
-def test_few_runs_take_nothing_from_a_metric_that_needs_several():
+def test_two_runs_take_nothing_from_a_metric_that_needs_several_and_seems_to_guess():
     """After one run MLAT looks as if it guessed; after two it decides what only the order tells."""
-    judged = judged_by(0, [1.0, 0.5, 0.6])
+    judged = judged_by(0, [1.0, 0.5, 0.8])
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    learns, guesses = Usual(np.ones(3), np.array([1.0, 0.5, 0.5])), equal(3)
-    assert fit_weights(judged, typical, learns, several=False)[0] == 1.0
-    assert fit_weights(judged, typical, guesses, several=False)[0] == pytest.approx(0.5)
-    assert fit_weights(judged, typical, learns, several=True)[0] < 0.1
-    plan = default_plan(rotating_states(random_state=0), 10, None, True)
-    least = Usual.of(plan).least / Usual.of(plan).power
-    assert least.tolist() == [1, 0.5, 0.5, 0.5]
+    few, waiting = fit_weights(judged, typical, prior(3, waits=[0]))
+    assert waiting
+    assert few[0] == 1.0
+    assert few[1] == 1.0  # the best of the others gains nothing
+    assert 1 / MOST_TAKEN <= few[2] < 1.0
+    assert fit_weights(judged, typical, prior(3, [0], several=True))[0][0] < 0.1
+    # One that tells something is judged as any other.
+    for some in ((), (1,)):
+        told, waiting = fit_weights(judged, typical, prior(3, some))
+        assert not waiting
+        np.testing.assert_array_equal(told, fit_weights(judged, typical, prior(3))[0])
+
+
+def test_what_waits_may_tell_everything_and_the_interval_says_so():
+    """Only the order in time tells: much less than it is after learning from both runs."""
+    train, test = (rotating_states(run_length=55, random_state=i, **SENSORS) for i in (20, 21))
+    clf = StreamClassifier(16).fit(train)
+    expected, truth = clf.committee_.expected, clf.score(test)
+    assert truth > expected.accuracy + 0.1
+    assert expected.low < truth < expected.high == 1.0
+
+
+def test_who_waits_for_another_run():
+    one, two, three = (rotating_states(runs_per_state=n, random_state=0) for n in (1, 2, 3))
+    plan = default_plan(two, 10, None, True)
+    found = [Prior.of(plan, evidence(stream, 10)) for stream in (one, two, three)]
+    # Parts of one run are judged by what learned from one run, as the classifier does.
+    assert [known.waits.tolist() for known in found] == [
+        [False] * 4,
+        [True, False, False, False],
+        [False] * 4,
+    ]
+    assert [known.several for known in found] == [False, False, True]
 
 
 def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
@@ -214,7 +243,9 @@ def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
     wide = judged._replace(nearest=judged.nearest ** np.array([1.0, 5.0])[:, None, None])
     for one in (judged, wide):
         typical = np.array([typical_distance(nearest) for nearest in one.nearest])
-        power, weight = _shares(fit_weights(one, typical, equal(2), True), _logs(one, typical))
+        power, weight = _shares(
+            fit_weights(one, typical, prior(2, several=True))[0], _logs(one, typical)
+        )
         assert weight[0] > 0.9
         np.testing.assert_allclose([power.sum(), weight.sum()], 1)
 
@@ -222,8 +253,8 @@ def test_an_expert_that_guesses_has_no_weight_whatever_its_scale():
 def test_the_windows_of_a_run_count_as_one_piece_of_evidence():
     judged = judged_by(1, [0.5, 0.8])
     typical = np.ones(2)
-    twice = Judged(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
-    once, again = (fit_weights(j, typical, equal(2), several=True) for j in (judged, twice))
+    twice = HeldOut(*(np.concatenate([a, a], axis=-1 - (a.ndim == 3)) for a in judged))
+    once, again = (fit_weights(j, typical, prior(2, several=True))[0] for j in (judged, twice))
     np.testing.assert_allclose(once, again, rtol=1e-3)
 
 
@@ -232,7 +263,7 @@ def test_held_out_steps_are_decided_with_weights_from_others():
     judged = judged_by(0, [0.3, 1.0, 0.9])
     typical, first = np.ones(3), judged.fold == 0
     wrong = judged._replace(codes=np.where(first, (judged.codes + 1) % 3, judged.codes))
-    said, again = (_cross_fitted(j, typical, equal(3), several=True) for j in (judged, wrong))
+    said, again = (_cross_fitted(j, typical, prior(3, several=True)) for j in (judged, wrong))
     np.testing.assert_array_equal(again[first], said[first])
     assert (again[~first] != said[~first]).any()
 

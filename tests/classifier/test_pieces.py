@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import mlat
-from mlat.classifier.pieces import PiecePredictor
+from mlat.classifier.classifier import PiecePredictor
 from mlat.neighbours.votes import vote
 from mlat.synthetic import rotating_states
 

@@ -158,7 +158,7 @@ def test_a_counter_is_found_in_a_file_that_is_read_in_parts(tmp_path):
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from mlat.classifier.pieces import PiecePredictor
+from mlat.classifier.classifier import PiecePredictor
 from mlat.classifier.model_file import load
 from mlat.stream.pieces import read_pieces
 clf = load(Path(sys.argv[1]))

@@ -7,6 +7,7 @@ import json
 import numpy as np
 
 from cli_runs import refused, run
+from mlat import write_stream
 from mlat.synthetic import rotating_states
 
 ROWS = "time;ax;temp;dead;state\n"
@@ -38,6 +39,7 @@ def test_it_says_what_was_understood_and_draws_it(tmp_path):
     assert "dead never changes" in out
     assert "temp varies" in out
     assert "3 steps miss a value" in out
+    assert "mlat predict fills one or two in a row" in out
     assert "10 steps have no state" in out
     assert "One run only of" in out
     assert (tmp_path / "walk.png").read_bytes().startswith(b"\x89PNG")
@@ -115,3 +117,13 @@ def test_of_two_columns_of_texts_both_are_named(tmp_path):
     assert "column 'note': 'hello' is not a number" in refused("check", file, "--no-picture")
     file = table(tmp_path / "b.csv", 120, ay=lambda t: "ERR" if t == 9 else t % 5)
     assert "line 11, column 'ay': 'ERR'" in refused("check", file, "--no-picture")
+
+
+def test_a_recording_that_is_there_twice_is_said_before_anything_is_learned(tmp_path):
+    stream = rotating_states(run_length=40, runs_per_state=1)
+    file = tmp_path / "twice.csv"
+    write_stream(file, stream)
+    assert "copies" not in run("check", file, "--no-picture")[1]
+    header, *rows = file.read_text().splitlines()
+    file.write_text("\n".join([header, *rows, *rows]) + "\n")
+    assert "160 of 320 labelled steps are copies" in run("check", file, "--no-picture")[1]

@@ -224,6 +224,15 @@ def test_fit_with_a_lift(fitted_folder, tmp_path):
     assert (mlat.load(model).predict(again) == expected.predict(again)).all()
 
 
+def test_an_expert_that_is_narrower_than_its_width_says_so(tmp_path):
+    stream = rotating_states(n_channels=9, run_length=120, runs_per_state=2)
+    mlat.write_stream(tmp_path / "a.csv", stream)
+    where = ["--label", "state", "-o", tmp_path / "m.mlat", "--width", "1s"]
+    said = run("fit", tmp_path / "a.csv", *where, "--rate", "50")[0]
+    assert "windows of 10 steps, for those of 50 have more values than it can learn from" in said
+    assert "than it can learn from" not in run("fit", tmp_path / "a.csv", *where, "--rate", "40")[0]
+
+
 def test_left_out_by_the_width_of_the_widest_expert(tmp_path):
     single = rotating_states(**SENSORS, run_length=60, runs_per_state=1)
     states = single.states.copy()

@@ -21,9 +21,9 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, refused, run, write_csv
+from journal_description import read_journal
 from mlat.cli.live import parse_address
 from mlat.live.core.session import LiveSession
-from mlat.live.journal.description import read_journal
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.page.hub import MOST_STEPS
 from mlat.synthetic import rotating_states

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
@@ -18,7 +19,7 @@ from mlat.base.checks import Limits
 from mlat.cli import app
 from mlat.cli.fit import CLASSIFIER, METRIC
 from mlat.cli.live import POLICIES
-from mlat.cli.options import PANELS, Options, in_flags, with_options, words_of
+from mlat.cli.options import PANELS, Options, described, in_flags, with_options, words_of
 
 COMMANDS = {
     name: command for name, command in get_command(app).commands.items() if not command.hidden
@@ -31,6 +32,7 @@ def brew(
     wait: Annotated[float, Limits(0)] | Literal["long"] = "long",
     sugar: Annotated[float, Limits(0)] | None = 1.5,
     iced: bool = False,
+    warm: bool = True,
     guests: list[str] | None = None,
 ) -> None:
     """Make tea.
@@ -47,6 +49,8 @@ def brew(
         Pieces.
     iced : bool, default=False
         With ice.
+    warm : bool, default=True
+        In a warm cup.
     guests : list of str, optional
         Who drinks it. Default: nobody.
 
@@ -78,6 +82,8 @@ def calls(*arguments):
         (["--strength", "4", "--kind", "green"], {"strength": 4, "kind": "green"}),
         (["--wait", "2.5", "--sugar", "off"], {"wait": 2.5, "sugar": None}),
         (["--wait", "long", "--sugar", "0"], {"wait": "long", "sugar": 0}),
+        (["--no-warm"], {"warm": False}),
+        (["--warm"], {"warm": True}),
         (["--iced", "--guests", "a,b", "--guests", "c"], {"iced": True, "guests": list("abc")}),
     ],
 )
@@ -112,6 +118,38 @@ def test_words_are_the_first_sentence_and_that_about_the_default():
         "kind": "What is brewed: black (default) or green.",
         "wait": "Minutes; default long.",
     }
+
+
+def test_a_docstring_has_the_words_of_options():
+    @described
+    def pour(cups: int = 1, out: Path | None = None, hot: bool = True, iced: bool = False) -> None:
+        """Pour tea.
+
+        Parameters
+        ----------
+        cups : N
+            How many cups,
+            of tea.
+        out : FILE
+            Where to pour it.
+        hot
+            Heat it at all.
+        iced
+            With ice.
+        """
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(pour)
+    command = get_command(alone)
+    assert command.help == "Pour tea."
+    told = {one.name: (one.opts, one.secondary_opts, one.help) for one in command.params}
+    assert told == {
+        "cups": (["--cups"], [], "How many cups, of tea."),
+        "out": (["-o", "--out"], [], "Where to pour it."),
+        "hot": (["--hot"], ["--no-hot"], "Heat it at all."),
+        "iced": (["--iced"], [], "With ice."),
+    }
+    assert [one.metavar for one in command.params[:2]] == ["N", "FILE"]
 
 
 @pytest.mark.parametrize("group", [CLASSIFIER, METRIC, POLICIES])

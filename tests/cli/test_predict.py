@@ -12,7 +12,7 @@ import pytest
 
 import mlat
 from cli_runs import SENSORS, WIDTH, refused, run, write_csv
-from mlat.cli import predictions
+from mlat.cli import predict
 from mlat.explain.explanation import explain
 from mlat.synthetic import rotating_states
 from state_streams import lasting
@@ -180,7 +180,7 @@ def with_holes(again):
 @pytest.mark.parametrize("off", [[], ["--fill", "off"]])
 def test_steps_without_a_prediction_are_told_by_their_reason(folder, tmp_path, monkeypatch, off):
     if not off:  # where hiding cells changes states, none is filled unasked
-        monkeypatch.setattr(predictions, "HARMLESS", 1.01)
+        monkeypatch.setattr(predict, "HARMLESS", 1.01)
     file = write_csv(tmp_path / "holes.csv", with_holes(again))
     model, out = folder / "walk.mlat", tmp_path / "states.csv"
     lost = f"34 of {len(again)} steps have no prediction: "
@@ -198,7 +198,7 @@ def test_steps_without_a_prediction_are_told_by_their_reason(folder, tmp_path, m
 
 
 def test_a_cell_or_two_are_filled_unasked_where_that_is_harmless(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(predictions, "HARMLESS", 0.9)
+    monkeypatch.setattr(predict, "HARMLESS", 0.9)
     model, out = folder / "walk.mlat", tmp_path / "states.csv"
     file = write_csv(tmp_path / "holes.csv", with_holes(again))
     error = run("predict", model, file, "-o", out)[1].splitlines()[-1]

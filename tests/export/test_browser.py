@@ -11,7 +11,7 @@ import pytest
 from export_models import FRESH, TRAIN
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
-from mlat.export.browser import browser_files
+from mlat.export.folder import browser_files
 
 RUN = """
 import { readFileSync } from "node:fs";

@@ -262,6 +262,21 @@ def test_the_scale_of_the_data_does_not_matter(windows):
     np.testing.assert_allclose(metrics[0].blocks_, metrics[1].blocks_ * 1e12, rtol=1e-3, atol=1e-3)
 
 
+def test_a_fit_by_another_solver_leaves_nothing_of_the_one_before(windows):
+    metric = fitted(mlat.MLAT(max_iter=3), windows)
+    for solver in ("admm", "filter"):
+        assert metric.blocks_.shape[0] == metric.width_
+        assert metric.components_.ndim == 2
+        again = fitted(metric.set_params(solver=solver), windows)
+        fresh = fitted(clone(metric), windows)
+        assert hasattr(again, "taps_") == (solver == "filter")
+        for name in ("blocks_", "components_", "metric_"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(fresh, name))
+        np.testing.assert_array_equal(
+            metric_array(again, 8, 3), fresh.blocks_ if solver == "filter" else fresh.metric_
+        )
+
+
 @pytest.mark.parametrize("solver", ["filter", "admm"])
 def test_a_planted_toeplitz_metric_is_recovered_better_than_by_lmnn(solver):
     """Few windows, and the truth is Toeplitz: the constraint must pay."""

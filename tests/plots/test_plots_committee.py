@@ -9,7 +9,7 @@ import mlat
 from explain_models import COMMITTEE_WIDTH, committee, split_vote, test
 from mlat.explain import explain
 from mlat.plots import explain_prediction, plot_committee, plot_usage
-from mlat.plots.committee import MAX_FEATURES
+from mlat.plots.explain import MAX_MARGINS
 from mlat.plots.figure import state_colours
 from plot_checks import axes_titled, draws, texts
 
@@ -63,7 +63,7 @@ def test_each_expert_has_the_features_that_speak_most(step):
     figure = plot_committee(found)
     for one in found.opinions:
         ax = axes_titled(figure, f"{one.name}:\nsays {one.state}")
-        order = np.argsort(-np.abs(one.margin.by_feature), kind="stable")[:MAX_FEATURES]
+        order = np.argsort(-np.abs(one.margin.by_feature), kind="stable")[:MAX_MARGINS]
         widths = [bar.get_width() for bar in ax.patches]
         assert np.allclose(widths, one.margin.by_feature[order])
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from mlat.base.errors import InputError
-from mlat.stream.conversion import distinct
+from mlat.stream.conversion import as_states, distinct
 from mlat.stream.stream import Stream
 
 TEXTS = {
@@ -321,3 +321,9 @@ def test_very_many_names_are_compared_at_once():
     assert time.monotonic() - began < 5  # each with all before it: more than a minute
     with pytest.raises(InputError, match="'c7' is both number 8 and number 100001"):
         distinct([*names, "c7"], "channel names")
+
+
+def test_states_that_are_booleans_become_numbers_and_it_is_said():
+    with pytest.warns(UserWarning, match="become 0 and 1.*EveryStep predicts booleans"):
+        states = as_states(np.array([True, False]), 2)
+    assert states.tolist() == [1, 0]

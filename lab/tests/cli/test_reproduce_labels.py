@@ -61,7 +61,12 @@ def test_enrol_quick(imitated, tmp_path, monkeypatch):
             assert found["accuracy"][enrolment.ENROLLED] > 60
         assert result["by_seconds"]["1"]["given"] == pytest.approx(1.0)
         assert result["by_seconds"]["30"]["given"] < 2  # at most 35 % of what there is
-        assert set(result["without_labels"]) >= {"default", "not adapted", "Forest-features"}
+        assert set(result["without_labels"]) == {
+            "default",
+            "live",
+            "not adapted",
+            "Forest-features",
+        }
         assert "QUANT-past" not in result["without_labels"]  # without a Python that has aeon
         assert result["expected"]["of"] == "run"  # of the only other person
     text = page.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import naive
 from mlat import InputError, Stream
-from mlat.classifier.state_filter import switch_delay
 from mlat_lab.datasets import STREAM_SETS, load_streams
+from mlat_lab.experiments.delay import switch_delay
 from mlat_lab.experiments.stream_protocol import (
     AFTER_SWITCH,
     SECOND,

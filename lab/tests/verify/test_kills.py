@@ -21,8 +21,8 @@ import mlat
 from cli_runs import write_csv
 from live_runs import batches, write_journal
 from mlat.live.core.session import LiveSession
-from mlat.live.journal.description import BrokenError, read_journal
-from mlat.live.journal.verify import main
+from mlat.live.journal.journal import read_journal
+from mlat.live.journal.verify import BrokenError, main
 from mlat.live.run.output import json_lines
 from mlat.synthetic import rotating_states
 from mlat_lab.verify.kills import SMALL, Forked, Printed
@@ -139,11 +139,12 @@ def test_killed_while_a_broker_sends(folder, tmp_path):
         publisher.loop_stop()
         printed.check(out, journal)
     kept = read_journal(journal)
-    np.testing.assert_array_equal(kept.values, values)
+    arrived = [one.steps.values for batch in kept.batches for one in batch.arrivals]
+    np.testing.assert_array_equal(np.concatenate(arrived), values)
     told = [one for _, one in kept.predictions]
-    assert [one["step"] for one in told] == list(range(len(values)))
+    assert [one.step for one in told] == list(range(len(values)))
     expected = LiveSession(mlat.load(folder / "walk.mlat")).push(values)
-    assert [one["state"] for one in told] == [p.state for p in expected]
+    assert [one.state for one in told] == [p.state for p in expected]
 
 
 def wait_for(happens: Callable[[], bool], seconds: float = 120.0) -> None:

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from mlat.live.journal.description import BrokenError
+from mlat.live.journal.verify import BrokenError
 from mlat_lab.verify.tabs import Tabs
 
 A, B = (10, 20, "walk"), (60, 70, "run")

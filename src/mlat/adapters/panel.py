@@ -62,12 +62,7 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
     """
 
     def __init__(
-        self,
-        metric: Any = "mlat",
-        *,
-        n_neighbors: int = 1,
-        scale: bool = True,
-        time_axis: int = 2,
+        self, metric: Any = "mlat", *, n_neighbors: int = 1, scale: bool = True, time_axis: int = 2
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
@@ -126,14 +121,12 @@ class PanelClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each series, shape (n,)."""
         embedded = self.transform(X)
-        predicted: NDArray[Any] = self._neighbours.predict(embedded)
-        return predicted
+        return np.asarray(self._neighbours.predict(embedded))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """The fraction of the nearest series in each class, shape (n, S)."""
         embedded = self.transform(X)
-        fractions: Floats = self._neighbours.predict_proba(embedded)
-        return fractions
+        return np.asarray(self._neighbours.predict_proba(embedded))
 
     def _new_metric(self) -> Any:
         if not isinstance(self.metric, str):

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from inspect import signature
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,23 +93,7 @@ def check_text(value: str, what: str) -> str:
     return value
 
 
-@overload
-def check_whole(
-    value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = ""
-) -> int: ...
-@overload
-def check_whole(
-    value: Any, name: str, low: int = 1, *, optional: bool, or_else: str = "", unit: str = ""
-) -> int | None: ...
-def check_whole(
-    value: Any,
-    name: str,
-    low: int = 1,
-    *,
-    optional: bool = False,
-    or_else: str = "",
-    unit: str = "",
-) -> int | None:
+def check_whole(value: Any, name: str, low: int = 1, *, or_else: str = "", unit: str = "") -> int:
     """Return a whole number of at least ``low``.
 
     Parameters
@@ -117,8 +102,6 @@ def check_whole(
     name : str
         The parameter's name, for the message.
     low : int
-    optional : bool
-        None is allowed, and returned.
     or_else : str
         What else is allowed, for the message.
     unit : str
@@ -128,8 +111,6 @@ def check_whole(
     ------
     InputError
     """
-    if optional and value is None:
-        return None
     if not is_whole(value) or value < low:
         kind = f"of {unit}, at least {low}" if unit else f"of at least {low}"
         raise InputError(f"{name} must be a whole number {kind}{or_else}, not {value!r}")
@@ -168,11 +149,9 @@ class Limits:
 
 @cache
 def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
-    """What may be given for each parameter of a class or function, with limits and choices."""
-    has_signature = is_dataclass(owner) or not isinstance(owner, type)
-    annotated = owner if has_signature else vars(owner)["__init__"]
-    found = get_type_hints(annotated, include_extras=True)
-    return {name: annotation for name, annotation in found.items() if name != "return"}
+    """What may be given for each parameter of a dataclass or function, with limits and choices."""
+    found = get_type_hints(owner, include_extras=True)
+    return {name: found[name] for name in signature(owner).parameters if name in found}
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
@@ -222,6 +201,18 @@ def check_parameter(value: Any, name: str, annotation: Any, *, none: str = "None
     if others and not any(part in parts for part in (Any, str, float)):
         raise InputError(f"{name} must be {joined_by_or(others)}, not {value!r}")
     return value
+
+
+def check_parameters(owner: Any) -> None:
+    """Check the parameters of a dataclass, which its fields have annotations for.
+
+    Raises
+    ------
+    InputError
+    """
+    kind: Callable[..., Any] = type(owner)
+    for name, annotation in annotations_of(kind).items():
+        check_parameter(getattr(owner, name), name, annotation)
 
 
 def joined_by_or(words: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from .checks import is_whole
+from .checks import check_parameter, is_whole
 from .errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
@@ -210,6 +210,17 @@ def either(*kinds: Kind) -> Kind:
             except InputError:
                 pass
         return kinds[-1](value, where)
+
+    return check
+
+
+def as_annotated(annotation: Any) -> Kind:
+    """A parameter, as its annotation has it; see :func:`mlat.base.checks.check_parameter`."""
+    plain = optional(either(FLAG, TEXT, number()))
+
+    def check(value: Any, where: str) -> None:
+        plain(value, where)
+        check_parameter(value, where, annotation)
 
     return check
 

@@ -54,20 +54,50 @@ def padded(B: Floats) -> Floats:
 
 @jit()
 def multiply(X, B, out):  # type: ignore[no-untyped-def]
-    n, size = X.shape
-    r = B.shape[1]
-    for i in range(n):
-        k = 0
-        # Four products per load and store, still summed one after the other.
-        while k + 4 <= size:
-            a, b, c, e = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
-            for j in range(r):
-                out[i, j] = (
-                    ((out[i, j] + a * B[k, j]) + b * B[k + 1, j]) + c * B[k + 2, j]
-                ) + e * B[k + 3, j]
-            k += 4
-        while k < size:
-            a = X[i, k]
-            for j in range(r):
-                out[i, j] += a * B[k, j]
-            k += 1
+    """Add ``X @ B`` to ``out``. Four rows at a time, for which B is read once."""
+    n_fours = len(X) - len(X) % 4
+    for i in range(0, n_fours, 4):
+        _multiply_four(X[i : i + 4], B, out[i : i + 4])
+    for i in range(n_fours, len(X)):
+        _multiply_one(X[i], B, out[i])
+
+
+# Four products per load and store, still summed one after the other.
+
+
+@jit()
+def _multiply_one(x, B, out):  # type: ignore[no-untyped-def]
+    n_fours = len(x) - len(x) % 4
+    for k in range(0, n_fours, 4):
+        a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
+        p, q, r, s = B[k], B[k + 1], B[k + 2], B[k + 3]
+        for j in range(len(out)):
+            out[j] = (((out[j] + a * p[j]) + b * q[j]) + c * r[j]) + e * s[j]
+    for k in range(n_fours, len(x)):
+        a, p = x[k], B[k]
+        for j in range(len(out)):
+            out[j] += a * p[j]
+
+
+@jit()
+def _multiply_four(X, B, out):  # type: ignore[no-untyped-def]
+    w, x, y, z = X[0], X[1], X[2], X[3]
+    of_w, of_x, of_y, of_z = out[0], out[1], out[2], out[3]
+    n_fours = len(B) - len(B) % 4
+    for k in range(0, n_fours, 4):
+        w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        y0, y1, y2, y3 = y[k], y[k + 1], y[k + 2], y[k + 3]
+        z0, z1, z2, z3 = z[k], z[k + 1], z[k + 2], z[k + 3]
+        p, q, r, s = B[k], B[k + 1], B[k + 2], B[k + 3]
+        for j in range(B.shape[1]):
+            a, b, c, e = p[j], q[j], r[j], s[j]
+            of_w[j] = (((of_w[j] + w0 * a) + w1 * b) + w2 * c) + w3 * e
+            of_x[j] = (((of_x[j] + x0 * a) + x1 * b) + x2 * c) + x3 * e
+            of_y[j] = (((of_y[j] + y0 * a) + y1 * b) + y2 * c) + y3 * e
+            of_z[j] = (((of_z[j] + z0 * a) + z1 * b) + z2 * c) + z3 * e
+    for k in range(n_fours, len(B)):
+        for i in range(4):
+            a, p, total = X[i, k], B[k], out[i]
+            for j in range(B.shape[1]):
+                total[j] += a * p[j]

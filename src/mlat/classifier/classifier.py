@@ -1,6 +1,6 @@
 """k nearest neighbours over streams: from labelled runs to a state for every step.
 
-Fitting goes one way: a plan (:func:`set_up`), windows, experts (:mod:`.experts`: features, metric,
+Fitting goes one way: a plan, windows, experts (:mod:`.experts`: features, metric,
 references), their weights (:mod:`.committee`), confidence. Predicting goes through the references
 of each expert (:mod:`mlat.neighbours.references`) to distances by state, which the committee
 multiplies, and from these to states and probabilities (:mod:`.confidence`). One metric is a
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -19,14 +21,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..base import work
 from ..base.checks import (
     BELOW_1,
     Bools,
     Floats,
     Ints,
     Limits,
-    annotations_of,
-    check_parameter,
+    check_parameters,
     is_real,
     is_whole,
 )
@@ -35,7 +37,6 @@ from ..features.features import Features, Units, in_common_units
 from ..features.lifts import Lift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.estimators import LMNN, MLAT
-from ..metric.torch_problem import open_device
 from ..neighbours.references import References, check_channels
 from ..stream.conversion import as_matrix, as_states, is_frame, one_per_step, unnamed_channels
 from ..stream.signs import is_rough, switches_at_random, without_copies
@@ -44,6 +45,7 @@ from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
+from .decision import nothing_decided
 from .enrolment import enrolled, in_units
 from .experts import (
     Design,
@@ -54,7 +56,9 @@ from .experts import (
     learn_experts,
 )
 from .held_out import evidence
-from .pieces import PiecePredictor, Predicted
+from .intake import BEGINS, KNOWN, Intake
+from .searches import ExpertSearches
+from .state_filter import Belief
 from .thin import Thinning
 
 if TYPE_CHECKING:
@@ -69,6 +73,11 @@ LARGE_OFFSET = 1e11
 # this is the accuracy by which those left out must be predicted worse to say otherwise.
 IN_DOUBT = 0.05
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
+STEPS = 8192  # predicted at a time: a report of progress after each
+# Times the typical distance. On development recordings 2 of 100 windows of known states are farther
+# in the half that was not learned from, and of four states that were left out 2, 57, 73 and 99.
+UNLIKE = 3.0
+GAP, NOTHING = -1, -2  # what broke a window, where no value was missing
 
 
 class Thinned(NamedTuple):
@@ -78,6 +87,7 @@ class Thinned(NamedTuple):
     agreement: float
 
 
+@dataclass(eq=False, repr=False)
 class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the state of a stream at every step, from a few labelled runs.
 
@@ -98,7 +108,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with ``metric="auto"``, whose experts have features of their own.
     whiten : bool, default=False
         Weigh features by how they vary within states, before the metric is learned. See
-        :mod:`mlat.features.whitening`. Not with ``metric="auto"``.
+        :func:`mlat.features.features.whitening`. Not with ``metric="auto"``.
     n_neighbors : int, optional
         Neighbours that vote; default 1, which is the only one that a committee takes.
     scale : bool, default=True
@@ -188,34 +198,19 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # The names of channels and of "no state" are not one per step: no splitter can cut them.
     __metadata_request__fit: ClassVar[dict[str, str]] = {"channels": UNUSED, "unlabelled": UNUSED}
 
-    def __init__(
-        self,
-        width: Annotated[int, Limits(1)] = 10,
-        *,
-        metric: Literal["auto", "euclidean", "mlat", "lmnn"] | Any = "auto",
-        lift: Any = None,
-        whiten: bool = False,
-        n_neighbors: Annotated[int, Limits(1)] | None = None,
-        scale: bool = True,
-        stride: Annotated[int, Limits(1)] = 1,
-        reach: Annotated[int, Limits(1)] | None = None,
-        unknown_rate: Annotated[float, Limits(0, BELOW_1)] = 0.0,
-        held_out: bool = True,
-        max_references: float | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.width = width
-        self.metric = metric
-        self.lift = lift
-        self.whiten = whiten
-        self.n_neighbors = n_neighbors
-        self.scale = scale
-        self.stride = stride
-        self.reach = reach
-        self.unknown_rate = unknown_rate
-        self.held_out = held_out
-        self.max_references = max_references
-        self.device = device
+    width: Annotated[int, Limits(1)] = 10
+    _: KW_ONLY
+    metric: Literal["auto", "euclidean", "mlat", "lmnn"] | Any = "auto"
+    lift: Any = None
+    whiten: bool = False
+    n_neighbors: Annotated[int, Limits(1)] | None = None
+    scale: bool = True
+    stride: Annotated[int, Limits(1)] = 1
+    reach: Annotated[int, Limits(1)] | None = None
+    unknown_rate: Annotated[float, Limits(0, BELOW_1)] = 0.0
+    held_out: bool = True
+    max_references: float | None = None
+    device: str | None = None
 
     def fit(
         self,
@@ -255,27 +250,17 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the steps seem to be in random order, or beside a value the others of its channel are
             nothing. Of stretches that are copies of earlier ones: they are learned from once.
         """
-        for name, annotation in annotations_of(StreamClassifier).items():
-            check_parameter(getattr(self, name), name, annotation)
+        check_parameters(self)
         if is_several(X) and groups is not None:
-            groups = _group_of_steps(X, groups)
+            lengths = [len(one) for one in cast(Any, X)]
+            if len(given := np.asarray(groups)) == len(lengths):
+                groups = np.repeat(given, lengths)
         more = {"recordings": recordings, "time": time, "channels": channels}
         stream = _as_labelled(X, y, **more, unlabelled=unlabelled)
         stream = stream if groups is None else stream.with_groups(groups)
         _warn_of_outliers(stream)
         _warn_if_shuffled(stream)
-        plan = set_up(
-            stream,
-            width=self.width,
-            metric=self.metric,
-            lift=self.lift,
-            whiten=self.whiten,
-            n_neighbors=self.n_neighbors,
-            scale=self.scale,
-            reach=self.reach,
-            max_references=self.max_references,
-            device=self.device,
-        )
+        plan = self._plan(stream)
         stream = without_copies(stream, self.width)
         runs = stream.runs
         classes = stream.classes[np.unique(runs.code[runs.length >= plan.width])]
@@ -300,6 +285,46 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.usual_step_ = stream.usual_step
         return self
 
+    def _plan(self, stream: Stream) -> Plan:
+        """Check what parameters mean together, and lay out the experts.
+
+        Raises
+        ------
+        InputError
+            If a parameter is wrong, or if the stream has windows of fewer than two states.
+        """
+        if self.max_references is not None:
+            _check_most(self.max_references, self.n_neighbors)
+        if self.device is not None:
+            from ..metric.torch_problem import open_device  # needs PyTorch
+
+            open_device(self.device)
+        metric, lift, k = self.metric, self.lift, self.n_neighbors
+        is_name = isinstance(metric, str)
+        if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
+            raise InputError(
+                f'metric must be "auto", "euclidean", "mlat", "lmnn" or an estimator such as '
+                f"mlat.MLAT(), not {metric!r}"
+            )
+        is_auto = is_name and metric == "auto"
+        if is_auto and (lift is not None or self.whiten):
+            raise InputError('metric="auto" has lifts and whitening of its own; leave them out')
+        if is_auto and k not in (None, 1):
+            raise InputError(
+                f'metric="auto" compares the nearest reference of each state; for {k} '
+                'neighbours give one metric, such as metric="mlat"'
+            )
+        check_states(stream, self.width)
+        _warn_of_offsets(stream)
+        if is_auto:
+            return default_plan(stream, self.width, self.reach, bool(self.scale))
+        if is_name:
+            metric = None if metric == "euclidean" else NAMED[metric]()
+        name = "Euclidean distance" if metric is None else type(metric).__name__
+        lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
+        design = Design(name, self.width, whiten=bool(self.whiten), metric=metric)
+        return Plan((design,), lift, bool(self.scale), int(k or 1), self.device)
+
     def enrol(
         self,
         X: Stream | ArrayLike,
@@ -312,9 +337,10 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A new classifier, which has windows of another stream among its references.
 
         For a new person, placement or day, of whom there are a few labelled seconds of each state,
-        or of some. Features, scaling, metrics, weights and calibration are kept, and nothing is
-        learned, so it is done at once. The references of before stay, so the states that the
-        stream lacks are still predicted, and new states are added.
+        or of some. Features, scaling, metrics, weights and calibration are kept; only forests are
+        grown again, so it is done in seconds. The references of before stay, but for those that
+        the new ones contradict, so the states that the stream lacks are still predicted, and new
+        states are added.
 
         Where the classifier was learned in common units and is not adapted yet, it is adapted to
         the stream first (see ``adapt``), its steps without a state included.
@@ -717,12 +743,6 @@ def _as_labelled(
     return given if states is None else given.with_states(states, unlabelled)
 
 
-def _group_of_steps(recordings: Any, groups: ArrayLike) -> NDArray[Any]:
-    """The group of every step, from one for each of a list of recordings, or as it is."""
-    given, lengths = np.asarray(groups), [len(one) for one in recordings]
-    return np.repeat(given, lengths) if len(given) == len(lengths) else given
-
-
 def _check_labelled(stream: Stream | ArrayLike, states: ArrayLike | None) -> None:
     is_stream = isinstance(cast(Any, stream)[0] if is_several(stream) else stream, Stream)
     if states is None and not is_stream:
@@ -785,61 +805,9 @@ def _is_share(most: float) -> bool:
     return 0 < most < 1
 
 
-def set_up(
-    stream: Stream,
-    *,
-    width: int,
-    metric: Any,
-    lift: Any,
-    whiten: bool,
-    n_neighbors: int | None,
-    scale: bool,
-    reach: int | None,
-    max_references: float | None = None,
-    device: str | None = None,
-) -> Plan:
-    """Check the parameters of a classifier, and lay out its experts.
-
-    Raises
-    ------
-    InputError
-        If a parameter is wrong, or if the stream has windows of fewer than two states.
-    """
-    if max_references is not None:
-        _check_most(max_references, n_neighbors)
-    if device is not None:
-        open_device(device)
-    is_name = isinstance(metric, str)
-    if metric is None or (is_name and metric not in ("auto", "euclidean", *NAMED)):
-        raise InputError(
-            f'metric must be "auto", "euclidean", "mlat", "lmnn" or an estimator such as '
-            f"mlat.MLAT(), not {metric!r}"
-        )
-    is_auto = is_name and metric == "auto"
-    if is_auto and (lift is not None or whiten):
-        raise InputError('metric="auto" has lifts and whitening of its own; leave them out')
-    if is_auto and n_neighbors not in (None, 1):
-        raise InputError(
-            f'metric="auto" compares the nearest reference of each state; for {n_neighbors} '
-            'neighbours give one metric, such as metric="mlat"'
-        )
-    check_states(stream, width)
-    _warn_of_offsets(stream)
-    if is_auto:
-        return default_plan(stream, width, reach, bool(scale))
-    if is_name:
-        metric = None if metric == "euclidean" else NAMED[metric]()
-    name = "Euclidean distance" if metric is None else type(metric).__name__
-    lift = Lift() if lift is None else lift if isinstance(lift, Lift) else Lift(lift).fit()
-    k = 1 if n_neighbors is None else int(n_neighbors)
-    design = Design(name, width, whiten=bool(whiten), metric=metric)
-    return Plan((design,), lift, bool(scale), k, device)
-
-
 def _check_most(most: float, n_neighbors: int | None) -> None:
     """Refuse a wrong number or share of references."""
-    is_share = is_real(most) and 0 < most < 1
-    if not is_share and (not is_whole(most) or most < 1):
+    if not (is_real(most) and _is_share(most)) and (not is_whole(most) or most < 1):
         raise InputError(
             "max_references must be a number of references, or the share of decisions that stay "
             f"the same, such as 0.99, not {most!r}"
@@ -877,3 +845,160 @@ def _warn_of_offsets(stream: Stream) -> None:
             "leave the channel out",
             stacklevel=4,
         )
+
+
+# Predicting piece by piece: the same, to the last bit, as predicting a stream whole. What a piece
+# needs of those before it is little: the running sums of the lift, the features of the last steps,
+# which its first windows share, and the belief of the state filter. So memory does not grow with
+# the stream.
+
+
+class Predicted(NamedTuple):
+    """What is predicted for T steps.
+
+    Attributes
+    ----------
+    states : array of shape (T,)
+    proba : array of shape (T, S)
+        The probability of each state; NaN without a complete window.
+    complete : array of shape (T,)
+        Which steps end a complete window.
+    broken_by : array of shape (T,)
+        What broke the window that ends at each step, last: the channel that missed a value, -1 for
+        the start of a recording or a gap in time, and -2 for nothing.
+    since : array of shape (T,)
+        How many steps ago that was, the step itself included; at most the width of a window.
+    distance : array of shape (T,)
+        To the nearest reference of any state; NaN without a complete window.
+    """
+
+    states: NDArray[Any]
+    proba: Floats
+    complete: Bools
+    broken_by: Ints
+    since: Ints
+    distance: Floats
+
+
+def unlike_beyond(classifier: StreamClassifier) -> float:
+    """The distance beyond which a window is unlike anything that the classifier knows.
+
+    For words alone: its state is still named. How often windows of known states are farther depends
+    on how much recordings differ; ``unknown_rate`` is for a threshold that is held.
+    """
+    return UNLIKE * classifier.confidence_.calibration.typical
+
+
+def warn_unless_adapted(classifier: StreamClassifier) -> None:
+    """Warn of a classifier that is to be adapted to whom it predicts, and is not yet."""
+    if classifier.units_ is not None and not classifier.units_.adapted:
+        warnings.warn(
+            "this model was learned from several groups, each in units of its own, and predicts a "
+            "new one better once it knows the units of that: adapt it to a recording of it, of "
+            "which no step needs a state, or enrol one with states",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+class PiecePredictor:
+    """Predicts the pieces of one stream, in their order.
+
+    Parameters
+    ----------
+    classifier : fitted StreamClassifier
+    filtered : bool, default=False
+        Apply the state filter.
+    n_steps : int, default=0
+        Of the whole stream, for reports of progress; 0 where nobody knows.
+    """
+
+    def __init__(
+        self, classifier: StreamClassifier, *, filtered: bool = False, n_steps: int = 0
+    ) -> None:
+        warn_unless_adapted(classifier)
+        self._classifier, self._filtered = classifier, filtered
+        self._n_steps, self._done = n_steps, 0
+        self._intake = Intake(classifier.features_, classifier.width_)
+        self._memory = self._intake.start()
+        self._searches = ExpertSearches(classifier, exactly=True)
+        # The last steps and their features: one at least, to know whether the next follows it.
+        self._n_kept = max(classifier.width_ - 1, 1)
+        self._kept: Stream | None = None
+        self._recent = np.empty((0, classifier.features_.n_features))
+        self._belief: Belief | None = None
+        self._warned = False
+
+    def push(self, piece: Stream) -> Predicted:
+        """The states of the next steps.
+
+        Raises
+        ------
+        InputError
+            If the piece has other channels.
+
+        Warns
+        -----
+        UserWarning
+            Of the first value that is too extreme to be compared; such values count as missing.
+        """
+        check_channels(piece, self._classifier.channels_)
+        begins = range(0, max(len(piece), 1), STEPS)
+        parts = [self._push(piece[begin : begin + STEPS]) for begin in begins]
+        if len(parts) == 1:
+            return parts[0]
+        return Predicted(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+
+    def _push(self, piece: Stream) -> Predicted:
+        classifier = self._classifier
+        piece = self._without_extremes(piece)
+        stream = piece if self._kept is None else self._kept.followed_by(piece)
+        before = len(stream) - len(piece)
+        values = np.asarray(piece.values, dtype=np.float64)
+        taken = self._intake.take(self._memory, values, stream.gap_before[before:])
+        features, complete = np.concatenate([self._recent, taken.features]), taken.why == KNOWN
+        self._recent = features[len(features) - min(self._n_kept, len(features)) :]
+        if complete.any():
+            seen = partial(self._searches.seen, features, len(piece))
+            decision = self._searches.decide(seen, complete)
+        else:
+            decision = nothing_decided(len(piece), len(classifier.classes_), 1, 1)
+        codes, proba = decision.codes, decision.proba
+        known = complete
+        if self._filtered:
+            proba, self._belief = classifier.confidence_.filter(
+                taken.marks == BEGINS, proba, classifier.n_neighbors_, self._belief
+            )
+            codes = np.where(known, np.nan_to_num(proba).argmax(axis=1), -1)
+        states = np.full(len(piece), classifier.unknown_, dtype=classifier.classes_.dtype)
+        known = known & ~(decision.distance > classifier.confidence_.threshold)
+        states[known] = classifier.classes_[codes[known]]
+        broken_by, since = _breaks(stream, classifier.width_)
+        self._kept = stream[max(0, len(stream) - self._n_kept) :]
+        self._done += len(piece)
+        work.report("steps", self._done, self._n_steps, {})
+        broken = broken_by[before:], since[before:]
+        return Predicted(states, proba, complete, *broken, decision.distance)
+
+    def _without_extremes(self, piece: Stream) -> Stream:
+        features = self._classifier.features_
+        extreme = features.channels.extremes(piece.values)
+        if extreme is None:
+            return piece
+        if not self._warned:
+            message = features.describe(extreme, piece.values, piece.channels)
+            warnings.warn(message, UserWarning, stacklevel=4)
+            self._warned = True
+        return piece.without(extreme)
+
+
+def _breaks(stream: Stream, width: int) -> tuple[Ints, Ints]:
+    """What broke the window that ends at each step, and since when; see :class:`Predicted`."""
+    at = np.arange(len(stream))
+    breaks = stream.gap_before | stream.missing
+    breaks[:1] = True
+    last = np.maximum.accumulate(np.where(breaks, at, 0))
+    channel = np.isnan(stream.values[last]).argmax(axis=1)
+    since = np.minimum(at - last + ~stream.missing[last], width)
+    by = np.where(stream.missing[last], channel, GAP)
+    return np.where(since == width, NOTHING, by), since

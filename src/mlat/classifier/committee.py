@@ -39,7 +39,16 @@ from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from ..stream.windows import sliding_windows
 from .experts import Plan, fair_rows, learn_experts
-from .held_out import Evidence, Expected, Fold, evidence, expect, far_folds, time_blocks
+from .held_out import (
+    Evidence,
+    Expected,
+    Fold,
+    balanced_accuracy,
+    evidence,
+    expect,
+    far_folds,
+    time_blocks,
+)
 
 # Keeps a distance of 0 from being certainty, in units of the expert's typical distance.
 SOFT = 0.3
@@ -55,15 +64,19 @@ MOST_SIDES = 3  # that judge each other, where states have as many runs
 RIDGE = 1.0
 # What learned from one run of each state does not know how runs differ: what held-out runs say of
 # it is not true of what learns from several. Where a side leaves one, they change coefficients of
-# development people by this factor at the most, and take nothing from a metric of Phase II, whose
-# target neighbours should be of other runs.
+# development people by this factor at the most.
 MOST_CHANGE = 2.0
+# MLAT wants target neighbours of other runs. Where it looks as if it guessed for want of them, as
+# on streams that only the order in time tells, it keeps its usual coefficient. The others, which
+# may look too good beside it, are divided by this at the most, and gain nothing.
+MOST_TAKEN = 8.0
 LOG_BETA = (-4.0, 6.0)  # from hardly a preference to near certainty
 LEAST_WEIGHT = 0.05  # an expert with less of the whole is left out
 # Platt's correction: as if there were this many more runs, with the states equally frequent.
 PRIOR_RUNS = 0.2
 MOST_BETA = 50.0  # of the sum of the coefficients: near certainty
 LEAST_BETA = 0.02
+FEW_RUNS = ", which change usual ones a little: states have one or two runs"
 FAR = 1e9  # in the place of an infinite logarithm, times which a weight of 0 is 0
 
 
@@ -207,19 +220,21 @@ def combined_distance(own, weights, typical, soft):  # type: ignore[no-untyped-d
 # Judging
 
 
-class Judged(NamedTuple):
-    """Held-out steps and what each expert says of them.
+class HeldOut(NamedTuple):
+    """What is said of steps of a training stream that were held out.
 
     Attributes
     ----------
-    nearest : array of shape (M, n, S)
-        The distance to the nearest reference of each state; infinite where there is none.
+    nearest : array of shape (M, n, S), or (n, S) of all together
+        The distance of each expert to the nearest reference of each state; infinite where there is
+        none.
     codes, run, fold : arrays of shape (n,)
         The state of each step, its run, which is its piece of evidence, and its fold.
     block : array of shape (n,)
         Of steps so near in time that they are one observation.
-    voted : array of shape (n,)
-        The state by the vote of several neighbours; by the nearest, where there is one.
+    predicted : array of shape (n,)
+        The state that is decided, with weights from other runs; of one expert by the vote of its
+        neighbours.
     group : array of shape (n,)
         Whose it is; the fold where nobody says so.
     """
@@ -229,43 +244,21 @@ class Judged(NamedTuple):
     run: Ints
     fold: Ints
     block: Ints
-    voted: Ints
+    predicted: Ints
     group: NDArray[Any]
 
-    def take(self, rows: Bools) -> Judged:
+    def take(self, rows: Bools) -> HeldOut:
         more: list[Any] = [field[rows] for field in self[1:]]
-        return Judged(self.nearest[:, rows], *more)
-
-
-class HeldOut(NamedTuple):
-    """What a classifier says of steps of its training stream that were held out.
-
-    Attributes
-    ----------
-    nearest : array of shape (n, S)
-        Its distance to each state.
-    codes, run : arrays of shape (n,)
-        The state of each step, and its run.
-    block : array of shape (n,)
-        Of steps so near in time that they are one observation.
-    predicted : array of shape (n,)
-        The state that is decided, with weights from other runs.
-    """
-
-    nearest: Floats
-    codes: Ints
-    run: Ints
-    block: Ints
-    predicted: Ints
+        return HeldOut(self.nearest[:, rows], *more)
 
 
 def judge_experts(
     stream: Stream, plan: Plan, classes: NDArray[Any], several: bool
-) -> Judged | None:
+) -> HeldOut | None:
     """Let parts of the stream judge what was learned from others; None if there is too little."""
     width = plan.width
     n_sides = MOST_SIDES if several else 2
-    parts: list[Judged] = []
+    parts: list[HeldOut] = []
     n_runs = n_blocks = 0
     for number, fold in enumerate(far_folds(stream, width, n_sides)):
         with warnings.catch_warnings():
@@ -280,10 +273,10 @@ def judge_experts(
         return None
     fields = zip(*(part[1:] for part in parts), strict=True)
     more: list[Any] = [np.concatenate(field) for field in fields]
-    return Judged(np.concatenate([part.nearest for part in parts], axis=1), *more)
+    return HeldOut(np.concatenate([part.nearest for part in parts], axis=1), *more)
 
 
-def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
+def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> HeldOut | None:
     """What experts that learn from one part say of another; None where it has too few windows."""
     width = plan.width
     lengths, codes = fold.train.runs.length, fold.train.runs.code
@@ -324,26 +317,36 @@ def _judge(fold: Fold, plan: Plan, classes: NDArray[Any]) -> Judged | None:
     block = time_blocks(ends, codes, 2 * width)
     of_fold = np.zeros(len(ends), np.int64)
     group = of_fold if fold.judged.groups is None else fold.judged.groups[ends]
-    return Judged(nearest, codes, run[ends], of_fold, block, voted, group)
+    return HeldOut(nearest, codes, run[ends], of_fold, block, voted, group)
 
 
 # Weights
 
 
-class Usual(NamedTuple):
-    """The coefficients (M,) of experts of which little is known.
+class Prior(NamedTuple):
+    """What is known of the experts (M,) without looking at held-out steps.
 
-    ``least`` is what few runs leave of each.
+    Attributes
+    ----------
+    power : array of shape (M,)
+        Their usual coefficients.
+    waits : array of shape (M,)
+        Whether an expert learns from one run of each state only if it is judged: a metric of Phase
+        II then lacks target neighbours of another run, and may look as if it guessed.
+    several : bool
+        Whether states have so many runs that nothing of this counts.
     """
 
     power: Floats
-    least: Floats
+    waits: Bools
+    several: bool
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
+    def of(cls, plan: Plan, units: Evidence) -> Self:
         power = np.array([design.power for design in plan.designs])
         phase_two = [isinstance(design.metric, MarginMetric) for design in plan.designs]
-        return cls(power, np.where(phase_two, power, power / MOST_CHANGE))
+        several = units.per_state >= MOST_SIDES
+        return cls(power, np.array(phase_two) & bool(units.of) & (not several), several)
 
 
 class Learned(NamedTuple):
@@ -369,10 +372,9 @@ def learn_committee(
 ) -> Learned:
     """Judge the experts on held-out parts of the stream, weigh them, and leave out the useless."""
     names = [design.name for design in plan.designs]
-    usual = Usual.of(plan)
     units: Evidence = evidence(stream, plan.width)
-    several = units.per_state >= MOST_SIDES
-    judged = judge_experts(stream, plan, classes, several) if held_out else None
+    prior = Prior.of(plan, units)
+    judged = judge_experts(stream, plan, classes, prior.several) if held_out else None
     if judged is None:
         if len(names) == 1:
             return Learned(plan, Committee.of_one(names[0]), None)
@@ -384,38 +386,38 @@ def learn_committee(
         )
         members = tuple(
             Member(name, 1.0 / len(names), power=float(power))
-            for name, power in zip(names, usual.power / usual.power.sum(), strict=True)
+            for name, power in zip(names, prior.power / prior.power.sum(), strict=True)
         )
         return Learned(plan, Committee(members, why=why), None)
     n_runs = len(np.unique(judged.run))
-    if len(names) == 1:
-        accuracy = balanced_accuracy(judged.voted, judged.codes)
-        told = HeldOut(judged.nearest[0], judged.codes, judged.run, judged.block, judged.voted)
-        expected = expect(units, judged.voted, judged.codes, judged.run, judged.group)
-        return Learned(plan, Committee.of_one(names[0], accuracy, n_runs, expected), told)
     typical = np.array([typical_distance(nearest) for nearest in judged.nearest])
-    power, weight = _shares(fit_weights(judged, typical, usual, several), _logs(judged, typical))
-    alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
-    found = [
-        Member(*told)
-        for told in zip(
-            *(names, weight.tolist(), alone, typical.tolist(), power.tolist()), strict=True
-        )
-    ]
-    committee = Committee(tuple(sorted(found, key=lambda member: member.weight == 0)))
-    together = committee.combine(judged.nearest[power > 0])
-    predicted = _cross_fitted(judged, typical, usual, several)
+    one = len(names) == 1
+    predicted = judged.predicted if one else _cross_fitted(judged, typical, prior)
+    accuracy = balanced_accuracy(predicted, judged.codes)
     expected = expect(units, predicted, judged.codes, judged.run, judged.group)
-    committee = replace(
-        committee,
-        accuracy=balanced_accuracy(predicted, judged.codes),
-        n_runs=n_runs,
-        why=f"weights from {n_runs} held-out {'parts of runs' if expected is None else 'runs'}"
-        + ("" if several else ", which change usual ones a little: states have one or two runs"),
-        expected=expected,
-    )
-    told = HeldOut(together, judged.codes, judged.run, judged.block, predicted)
-    return Learned(plan.keeping((power > 0).tolist()), committee, told)
+    if one:
+        committee = Committee.of_one(names[0], accuracy, n_runs, expected)
+        together = judged.nearest[0]
+    else:
+        beta, waiting = fit_weights(judged, typical, prior)
+        if waiting and expected is not None:
+            expected = expected._replace(high=1.0)  # nothing says what it may tell after two runs
+        power, weight = _shares(beta, _logs(judged, typical))
+        alone = [balanced_accuracy(own.argmin(axis=1), judged.codes) for own in judged.nearest]
+        columns = names, weight.tolist(), alone, typical.tolist(), power.tolist()
+        found = [Member(*told) for told in zip(*columns, strict=True)]
+        parts = "parts of runs" if expected is None else "runs"
+        little = "" if prior.several else FEW_RUNS
+        committee = Committee(
+            tuple(sorted(found, key=lambda member: member.weight == 0)),
+            accuracy=accuracy,
+            n_runs=n_runs,
+            why=f"weights from {n_runs} held-out {parts}{little}",
+            expected=expected,
+        )
+        together = committee.combine(judged.nearest[power > 0])
+        plan = plan.keeping((power > 0).tolist())
+    return Learned(plan, committee, judged._replace(nearest=together, predicted=predicted))
 
 
 def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
@@ -431,19 +433,19 @@ def _shares(beta: Floats, logs: Floats) -> tuple[Floats, Floats]:
     return power / power.sum(), weight / weight.sum()
 
 
-def _cross_fitted(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Ints:
+def _cross_fitted(judged: HeldOut, typical: Floats, prior: Prior) -> Ints:
     """The states (n,) of held-out steps, each fold decided with weights from the other folds."""
     predicted = np.empty(len(judged.codes), np.int64)
     logs = _logs(judged, typical)
     for fold in np.unique(judged.fold):
         mine = judged.fold == fold
-        beta = fit_weights(judged.take(~mine), typical, usual, several)
+        beta, _ = fit_weights(judged.take(~mine), typical, prior)
         power, _ = _shares(beta, logs[:, ~mine])
         predicted[mine] = np.tensordot(power, logs[:, mine], 1).argmin(axis=1)
     return predicted
 
 
-def _logs(judged: Judged, typical: Floats) -> Floats:
+def _logs(judged: HeldOut, typical: Floats) -> Floats:
     logs = np.log(judged.nearest / typical[:, None, None] + SOFT)
     return np.where(np.isfinite(logs), logs, FAR)
 
@@ -456,13 +458,6 @@ def typical_distance(nearest: Floats) -> float:
         return typical
     positive = nearest[np.isfinite(nearest) & (nearest > 0)]
     return float(np.median(positive)) if len(positive) else 1.0
-
-
-def balanced_accuracy(predicted: Ints, codes: Ints) -> float:
-    """The mean over states of the fraction of steps that are predicted right."""
-    right = (predicted == codes).astype(np.float64)
-    _, state = np.unique(codes, return_inverse=True)
-    return float((np.bincount(state, right) / np.bincount(state)).mean())
 
 
 def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
@@ -493,13 +488,13 @@ def matched_power(nearest: Floats, codes: Ints, n_runs: int) -> float:
     return float(np.exp(high if too_sure(high) <= 0 else brentq(too_sure, low, high)))
 
 
-def fit_weights(judged: Judged, typical: Floats, usual: Usual, several: bool) -> Floats:
-    """The coefficients β_m ≥ 0 of the experts, shape (M,).
+def fit_weights(judged: HeldOut, typical: Floats, prior: Prior) -> tuple[Floats, bool]:
+    """The coefficients β_m ≥ 0 of the experts, shape (M,), and whether one waits for more runs.
 
     First that of each expert alone, by the log loss of held-out steps: distances of different kinds
     differ more or less between states, and of an expert that only guesses nothing is left. Then a
     factor for each, of all together, which are drawn to each other by ``RIDGE``. Unless states have
-    ``several`` runs, those of each alone change the ``usual`` coefficients a little.
+    several runs, those of each alone change the usual coefficients a little.
     """
     logits = -np.log(judged.nearest / typical[:, None, None] + SOFT)
     there = np.asarray(np.isfinite(logits).all(axis=0))
@@ -508,18 +503,24 @@ def fit_weights(judged: Judged, typical: Floats, usual: Usual, several: bool) ->
     codes, run = judged.codes[own], np.unique(judged.run[own], return_inverse=True)[1]
     n_experts = len(logits)
     if not len(codes):
-        return usual.power
+        return prior.power, False
     alone = np.array([_coefficients(one[None], there, codes, run)[0] for one in logits])
-    if not several:
-        telling = alone > LEAST_BETA
+    if not prior.several:
+        waits = prior.waits & (alone < prior.power / MOST_CHANGE)
+        waiting = bool(waits.any())
+        low, high = (1 / MOST_TAKEN, 1.0) if waiting else (1 / MOST_CHANGE, MOST_CHANGE)
+        kept = waits if waiting else alone <= LEAST_BETA  # it may not guess after two runs
+        telling = (alone > LEAST_BETA) & ~kept
         if not telling.any():
-            return usual.power
-        change = np.log(np.maximum(alone, LEAST_BETA) / usual.power)
-        beta = usual.power * np.exp(change - change[telling].mean())
-        return np.clip(beta, usual.least, MOST_CHANGE * usual.power)
+            return prior.power, waiting
+        change = np.maximum(alone, LEAST_BETA) / prior.power
+        change /= np.exp(np.log(change[telling]).mean())
+        return prior.power * np.where(kept, 1.0, change.clip(low, high)), waiting
     beta = alone * _coefficients(alone[:, None, None] * logits, there, codes, run)
     # Where no expert is better than guessing, all weigh the same, and say little.
-    return beta if beta.sum() > LEAST_BETA else np.full(n_experts, LEAST_BETA / n_experts)
+    if beta.sum() <= LEAST_BETA:
+        beta = np.full(n_experts, LEAST_BETA / n_experts)
+    return beta, False
 
 
 def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Floats:
@@ -530,7 +531,9 @@ def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Float
     """
     n_experts, n, _ = logits.shape
     n_runs = int(run.max()) + 1
-    weight = _evidence(run, codes)
+    weight = 1.0 / np.bincount(run)[run]
+    totals = np.bincount(codes, weight)
+    weight /= totals[codes] * ((totals > 0).sum() / totals.sum())
     smoothing = PRIOR_RUNS / (n_runs + PRIOR_RUNS)
     target = smoothing * there / there.sum(axis=1, keepdims=True)
     target[np.arange(n), codes] += 1 - smoothing
@@ -549,11 +552,3 @@ def _coefficients(logits: Floats, there: Bools, codes: Ints, run: Ints) -> Float
     start, bounds = np.full(n_experts, 1.0 / n_experts), [(0.0, MOST_BETA)] * n_experts
     found: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     return found
-
-
-def _evidence(run: Ints, codes: Ints) -> Floats:
-    """The weight of each window: every state's sum to one S-th of the number of runs."""
-    of_run = 1.0 / np.bincount(run)[run]
-    totals = np.bincount(codes, of_run)
-    share = (totals > 0).sum() / totals.sum()
-    return of_run / (totals[codes] * share)

@@ -24,9 +24,8 @@ threshold is a conformal quantile of the distances of held-out training windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -120,23 +119,21 @@ def learn_confidence(
         The rate of false alarms among windows like the references.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    references, codes, blocks = _some_references(widest)
+    of_experts, codes, blocks = _judge_references(experts, widest)
     if committee.soft:
-        of_experts = _ask(experts, references)
-        committee = committee.with_typical(of_experts, [_least_typical(e) for e in experts])
+        # A forest was grown from the references, so it tells them apart better than others.
+        least = [TYPICAL_OF_FOREST * isinstance(one.metric, Forest) for one in experts]
+        committee = committee.with_typical(of_experts, least)
         nearest = committee.combine(of_experts)
         calibration = Calibration(_power(nearest, codes, held_out), 1.0, soft=0.0)
         if held_out is not None:  # of the references the forests know too much
             nearest, blocks = held_out.nearest, held_out.block
     else:  # distances as they are
-        nearest = committee.combine(_ask(experts, references))
+        nearest = committee.combine(of_experts)
         calibration = fit_calibration(nearest, codes, blocks)
-    state_filter = learn_state_filter(
-        _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
-    )
     confidence = Confidence(
         calibration,
-        state_filter,
+        _learn_filter(stream, widest, overlap),
         fit_threshold(nearest, unknown_rate, blocks),
         _farthest(nearest),
     )
@@ -158,13 +155,11 @@ def enrolled_confidence(
     enrolment say little of how often windows are right or how long states last.
     """
     widest = max(experts, key=lambda expert: expert.windows.width)
-    references, _, blocks = _some_references(widest)
-    nearest = committee.combine(_ask(experts, references))
+    of_experts, _, blocks = _judge_references(experts, widest)
+    nearest = committee.combine(of_experts)
     state_filter = known.state_filter
     if len(widest.classes) > len(state_filter.transition):
-        state_filter = learn_state_filter(
-            _codes_of_steps(stream, widest), segment_starts(stream), len(widest.classes), overlap
-        )
+        state_filter = _learn_filter(stream, widest, overlap)
     threshold = fit_threshold(nearest, unknown_rate, blocks)
     return Confidence(
         known.calibration,
@@ -176,42 +171,22 @@ def enrolled_confidence(
     )
 
 
-class _Judged(NamedTuple):
-    """Windows that an expert's references judge.
+def _judge_references(
+    experts: Sequence[References], widest: References
+) -> tuple[list[Floats], Ints, Ints]:
+    """What references of another time say of some references.
 
-    ``points`` gives them in the space of an expert, (n, r); ``exclude`` (n, 2) are the rows of the
-    references at the time of each, which are held out.
+    That is the distances (n, S) of each expert; then the state of each, and its block of time.
     """
-
-    points: Callable[[References], Floats]
-    exclude: Ints
-
-
-def _ask(experts: Sequence[References], question: _Judged) -> list[Floats]:
-    """The distances (n, S) of each expert to its references.
-
-    A committee's searches among many references are in memory one after the other.
-    """
-    answers = []
-    for expert in experts:
-        answers.append(expert.by_class.query(question.points(expert), exclude=question.exclude))
-        if len(experts) > 1:
-            expert.free_search()
-    return answers
-
-
-def _some_references(widest: References) -> tuple[_Judged, Ints, Ints]:
-    """Some references, by those of another time; the state of each and its block of time."""
     codes, start, width = widest.codes, widest.windows.start, widest.windows.width
     judged = slice(None, None, max(1, -(-len(codes) // MOST_JUDGED)))
     exclude = rows_nearby(start, codes, held_out_gap(start, codes, width))[judged]
-    blocks = time_blocks(start, codes, 2 * width)[judged]
-    return _Judged(lambda expert: expert.embedded(judged), exclude), codes[judged], blocks
-
-
-def _least_typical(expert: References) -> float:
-    """A forest was grown from the references, so it tells them apart better than others."""
-    return TYPICAL_OF_FOREST if isinstance(expert.metric, Forest) else 0.0
+    answers = []
+    for expert in experts:
+        answers.append(expert.by_class.query(expert.embedded(judged), exclude=exclude))
+        if len(experts) > 1:  # of searches among many references one is in memory at a time
+            expert.free_search()
+    return answers, codes[judged], time_blocks(start, codes, 2 * width)[judged]
 
 
 def _farthest(nearest: Floats) -> float:
@@ -235,20 +210,15 @@ def _power(nearest: Floats, codes: Ints, held_out: HeldOut | None) -> float:
     return matched_power(nearest[there], codes[there], 1) / 2
 
 
-def _codes_of_steps(stream: Stream, references: References) -> Ints:
-    """The state of each step as a code of the references; -1 where it is none of theirs."""
+def _learn_filter(stream: Stream, references: References, overlap: int) -> StateFilter:
     classes = references.classes
     place = np.searchsorted(classes, stream.classes)
     known = classes[np.minimum(place, len(classes) - 1)] == stream.classes
-    # The last entry is that of code -1, no state.
-    return np.append(np.where(known, place, -1), -1)[stream.codes]
-
-
-def segment_starts(stream: Stream) -> Bools:
-    """Where a segment begins: steps without a gap, shape (T,)."""
+    # Codes of the references, -1 where a state is none of theirs; the last is that of no state.
+    codes = np.append(np.where(known, place, -1), -1)[stream.codes]
     starts = np.zeros(len(stream), bool)
     starts[stream.segments.start] = True
-    return starts
+    return learn_state_filter(codes, starts, len(classes), overlap)
 
 
 # Calibration
@@ -323,7 +293,9 @@ def fit_calibration(
         return Calibration(float(np.exp(LOG_BETA[0])), typical, soft)
     n_blocks = int(use.sum()) if blocks is None else len(np.unique(blocks[use]))
     smoothing = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
-    excess = _excess(nearest[use], typical, soft)
+    # In units of the typical distance, so that no scale of the data is too small or too large.
+    logarithm = np.log(nearest[use] / typical + soft)
+    excess = logarithm - logarithm.min(axis=1, keepdims=True)
     there = np.isfinite(excess)
     # Expected excess under the targets: the own state, and a little of every state that is there.
     everywhere = np.where(there, excess, 0.0).sum(axis=1) / there.sum(axis=1)
@@ -336,14 +308,6 @@ def fit_calibration(
 
     found = minimize_scalar(loss, bounds=LOG_BETA, method="bounded", options={"xatol": 1e-4})
     return Calibration(float(np.exp(found.x)), typical, soft)
-
-
-def _excess(nearest: Floats, typical: float, soft: float) -> Floats:
-    """By how much the logarithm of each distance exceeds the row's least, softened near 0."""
-    # In units of the typical distance, so that no scale of the data is too small or too large.
-    logarithm = np.log(nearest / typical + soft)
-    excess: Floats = logarithm - logarithm.min(axis=1, keepdims=True, initial=np.inf)
-    return excess
 
 
 # Unknown states

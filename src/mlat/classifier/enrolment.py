@@ -4,10 +4,12 @@
 them. For a window of its own state a reference is right if it is nearer than all of other states;
 for one of another state it is wrong if it is nearer than all of that state. What is wrong more
 often than right, and for more than a few, goes. So what the others know counts as far as the new
-person's few labels agree with it.
+person's few labels agree with it. Forests, which learn in no time, are grown again from what stays
+and what is new. Other metrics, and the weights, are those of before.
 
 **Units.** A model that was learned in common units compares each channel by its own mean and
-deviation; those of the new person take the place of the others', without a label.
+deviation; those of the new person take the place of the others', without a label: of a whole
+recording, or live those of the last steps, slowly.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from sklearn.base import clone
 from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..features.features import Units
+from ..metric.forest import Forest
 from ..neighbours.references import References, compact
 from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee
 from .confidence import enrolled_confidence
-from .experts import experts_with
+from .experts import MOST_IN_FOREST, Design, experts_with, learn_metric
 from .state_filter import StateFilter, no_filter
 
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 MOST_ASKED = 400  # windows of the new person, evenly spaced, that judge the references of others
 BLOCK = 50  # of these at a time
 FEW = 0.02  # of these, for which a reference may be wrong: those around a switch are in doubt
+# So many usual runs of every state have the usual mean and deviation. With a half of it long states
+# were taken for levels of the person on development sets, with the double it took too long.
+ROUNDS = 4
 
 
 def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
@@ -49,6 +55,7 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
             kept |= clf.windows_.y == state
     known = compact(clf.windows_.take(kept), between=lifted)
     experts = experts_with(clf.experts_, known.followed_by(own, led=lifted))
+    experts = [_grown_again(expert) for expert in experts]
     new = _like(clf, experts, clf.committee_.enrolled())
     new.confidence_ = enrolled_confidence(
         clf.confidence_,
@@ -60,6 +67,19 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     )
     new.usual_step_ = stream.usual_step or clf.usual_step_
     return new
+
+
+def _grown_again(expert: References) -> References:
+    """The expert with a forest of all its references, if it has a forest."""
+    if not isinstance(expert.metric, Forest):
+        return expert
+    steps = expert.steps
+    seen = replace(expert.windows, values=expert.view(steps))
+    design = Design("forest", seen.width, metric=expert.metric, most=MOST_IN_FOREST)
+    metric = learn_metric(design, seen, MOST_IN_FOREST)
+    if metric is None:  # too few states have several windows
+        return expert
+    return References(expert.windows, expert.features, metric, steps, expert.view)
 
 
 def contradicting(
@@ -91,6 +111,18 @@ def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:
     new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
     new.units_, new.thinned_ = units, clf.thinned_
     return new
+
+
+def followed_units(clf: StreamClassifier) -> tuple[Units, float] | None:
+    """The units that a live session brings its stream to, and of how many steps its own are.
+
+    None for a classifier that compares channels as they are, or is adapted to somebody.
+    """
+    if clf.units_ is None or clf.units_.adapted:
+        return None
+    windows = clf.windows_
+    lengths = [np.ptp(windows.start[rows]) + windows.width for _, rows in windows.by_run()]
+    return clf.units_, ROUNDS * len(clf.classes_) * float(np.median(lengths))
 
 
 def with_taught(

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from ..base import work
 from ..base.checks import Ints
 from ..base.errors import InputError
-from ..features.features import Features, View, lift_runs
+from ..features.features import Features, View, learn_features, whitening
 from ..features.lifts import Lift
 from ..metric.embedding import fit_windows
 from ..metric.estimators import MLAT, MarginMetric
@@ -125,10 +125,10 @@ def default_plan(stream: Stream, width: int, reach: int | None, scale: bool) -> 
     # More taps than steps took half as long again, and made nothing better.
     order = MLAT(n_taps=channels, n_targets=N_TARGETS)
     designs = (
-        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 6.0),
+        Design("MLAT over channels", channels, ("identity",), False, order, MOST_IN_FIT, 4.0),
         Design("forest", 1, EVERYTHING, False, Forest(), MOST_IN_FOREST, 0.8),
-        Design("forest without levels", 1, ENERGIES, False, Forest(), MOST_IN_FOREST, 2.0),
-        Design("whitened features", 1, EVERYTHING, True, power=5.0),
+        Design("forest without levels", 1, ENERGIES, False, Forest(), MOST_IN_FOREST, 1.5),
+        Design("whitened features", 1, EVERYTHING, True, power=10.0),
     )
     reach = default_reach(stream, width) if reach is None else reach
     return Plan(designs, Lift(_maps_of(designs), reach), scale)
@@ -152,15 +152,16 @@ def learn_experts(
     ``most`` and ``tol`` replace those of the designs and their metrics; a forest, which learns from
     many windows in no time, always has all of them.
     """
-    lifted = lift_runs(stream, plan.lift, scale=plan.scale)
-    features = lifted.features(scale=plan.scale)
-    groups = groups_of(stream)
-    steps = features.lifted(lifted.values)
+    features, steps, codes = learn_features(stream, plan.lift, scale=plan.scale)
+    groups, in_run = groups_of(stream), steps[codes >= 0]
+    within = np.unique(codes[codes >= 0], return_inverse=True)[1]
     steps[~steps_inside(windows, between=True)] = np.nan  # as a model file has it
     experts = []
     for number, design in enumerate(plan.designs):
         columns = _columns_of(design, plan.lift, stream.n_channels)
-        view = View(columns, lifted.whitening(features, columns) if design.whiten else None)
+        view = View(columns)
+        if design.whiten:
+            view = View(columns, whitening(view(in_run), within))
         own = windows.last(design.width)
         seen = replace(own, values=view(steps))
         try:
@@ -274,15 +275,10 @@ def fair_references(windows: Windows, stream: Stream) -> Windows:
 # Reach
 
 
-def longest_reach(width: int) -> int:
-    """100 steps, or two widths where that is more."""
-    return max(REACH, 2 * width)
-
-
 def default_reach(stream: Stream, width: int) -> int:
-    """The longest, but no more than a fifth of the median run, or the width if that is more."""
+    """100 steps or two widths, but at most a fifth of the median run (or a width)."""
     of_run = max(width, int(REACH_OF_RUN * run_length(stream)))
-    return max(1, min(longest_reach(width), of_run))
+    return max(1, min(max(REACH, 2 * width), of_run))
 
 
 def run_length(stream: Stream) -> float:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.metrics import balanced_accuracy_score
 
 from ..base.checks import Floats, Ints
 from ..base.errors import InputError
@@ -156,7 +155,7 @@ def far_folds(stream: Stream, width: int, n_sides: int = 2) -> list[Fold]:
     folds : list of Fold
         Empty where fewer than two states can be judged.
     """
-    sides, _ = far_sides(stream, width, n_sides)
+    sides = far_sides(stream, width, n_sides)
     part, side = cut(stream, sides)
     folds = []
     for judging in range(EARLY, EARLY + n_sides):
@@ -202,7 +201,7 @@ def told_by_one_value(stream: Stream, width: int) -> Floats:
             after = np.searchsorted(values, asked).clip(1, len(values) - 1)
             nearest = after - (asked - values[after - 1] < values[after] - asked)
             told = train.states[order[nearest]]
-            found.append(balanced_accuracy_score(judged.states[there], told))
+            found.append(balanced_accuracy(told, judged.states[there]))
     by_channel = np.reshape(found, (-1, stream.n_channels))
     return by_channel.mean(axis=0) if found else np.full(stream.n_channels, np.nan)
 
@@ -221,7 +220,7 @@ def has_switches(stream: Stream) -> bool:
     return bool((follows & ~stream.gap_before[1:]).any())
 
 
-def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
+def far_sides(stream: Stream, width: int, n_sides: int = 2) -> Ints:
     """Divide the labelled steps into sides, each of which is judged by the others.
 
     Never by random windows: they would overlap. Whole groups or recordings go to one side or
@@ -242,28 +241,24 @@ def far_sides(stream: Stream, width: int, n_sides: int = 2) -> tuple[Ints, int]:
         ``EARLY``, ``LATE`` and further sides; ``NEITHER`` between them and without a state;
         ``BOTH`` for a state too short to be cut, which is learned from on every side and judged on
         none.
-    apart : int
-        The fewest steps between two sides of a run.
     """
     sides = np.full(len(stream), NEITHER, np.int64)
-    apart = len(stream)
     unit, of, _ = evidence(stream, width)
+    inside = np.flatnonzero(unit >= 0)
     if of in (GROUP, RECORDING):
-        _share_out(sides, unit, stream.codes, n_sides)
-        return sides, apart
-    for code in np.unique(stream.codes[unit >= 0]):
-        steps = np.flatnonzero((unit >= 0) & (stream.codes == code))
-        if unit[steps].max() > 0:
-            sides[steps] = _alternate(unit[steps], n_sides)
-            continue
+        sides[inside] = _share_out(unit[inside], stream.codes[inside], n_sides)
+        return sides
+    for code in np.unique(stream.codes[inside]):
+        steps = inside[stream.codes[inside] == code]
         third = int(END_FRACTION * len(steps))
-        if third < 2 * width:
+        if unit[steps].max() > 0:
+            sides[steps] = _share_out(unit[steps], stream.codes[steps], n_sides)
+        elif third < 2 * width:
             sides[steps] = BOTH
-            continue
-        sides[steps[:third]] = EARLY
-        sides[steps[-third:]] = LATE
-        apart = min(apart, len(steps) - 2 * third)
-    return sides, apart
+        else:
+            sides[steps[:third]] = EARLY
+            sides[steps[-third:]] = LATE
+    return sides
 
 
 class Evidence(NamedTuple):
@@ -312,27 +307,18 @@ def evidence(stream: Stream, width: int) -> Evidence:
     return Evidence(unit, RUN if per_state >= 2 else "", per_state)
 
 
-def _share_out(sides: Ints, unit: Ints, codes: Ints, n_sides: int) -> None:
-    """Give every recording to the side where its states have the fewest steps, longest first."""
+def _share_out(unit: Ints, codes: Ints, n_sides: int) -> Ints:
+    """A side for each step: the longest unit first, to where its states have the fewest steps."""
+    sides = np.empty(len(unit), np.int64)
     totals = np.zeros((n_sides, int(codes.max()) + 1))
-    sizes = np.bincount(unit[unit >= 0])
+    sizes = np.bincount(unit)
     for number in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
         mine = unit == number
         steps = np.bincount(codes[mine], minlength=totals.shape[1])
         side = int((totals[:, steps > 0].sum(axis=1)).argmin())
         totals[side] += steps
         sides[mine] = EARLY + side
-
-
-def _alternate(episode: Ints, n_sides: int) -> Ints:
-    """A side for each step: the longest episode first, each to the side with the fewest steps."""
-    counts = np.bincount(episode)
-    side, totals = np.empty(len(counts), np.int64), np.zeros(n_sides, np.int64)
-    for i in np.argsort(-counts, kind="stable"):
-        least = int(totals.argmin())
-        totals[least] += counts[i]
-        side[i] = EARLY + least
-    return side[episode]
+    return sides
 
 
 def cut(stream: Stream, sides: Ints) -> tuple[Stream, Ints]:
@@ -395,18 +381,23 @@ def expect(
     known = max((float(recall.mean()) - guessing) / (1 - guessing), 0.0) if len(n) > 1 else 1.0
     few = found.per_state < 3
     accuracy = guessing + (1 - guessing) * (known**LEARNED_FROM_ONE if few else known)
+    unseen = (2 if few else 1) * UNSEEN**2
     if found.of == GROUP:  # another one is as different as these are from each other
         own = [
-            balanced_accuracy_score(codes[mine], predicted[mine])
+            balanced_accuracy(predicted[mine], codes[mine])
             for name in np.unique(group)
             for mine in [group == name]
         ]
         spread = float(np.var(own, ddof=1)) * (1 + 1 / len(own)) if len(own) > 1 else 1.0
-        variance = spread + (2 if few else 1) * UNSEEN**2
-        off = float(student.ppf(0.95, max(len(own) - 1, 1)) * np.sqrt(variance))
-        return Expected(found.of, accuracy, max(accuracy - off, 0.0), min(accuracy + off, 1.0))
-    # The runs of all states are as different as those of one, of which there are few.
-    of_run = ((right - recall[state]) ** 2).sum() / max(len(right) - len(n), 1)
-    variance = of_run * (1 / n).sum() / len(n) ** 2 + (2 if few else 1) * UNSEEN**2
-    off = NINE_IN_TEN * float(np.sqrt(variance))
+        off = float(student.ppf(0.95, max(len(own) - 1, 1)) * np.sqrt(spread + unseen))
+    else:  # the runs of all states are as different as those of one, of which there are few
+        of_run = ((right - recall[state]) ** 2).sum() / max(len(right) - len(n), 1)
+        off = NINE_IN_TEN * float(np.sqrt(of_run * (1 / n).sum() / len(n) ** 2 + unseen))
     return Expected(found.of, accuracy, max(accuracy - off, 0.0), min(accuracy + off, 1.0))
+
+
+def balanced_accuracy(predicted: NDArray[Any], states: NDArray[Any]) -> float:
+    """The mean over states of the fraction of steps that are predicted right."""
+    right = (predicted == states).astype(np.float64)
+    _, state = np.unique(states, return_inverse=True)
+    return float((np.bincount(state, right) / np.bincount(state)).mean())

@@ -2,7 +2,8 @@
 
 One compiled loop takes raw steps in: extreme values count as missing, missing ones are held or not,
 a step is refused, breaks the stream, begins a segment or goes on with one, and what remains is
-lifted to features. All that it remembers of n streams are the arrays of :class:`Memory`.
+brought to common units, where a model asks for it, and lifted to features. All that it remembers of
+n streams are the arrays of :class:`Memory`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..base.checks import Bools, Floats, Ints
 from ..base.compiled import jit
-from ..features.features import Features
+from ..features.features import Features, Units
 from ..features.lifts import PreparedLift, Scalings, lift_step
 from ..neighbours.references import steps_inside
 from ..stream.windows import Windows
@@ -30,6 +31,8 @@ KNOWN, FAR, FILLING, MISSING, GAP, UNTAUGHT, DEAD = range(7)
 HELD, STILL, SUMS = 0, 1, 2
 MISSING_FOR, STILL_FOR = 0, 1
 REFUSED, LENGTH, WHY, N_PAST = range(4)
+MEAN, VARIANCE = 0, 1  # rows of `Memory.units`
+LEAST = 1e-4  # of a variance: a channel that stands still is not blown up to be as the others
 
 # What is counted of the steps that are taken in, by the names of a session's counters; after them
 # the first step with an extreme value, and its channel.
@@ -59,6 +62,8 @@ class Memory(NamedTuple):
     past : array of shape (n, P, d + 1)
         The last accepted steps, whatever broke the stream in between, as another ring: the channels
         of each, and its age: how many steps its segment had before it, -1 where it breaks it.
+    units : array of shape (n, 2, d), or (n, 0, d) where units are not followed
+        The mean and the variance of each channel by the steps so far, in the common units.
     """
 
     channels: Floats
@@ -66,12 +71,17 @@ class Memory(NamedTuple):
     places: Ints
     ring: Floats
     past: Floats
+    units: Floats
 
     @classmethod
-    def start(cls, n_streams: int, n_channels: int, lift: PreparedLift, n_past: int) -> Self:
-        """Before the first step."""
+    def start(
+        cls, n_streams: int, n_channels: int, lift: PreparedLift, n_past: int, follows: bool
+    ) -> Self:
+        """Before the first step; ``follows`` says whether units are followed."""
         channels = np.zeros((n_streams, SUMS + lift.n_sums, n_channels))
         channels[:, :SUMS] = np.nan
+        units = np.zeros((n_streams, 2 if follows else 0, n_channels))
+        units[:, VARIANCE:] = 1.0
         places = np.zeros((n_streams, 4), np.int64)
         places[:, WHY] = FILLING
         return cls(
@@ -80,6 +90,7 @@ class Memory(NamedTuple):
             places,
             np.zeros((n_streams, lift.size, n_channels)),
             np.zeros((n_streams, n_past, n_channels + 1)),
+            units,
         )
 
     def copy(self) -> Self:
@@ -134,6 +145,8 @@ class _Rules(NamedTuple):
     dead_after: Ints
     lift: PreparedLift
     scaling: Scalings
+    units: Floats
+    rate: float
 
 
 class Intake:
@@ -149,6 +162,9 @@ class Intake:
     hold : int
     dead_after : array of shape (d,), optional
         Constant steps after which a channel is dead; default never.
+    follow : (Units, float), optional
+        The units that channels are brought to from their own, which are followed: those of the last
+        so many steps, the first of which are as in these units. Default channels stay as they are.
     """
 
     def __init__(
@@ -158,10 +174,12 @@ class Intake:
         policy: str = "abstain",
         hold: int = 0,
         dead_after: Ints | None = None,
+        follow: tuple[Units, float] | None = None,
     ) -> None:
         self.n_channels, self.n_features = len(features.channels.mean), features.n_features
         self.lift = lift = features.lift.prepared(self.n_channels)
         never = np.full(self.n_channels, NEVER)
+        units = np.empty((0, self.n_channels)) if follow is None else np.stack(follow[0][:2])
         self._rules = _Rules(
             POLICIES[policy],
             int(hold),
@@ -170,10 +188,13 @@ class Intake:
             never if dead_after is None else dead_after,
             lift,
             Scalings(*features.channels.factors, *features.lifted.factors),
+            units.astype(np.float64),
+            0.0 if follow is None else 1.0 / follow[1],
         )
 
     def start(self, n_streams: int = 1, n_past: int = 0) -> Memory:
-        return Memory.start(n_streams, self.n_channels, self.lift, n_past)
+        follows = len(self._rules.units) > 0
+        return Memory.start(n_streams, self.n_channels, self.lift, n_past, follows)
 
     def take(
         self, memory: Memory, values: Floats, gap: Bools | None = None, owner: Ints | None = None
@@ -291,6 +312,8 @@ def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type:
                 age = 0
                 ring[:] = 0.0
                 channels[SUMS:] = 0.0
+            if len(rules.units):
+                _in_units(x, memory.units[owner[t]], rules.units, rules.rate)
             lift_step(x, ring, channels[SUMS:], age, rules.lift, rules.scaling, scaled, features[n])
             places[LENGTH] = age + 1
             told[2, n] = places[WHY] if age + 1 < rules.width else KNOWN
@@ -299,6 +322,19 @@ def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type:
             row[:-1] = x
             row[-1] = age
             places[N_PAST] += 1
+
+
+@jit()
+def _in_units(x, own, units, rate):  # type: ignore[no-untyped-def]
+    """Count a step (d,) among those that its units are of, and bring it to others, in place."""
+    mean, scale = units[0], units[1]
+    for c in range(len(x)):
+        value = (x[c] - mean[c]) / scale[c]
+        away = value - own[MEAN, c]
+        own[MEAN, c] += rate * away
+        own[VARIANCE, c] = (1.0 - rate) * (own[VARIANCE, c] + rate * away * away)
+        value = (value - own[MEAN, c]) / np.sqrt(max(own[VARIANCE, c], LEAST))
+        x[c] = value * scale[c] + mean[c]
 
 
 @jit()

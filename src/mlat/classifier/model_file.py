@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..base.checks import SMALLEST, Floats, Ints, finite
+from ..base.checks import SMALLEST, Floats, annotations_of, finite
 from ..base.checksummed import (
     COUNT,
     FLAG,
@@ -31,6 +30,7 @@ from ..base.checksummed import (
     TEXT,
     Arrays,
     Kind,
+    as_annotated,
     check_arrays,
     chosen_by,
     either,
@@ -49,10 +49,9 @@ from ..base.disk import atomic_write
 from ..base.errors import DiskError, InputError
 from ..features.features import Features, Scaling, Units, View
 from ..features.lifts import MAPS, Lift
-from ..metric.embedding import linear_map
+from ..metric.embedding import Mahalanobis, linear_map
 from ..metric.estimators import LMNN, MLAT
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
 from ..neighbours.references import References, compact
 from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned
@@ -65,26 +64,20 @@ FORMAT = "mlat.StreamClassifier"
 VERSION, OLDER, OLDEST = 4, 3, 2  # the version that is written, and older ones that are read
 # What a model may need in memory beyond a fixed amount, relative to the size of its file.
 MEMORY, MEMORY_RATIO = 256 << 20, 64
-METRICS = {"MLAT": MLAT, "LMNN": LMNN}
+_PARAMETERS = ("width", "n_targets", "target_gap", "push_weight", "shrinkage", "max_iter", "tol")
+# The metrics that are stored as what they are, and which of their parameters are.
+METRICS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "LMNN": (LMNN, _PARAMETERS),
+    "MLAT": (MLAT, (*_PARAMETERS, "solver", "rho", "n_taps", "n_filters")),
+    "Forest": (Forest, ("n_estimators", "min_samples_leaf", "random_state")),
+}
+_NODES = ("roots", "feature", "threshold", "child", "value")  # the arrays of a forest
+_WHOLE = ("roots", "feature", "child")  # which of them are of whole numbers
 
 # The header, field by field.
 
-_METRIC_PARAMETERS: dict[str, Kind] = {
-    "width": optional(SIZE),
-    "n_targets": optional(SIZE),
-    "target_gap": either(one_of("run"), COUNT),
-    "push_weight": number(0, 1),
-    "shrinkage": number(0),
-    "max_iter": SIZE,
-    "tol": number(0),
-}
-_MLAT_PARAMETERS: dict[str, Kind] = {
-    "solver": one_of("filter", "admm"),
-    "rho": number(SMALLEST),
-    "n_taps": optional(SIZE),
-    "n_filters": optional(SIZE),
-}
-# Attributes of a fitted metric.
+_SHAPES = mapped(TEXT, listed(SIZE))
+# Attributes of a fitted MLAT or LMNN; then of one that was learned from a working set.
 _FITTED: dict[str, Kind] = {
     "loss_": MEASURED,
     "initial_loss_": MEASURED,
@@ -94,23 +87,17 @@ _FITTED: dict[str, Kind] = {
     "message_": TEXT,
     "history_": listed(mapped(TEXT, MEASURED)),
 }
-# Those of a metric that was learned from a working set.
 _OF_WORKING_SET: dict[str, Kind] = {"n_windows_used_": SIZE, "loss_bound_": MEASURED}
 
 
-def _metric(parameters: dict[str, Kind]) -> Kind:
-    return record(
-        {
-            "kind": TEXT,
-            "parameters": record({}, may=parameters),
-            "shapes": mapped(TEXT, listed(SIZE)),
-            "fitted": record(_FITTED, may=_OF_WORKING_SET),
-        }
-    )
+def _stored(kind: str) -> Kind:
+    metric, names = METRICS[kind]
+    parameters = {name: as_annotated(annotations_of(metric)[name]) for name in names}
+    fitted = {} if kind == "Forest" else {"fitted": record(_FITTED, may=_OF_WORKING_SET)}
+    needed = {"kind": TEXT, "parameters": record({}, may=parameters), "shapes": _SHAPES}
+    return record(needed | fitted)
 
 
-_FOREST = ("n_estimators", "min_samples_leaf")
-_NODES = ("roots", "feature", "threshold", "child", "value")  # the arrays of a forest
 _FRACTION = optional(number(0, 1))  # null where it is not known
 _COMMITTEE = record(
     {
@@ -143,20 +130,8 @@ _EXPERT = record(
             "kind",
             {
                 "euclidean": record({"kind": TEXT}),
-                "LMNN": _metric(_METRIC_PARAMETERS),
-                "MLAT": _metric(_METRIC_PARAMETERS | _MLAT_PARAMETERS),
-                "Forest": record(
-                    {
-                        "kind": TEXT,
-                        "parameters": record(
-                            dict.fromkeys(_FOREST, SIZE) | {"random_state": COUNT}
-                        ),
-                        "shapes": mapped(TEXT, listed(SIZE)),
-                    }
-                ),
-                "Mahalanobis": record(
-                    {"kind": TEXT, "name": optional(TEXT), "shapes": mapped(TEXT, listed(SIZE))}
-                ),
+                "Mahalanobis": record({"kind": TEXT, "name": optional(TEXT), "shapes": _SHAPES}),
+                **{kind: _stored(kind) for kind in METRICS},
             },
         ),
     }
@@ -307,8 +282,8 @@ def _version_3(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], 
         "whitened": False,
         "metric": header.get("metric"),
     }
-    of_metric = ("taps", "components", "blocks")
-    renamed = {f"0.{name}" if name in of_metric else name: a for name, a in arrays.items()}
+    own = {"taps", "components", "blocks"}
+    renamed = {f"0.{name}" if name in own else name: array for name, array in arrays.items()}
     new |= {"version": OLDER, "usual_step": None, "experts": [expert], "committee": None}
     return new, renamed
 
@@ -317,8 +292,12 @@ def _version_4(header: dict[str, Any], arrays: Arrays, name: str) -> tuple[dict[
     """A model of version 3, where one expert was no committee and had its whitening elsewhere."""
     new = {key: value for key, value in header.items() if key not in ("whitened", "committee")}
     committee, experts = header.get("committee"), header.get("experts")
-    new |= {"version": VERSION, "auto": committee is not None}
-    if committee is None:
+    new |= {"version": VERSION, "auto": committee is not None, "committee": committee}
+    if isinstance(committee, dict):
+        gone = ("beta", "expected", "seconds")
+        told = {key: value for key, value in committee.items() if key not in gone}
+        new["committee"] = {**told, "soft": SOFT}
+    elif committee is None:
         _EXPERTS(experts, f"{name} is damaged: experts")
         assert experts is not None
         metric = experts[0]["metric"]
@@ -330,12 +309,6 @@ def _version_4(header: dict[str, Any], arrays: Arrays, name: str) -> tuple[dict[
         member = {"name": title, "weight": 1.0, "accuracy": None, "typical": 1.0}
         told = {"members": [member], "soft": 0.0, "accuracy": None, "n_runs": 0, "why": ""}
         new["committee"] = told
-    elif isinstance(committee, dict):
-        gone = ("beta", "expected", "seconds")
-        told = {key: value for key, value in committee.items() if key not in gone}
-        new["committee"] = {**told, "soft": SOFT}
-    else:
-        new["committee"] = committee
     return new, arrays
 
 
@@ -366,13 +339,11 @@ def _check(header: dict[str, Any], arrays: Arrays, size: int, where: str) -> Non
         raise InputError(f"{where}: {error}") from None
     _check_memory(header, n_features, size, where)
     check_arrays(arrays, expected, where)
-    own = {name: arrays[name] for name in ("start", "run", "code", "transition")}
-    own["since"] = arrays.get("since", own["start"])
-    problem = _unfit_experts(header) or _inconsistent(header, len(classes), **own)
+    problem = _unfit_experts(header) or _inconsistent(header, arrays)
     for i, expert in enumerate(header["experts"]):
         if expert["metric"]["kind"] == "Forest":
             nodes = {name: arrays[f"{i}.{name}"] for name in _NODES}
-            problem = problem or _unfit_forest(expert, n_features, nodes)
+            problem = problem or _unfit_forest(nodes, expert["width"] * _seen(expert, n_features))
     scales = [arrays[name] for name in ("scale", "feature_scale", "units_scale") if name in arrays]
     if problem or any((scale <= 0).any() for scale in scales):
         raise InputError(f"{where}: {problem or 'a scale is not positive'}")
@@ -397,63 +368,48 @@ def _shared_shapes(
     return expected
 
 
+def _seen(expert: dict[str, Any], n_features: int) -> int:
+    """How many of the features an expert sees."""
+    columns = expert["columns"]
+    return n_features if columns is None else len(columns)
+
+
 def _expert_shapes(expert: dict[str, Any], n_features: int) -> dict[str, tuple[int, ...]]:
     """The shape of each array of an expert."""
-    columns, width, metric = expert["columns"], expert["width"], expert["metric"]
+    columns, d = expert["columns"], _seen(expert, n_features)
     if columns is not None and max(columns) >= n_features:
         raise InputError(f"an expert sees feature {max(columns)} of {n_features}")
-    n_seen = n_features if columns is None else len(columns)
-    if metric["kind"] == "Forest":
-        return _forest_shapes(metric["shapes"])
-    rules: dict[str, tuple[int | None, ...]] = {
-        "taps": (None, None, n_seen),
-        "components": (None, width * n_seen),
-        "blocks": (width, n_seen, n_seen),
-    }
-    wanted = {
-        "euclidean": [],
-        "LMNN": ["components"],
-        "Mahalanobis": ["components"],
-        "MLAT": ["components", "blocks"],
-    }
-    names = set(wanted[metric["kind"]])
-    if metric["kind"] == "MLAT" and metric["parameters"].get("solver", "filter") == "filter":
-        names = {"taps"}
-    shapes = metric.get("shapes", {})
-    if set(shapes) != names or any(
+    shapes = expert["metric"].get("shapes", {})
+    rules = _rules(expert["metric"], expert["width"], d)
+    if set(shapes) != set(rules) or any(
         len(shape) != len(rules[name])
         or any(want not in (None, have) for have, want in zip(shape, rules[name], strict=True))
         for name, shape in shapes.items()
     ):
         raise InputError("the metric does not fit its width and channels")
     expected = {name: tuple(shape) for name, shape in shapes.items()}
-    return expected | ({"mixing": (n_seen, n_seen)} if expert["whitened"] else {})
+    return expected | ({"mixing": (d, d)} if expert["whitened"] else {})
 
 
-def _forest_shapes(shapes: dict[str, list[int]]) -> dict[str, tuple[int, ...]]:
-    expected = {name: tuple(shape) for name, shape in shapes.items()}
-    roots, value = expected.get("roots", ()), expected.get("value", ())
-    if (
-        len(roots) != 1
-        or len(value) != 2
-        or expected != {"roots": roots, **dict.fromkeys(_NODES[1:4], value[:1]), "value": value}
-    ):
-        raise InputError("the nodes of the forest do not fit each other")
-    return expected
+def _rules(metric: dict[str, Any], width: int, d: int) -> dict[str, tuple[int | None, ...]]:
+    """The shape of each array of a metric over windows (width, d); None is any number."""
+    kind = metric["kind"]
+    if kind == "euclidean":
+        return {}
+    if kind == "Forest":
+        n = next(iter(metric["shapes"].get("value", ())), 0)
+        return {"roots": (None,), **dict.fromkeys(_NODES[1:4], (n,)), "value": (n, None)}
+    if kind == "MLAT" and metric["parameters"].get("solver", "filter") == "filter":
+        return {"taps": (None, None, d)}
+    return {"components": (None, width * d)} | ({"blocks": (width, d, d)} if kind == "MLAT" else {})
 
 
-def _unfit_forest(expert: dict[str, Any], n_features: int, nodes: Arrays) -> str:
+def _unfit_forest(nodes: Arrays, n_seen: int) -> str:
     """What is wrong with the nodes of a forest, on which no search may end nowhere."""
-    columns, n = expert["columns"], len(nodes["feature"])
-    n_seen = expert["width"] * (n_features if columns is None else len(columns))
-    roots, feature, child = (nodes[name] for name in ("roots", "feature", "child"))
-    inner = np.flatnonzero(feature >= 0)
-    whole = all(
-        np.array_equal(nodes[name], np.rint(nodes[name])) for name in ("roots", "feature", "child")
-    )
-    value = nodes["value"]
+    roots, feature, _, child, value = (nodes[name] for name in _NODES)
+    n, inner = len(feature), np.flatnonzero(feature >= 0)
     if (
-        not whole
+        not all(np.array_equal(nodes[name], np.rint(nodes[name])) for name in _WHOLE)
         or not ((roots >= 0) & (roots < n)).all()
         or not ((feature >= -1) & (feature < n_seen)).all()
         or not ((child[inner] > inner) & (child[inner] < n - 1)).all()
@@ -488,8 +444,7 @@ def _check_memory(header: dict[str, Any], n_features: int, size: int, where: str
     lift, n_channels = Lift(**header["lift"]), len(header["channels"])
     numbers = {f"a reach of {lift.reach} steps": (lift.reach + 1) * n_channels}
     for expert in header["experts"]:
-        width, columns = expert["width"], expert["columns"]
-        n_seen = n_features if columns is None else len(columns)
+        width, n_seen = expert["width"], _seen(expert, n_features)
         matrix = {"euclidean": 0, "MLAT": width * n_seen**2}
         numbers[f"a width of {width} steps"] = matrix.get(
             expert["metric"]["kind"], (width * n_seen) ** 2
@@ -502,18 +457,11 @@ def _check_memory(header: dict[str, Any], n_features: int, size: int, where: str
             )
 
 
-def _inconsistent(
-    header: dict[str, Any],
-    n_states: int,
-    *,
-    start: Ints,
-    run: Ints,
-    code: Ints,
-    since: Ints,
-    transition: NDArray[Any],
-) -> str:
+def _inconsistent(header: dict[str, Any], arrays: Arrays) -> str:
     """What is wrong with the windows or the transitions; empty if nothing is."""
     width = header["width"]
+    start, run, code = (arrays[name] for name in ("start", "run", "code"))
+    since, transition = arrays.get("since", start), arrays["transition"]
     # First the range: differences of numbers out of it could overflow, and look right.
     if start.min() < 0 or start.max() > header["n_steps"] - width or (np.diff(start) <= 0).any():
         return "windows are out of range or out of order"
@@ -533,7 +481,7 @@ def _inconsistent(
         return "the steps before a run are out of order"
     if ((code[1:] != code[:-1]) & ~begins).any():
         return "a run is of two states"
-    if not np.array_equal(np.unique(code), np.arange(n_states)):
+    if not np.array_equal(np.unique(code), np.arange(len(header["classes"]))):
         return "windows are of unknown states, or a state has no windows"
     if (transition <= 0).any() or (np.abs(transition.sum(axis=1) - 1) > 1e-9).any():
         return "transitions are no probabilities"
@@ -587,9 +535,7 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
         },
         # A threshold that is never exceeded is null.
         "confidence": {
-            "beta": confidence.calibration.beta,
-            "typical": confidence.calibration.typical,
-            "soft": confidence.calibration.soft,
+            **asdict(confidence.calibration),
             "tempering": confidence.state_filter.tempering,
             "threshold": finite(confidence.threshold),
             "farthest": finite(confidence.farthest),
@@ -609,73 +555,48 @@ def _describe(classifier: StreamClassifier) -> tuple[dict[str, Any], Arrays]:
     return header, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
 
-def _or_nan(number: float | None) -> float:
-    return np.nan if number is None else number
+def _describe_committee(committee: Committee) -> dict[str, Any]:
+    told = _or_null(asdict(committee))
+    told["expects"] = told.pop("expected")
+    return {**told, "members": [_or_null(asdict(member)) for member in committee.members]}
+
+
+def _or_null(told: dict[str, Any]) -> dict[str, Any]:
+    return {k: finite(v) if isinstance(v, float) else v for k, v in told.items()}
 
 
 def _describe_expert(expert: References) -> tuple[dict[str, Any], Arrays]:
     metric, arrays = _describe_metric(expert)
-    if expert.view.mixing is not None:
-        arrays["mixing"] = expert.view.mixing
-    columns = expert.view.columns
+    columns, mixing = expert.view.columns, expert.view.mixing
+    if "shapes" in metric:
+        metric["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
     return {
         "width": int(expert.windows.width),
         "columns": None if columns is None else columns.tolist(),
-        "whitened": expert.view.mixing is not None,
+        "whitened": mixing is not None,
         "metric": metric,
-    }, arrays
-
-
-def _describe_committee(committee: Committee) -> dict[str, Any]:
-    members = [
-        {
-            **asdict(m),
-            **{name: finite(getattr(m, name)) for name in ("accuracy", "typical", "power")},
-        }
-        for m in committee.members
-    ]
-    return {
-        "members": members,
-        "soft": committee.soft,
-        "accuracy": finite(committee.accuracy),
-        "n_runs": committee.n_runs,
-        "why": committee.why,
-        "expects": None if committee.expected is None else list(committee.expected),
-    }
+    }, arrays if mixing is None else arrays | {"mixing": mixing}
 
 
 def _describe_metric(expert: References) -> tuple[dict[str, Any], Arrays]:
-    metric = expert.metric
+    metric, kind = expert.metric, type(expert.metric).__name__
     if metric is None:
         return {"kind": "euclidean"}, {}
-    kind = type(metric).__name__
-    if type(metric) is Forest:
-        nodes = {name: getattr(metric, f"{name}_").astype(np.float64) for name in _NODES}
-        return {
-            "kind": kind,
-            "parameters": {k: int(getattr(metric, k)) for k in (*_FOREST, "random_state")},
-            "shapes": {name: list(array.shape) for name, array in nodes.items()},
-        }, nodes
-    if METRICS.get(kind) is not type(metric):
+    own, stored = METRICS.get(kind, (None, ()))
+    if type(metric) is not own:
         name, components = _as_linear(expert)
-        shapes = {"components": list(components.shape)}
-        described = {"kind": "Mahalanobis", "name": name, "shapes": shapes}
-        return described, {"components": components}
-    tensors: Arrays = {}
-    if hasattr(metric, "taps_"):
-        tensors["taps"] = metric.taps_
-    else:
-        tensors["components"] = metric.components_
-        if kind == "MLAT":
-            tensors["blocks"] = metric.blocks_
-    stored = _METRIC_PARAMETERS | _MLAT_PARAMETERS
+        told: dict[str, Any] = {"kind": "Mahalanobis", "name": name, "shapes": {}}
+        return told, {"components": components}
+    parameters = {k: v for k, v in metric.get_params().items() if k in stored}
+    told = {"kind": kind, "parameters": parameters, "shapes": {}}
+    if kind == "Forest":
+        return told, {name: getattr(metric, f"{name}_").astype(np.float64) for name in _NODES}
     fitted = [*_FITTED, *(_OF_WORKING_SET if metric.n_windows_used_ is not None else ())]
-    return {
-        "kind": kind,
-        "parameters": {k: v for k, v in metric.get_params().items() if k in stored},
-        "shapes": {name: list(array.shape) for name, array in tensors.items()},
-        "fitted": {name: getattr(metric, name) for name in fitted},
-    }, tensors
+    told["fitted"] = {name: getattr(metric, name) for name in fitted}
+    if hasattr(metric, "taps_"):
+        return told, {"taps": metric.taps_}
+    of_admm = {"blocks": metric.blocks_} if kind == "MLAT" else {}
+    return told, {"components": metric.components_, **of_admm}
 
 
 def _as_linear(expert: References) -> tuple[str | None, Floats]:
@@ -712,8 +633,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         own = {n.removeprefix(f"{i}."): a for n, a in arrays.items() if n.startswith(f"{i}.")}
         columns = described["columns"]
         view = View(None if columns is None else np.array(columns), own.get("mixing"))
-        n_seen = features.n_features if columns is None else len(columns)
-        metric = _rebuild_metric(described, n_seen, own)
+        metric = _rebuild_metric(described, _seen(described, features.n_features), own)
         experts.append(References(windows.last(described["width"]), features, metric, steps, view))
     classifier = _with_parameters(header, experts[0])
     classifier._set_fitted(
@@ -731,7 +651,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> StreamClassifier:
         classifier.thinned_ = Thinned(thinned["n_all"], thinned["agreement"])
     told = header["confidence"]
     classifier.confidence_ = Confidence(
-        Calibration(told["beta"], told["typical"], told["soft"]),
+        Calibration(*(told[name] for name in ("beta", "typical", "soft"))),
         StateFilter(arrays["transition"], told["tempering"]),
         np.inf if told["threshold"] is None else told["threshold"],
         _or_nan(told["farthest"]),
@@ -761,41 +681,34 @@ def _with_parameters(header: dict[str, Any], expert: References) -> StreamClassi
 
 def _rebuild_committee(told: dict[str, Any]) -> Committee:
     members = tuple(
-        Member(
-            *(m["name"], m["weight"]),
-            *(_or_nan(m.get(name)) for name in ("accuracy", "typical", "power")),
-        )
-        for m in told["members"]
+        Member(**{name: _or_nan(value) for name, value in member.items()})
+        for member in told["members"]
     )
     expected = None if told.get("expects") is None else Expected(*told["expects"])
     known = _or_nan(told["accuracy"]), told["n_runs"], told["why"], expected
     return Committee(members, told["soft"], *known)
 
 
-def _rebuild_metric(expert: dict[str, Any], n_features: int, tensors: Arrays) -> Any:
-    described = expert["metric"]
-    if described["kind"] == "euclidean":
+def _or_nan(value: Any) -> Any:
+    return np.nan if value is None else value
+
+
+def _rebuild_metric(expert: dict[str, Any], n_features: int, arrays: Arrays) -> Any:
+    described, width = expert["metric"], expert["width"]
+    kind = described["kind"]
+    if kind == "euclidean":
         return None
-    if described["kind"] == "Mahalanobis":
-        given = Mahalanobis(tensors["components"], expert["width"], described["name"])
-        return given.fit(np.zeros((1, expert["width"], n_features)))
-    if described["kind"] == "Forest":
-        forest = Forest(**described["parameters"])
-        forest.width_, forest.n_channels_ = expert["width"], n_features
-        forest.n_features_in_ = expert["width"] * n_features
-        for name in _NODES:
-            kind = np.float64 if name in ("threshold", "value") else np.int64
-            setattr(forest, f"{name}_", tensors[name].astype(kind))
-        return forest
-    metric = METRICS[described["kind"]](**described["parameters"])
-    for name, value in described["fitted"].items():
-        setattr(metric, name, value)
-    metric.width_, metric.n_channels_ = expert["width"], n_features
-    metric.n_features_in_ = metric.width_ * metric.n_channels_
-    if "taps" in tensors:
-        metric.taps_ = tensors["taps"]
+    if kind == "Mahalanobis":
+        metric: Any = Mahalanobis(arrays["components"], width, described["name"])
     else:
-        metric.components_ = tensors["components"]
-        if "blocks" in tensors:
-            metric.blocks_ = tensors["blocks"]
+        metric = METRICS[kind][0](**described["parameters"])
+    metric.width_, metric.n_channels_ = width, n_features
+    metric.n_features_in_ = width * n_features
+    if "fitted" in described:  # files of before lack the first two
+        fitted = {"n_windows_used_": None, "loss_bound_": 0.0, **described["fitted"]}
+        for name, value in fitted.items():
+            setattr(metric, name, value)
+    for name in described["shapes"]:
+        array = arrays[name]
+        setattr(metric, f"{name}_", array.astype(np.int64) if name in _WHOLE else array)
     return metric

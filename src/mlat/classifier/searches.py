@@ -320,14 +320,7 @@ class TaughtReferences:
         both = np.full((n, n_old + len(self.names)), np.inf)
         at = np.full(both.shape, -1, np.int64)
         both[:, :n_old], at[:, :n_old] = nearest, rows
-        distances = np.sqrt(self.squared(expert, centred))
-        for code in np.unique(self.codes):
-            columns = np.flatnonzero(self.codes == code)
-            column = columns[distances[:, columns].argmin(axis=1)]
-            distance = distances[np.arange(n), column]
-            nearer = distance < both[:, code]
-            both[nearer, code] = distance[nearer]
-            at[nearer, code] = n_references + column[nearer]
+        _nearer(np.sqrt(self.squared(expert, centred)), self.codes, n_references, both, at)
         return both, at
 
     def among(
@@ -343,6 +336,15 @@ class TaughtReferences:
         # Stable: in a tie a reference comes first, then the older.
         order = np.argsort(both, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(both, order, 1), np.take_along_axis(every, order, 1)
+
+
+@jit()
+def _nearer(distances, codes, n_references, nearest, rows):  # type: ignore[no-untyped-def]
+    """Of equally near ones a reference comes first, then the older."""
+    for i in range(len(distances)):
+        for j in range(len(codes)):
+            if distances[i, j] < nearest[i, codes[j]]:
+                nearest[i, codes[j]], rows[i, codes[j]] = distances[i, j], n_references + j
 
 
 @jit()

@@ -13,6 +13,7 @@ them choose the blocks, the other half says how many decisions stay the same.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -94,13 +95,13 @@ class Thinning:
 
         For features that look back, the first window of every run that keeps some stays, too.
         """
-        least = len(np.unique(self._state))
-        low, high = least, len(self.order)
-        while low < high:
-            middle = (low + high + 1) // 2
-            few = len(self._rows(middle)) <= n_references
-            low, high = (middle, high) if few else (low, middle - 1)
-        return self._kept(low, ~self._chooses)
+
+        def size(n_blocks: int) -> int:
+            return len(self._rows(n_blocks))
+
+        least, blocks = len(np.unique(self._state)), range(len(self.order) + 1)
+        n = bisect_right(blocks, n_references, least, key=size) - 1
+        return self._kept(max(n, least), ~self._chooses)
 
     def keep_share(self, share: float) -> Kept:
         """As few references as leave this share of decisions the same.
@@ -108,12 +109,13 @@ class Thinning:
         Some of the windows that had no part in choosing say how many that is. Of the others, which
         have no part in this either, is the agreement.
         """
-        low, high = len(np.unique(self._state)), len(self.order)
-        while low < high:
-            middle = (low + high) // 2
-            enough = self._agreement(middle, self._counts) >= share
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return self._kept(low, self._checks)
+        least = len(np.unique(self._state))
+
+        def agreement(n_blocks: int) -> float:
+            return self._agreement(n_blocks, self._counts)
+
+        n = bisect_left(range(len(self.order)), share, least, key=agreement)
+        return self._kept(n, self._checks)
 
     def _kept(self, n_blocks: int, judged: Bools) -> Kept:
         return Kept(self._rows(n_blocks), self._agreement(n_blocks, judged))

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
-from numpy.typing import NDArray
 
 from ..base.checks import Floats
 from ..base.errors import InputError, NamesError
 from ..stream.column_roles import usual_rate
 from ..stream.conversion import changes, in_seconds
+from ..stream.signs import without_copies
 from ..stream.stream import Stream
-from .as_json import AsJson, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, labelled_by, title_of, with_columns
 from .options import Label
 from .output import check_can_write
-from .screen import Screen, console, percent, table_of, working
+from .screen import AsJson, Screen, console, percent, print_json, stream_of, table_of, working
 
 STATE_NAMES = {"state", "label", "class", "activity", "target"}
 MANY = 0.01  # of the steps
 LONG_STEP = 5  # seconds, if that is what the time counts
+SHORT = 10  # steps of a window: shorter copies are no copies
 FAR_APART = 1000  # times the spread of another channel: of another unit, or one of them is dead
 
 
@@ -33,29 +32,30 @@ def check(
     columns: Columns,
     label: Label = None,
     labels: LabelTable = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PICTURE",
-            help="Where to draw it (.png, .svg or .pdf); default STREAM-check.png.",
-        ),
-    ] = None,
-    picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
+    out: Path | None = None,
+    picture: bool = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is understood of a recording: columns, rate, gaps, states and missing values."""
+    """Say what is understood of a recording: columns, rate, gaps, states and missing values.
+
+    Parameters
+    ----------
+    out : PICTURE
+        Where to draw it (.png, .svg or .pdf); default STREAM-check.png.
+    picture
+        Draw a picture at all.
+    """
     file = out or Path(f"{stream[0].stem if str(stream[0]) != '-' else 'stream'}-check.png")
     if picture:
         check_can_write(file, *stream, labels)
     with working(f"reading {title_of(stream)}"):
         read = labelled_by(_read(columns, stream, label), stream, labels)
+        without_copies(read, SHORT)  # says so where there are any
     told = {**stream_of(read), "time": _time(read), "values": _values(read)}
     told["hints"] = [*_hints(read, told["values"]), *hints_on_time(read)]
     if picture:
         from ..plots.figure import save_figure
-        from ..plots.stream import plot_stream
+        from ..plots.timeline import plot_stream
 
         with working("drawing"):
             save_figure(plot_stream(read), file)
@@ -63,7 +63,8 @@ def check(
         print_json(told)
         return
     screen = console()
-    screen.print(f"{len(read)} steps of {read.n_channels} channels. {_words(told['time'])}")
+    dated = read.time is not None and read.time.dtype.kind in "mM"
+    screen.print(f"{len(read)} steps of {read.n_channels} channels. {_words(told['time'], dated)}")
     _print_table(screen, "channel", told["values"])
     _print_table(screen, "state", told["states"])
     for hint in told["hints"]:
@@ -83,15 +84,12 @@ def _read(columns: Columns, files: list[Path], label: str | None) -> Stream:
             read = columns.read(files, error.column)
         except NamesError as other:
             raise InputError(f"{error}; with that as the label, {other}") from None
-        if _any_number(read.classes):  # one wrong entry among numbers
+        states = (str(state).replace(",", ".").lstrip("+-") for state in read.classes)
+        if any(state[:1] in "0123456789." for state in states):  # one wrong entry among numbers
             raise
         note = f"column {error.column!r} holds names, and is taken for the states (--label)"
         print(f"mlat: {title_of(files)}: {note}", file=sys.stderr)
         return read
-
-
-def _any_number(states: NDArray[Any]) -> bool:
-    return any(str(state).replace(",", ".").lstrip("+-")[:1] in "0123456789." for state in states)
 
 
 def _time(stream: Stream) -> dict[str, Any]:
@@ -112,15 +110,16 @@ def _time(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _words(time: dict[str, Any]) -> str:
+def _words(time: dict[str, Any], dated: bool) -> str:
     n = time["recordings"]
     said = f"{n} recording{'s' if n > 1 else ''}"
     if "rate" not in time:
         return f"{said}; no time: every step is taken to follow the one before it."
     gaps = f"{time['gaps']} gaps, the longest {time['longest_gap']:.4g} s" if time["gaps"] else ""
+    per = "a second" if dated else "a second, if that is what it counts"
     return (
-        f"{said}, {time['rate']:.4g} steps a second (per unit of the time, where it is numbers); "
-        f"{gaps or 'no gaps'}; steps vary by {time['jitter']:.0%}."
+        f"{said}, {time['rate']:.4g} steps {per}; {gaps or 'no gaps'}; steps vary by "
+        f"{time['jitter']:.0%}."
     )
 
 
@@ -162,7 +161,8 @@ def _hints(stream: Stream, values: list[dict[str, Any]]) -> list[str]:
     rows = int(stream.missing.sum())
     if rows:
         found.append(
-            f"{rows} steps miss a value ({percent(rows / len(stream))}): no window has them."
+            f"{rows} steps miss a value ({percent(rows / len(stream))}): no window of mlat fit has "
+            "them; mlat predict fills one or two in a row where that is harmless (--fill)."
         )
     unlabelled = int((~stream.labelled).sum())
     if 0 < unlabelled < len(stream):

@@ -58,10 +58,7 @@ SYSTEMS = (
         MLAT(solver="admm", n_targets=N_TARGETS),
     ),
     System(
-        f"{WIDTH} steps, MLAT by filters",
-        "MLAT",
-        WIDTH,
-        MLAT(n_targets=N_TARGETS, n_taps=WIDTH),
+        f"{WIDTH} steps, MLAT by filters", "MLAT", WIDTH, MLAT(n_targets=N_TARGETS, n_taps=WIDTH)
     ),
 )
 # The default of StreamClassifier; not a single distance, so not in the pictures.
@@ -89,11 +86,12 @@ def demo(
     """Learn and classify a synthetic stream, and write pictures that explain what was learned."""
     screen = console()
     folder = make_folder(out)
-    train, test = _recordings(seed)
+    train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
+    test = rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
     screen.print(
         f"A synthetic stream of {train.n_channels} sensors in {len(train.classes)} states: "
         f"{', '.join(train.classes)}. In every state a single step looks the same; only the order "
-        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others.",
+        f"in time differs. Learned from {len(train)} labelled steps, tested on {len(test)} others."
     )
     with working("demo"):
         outcomes = dict(_learn(train, test))
@@ -105,11 +103,6 @@ def demo(
         screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
     except MissingPackageError as error:  # which nothing else needs
         screen.say(f"No pictures: {error}.")
-
-
-def _recordings(seed: int) -> tuple[Stream, Stream]:
-    train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
-    return train, rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
 
 
 def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:
@@ -167,11 +160,10 @@ def _in_words(outcomes: dict[str, Outcome], n_states: int) -> str:
 
 
 def _draw(folder: Path, test: Stream, outcomes: dict[str, Outcome]) -> list[Path]:
-    from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
-    from ..plots.history import plot_history
+    from ..plots.learned import plot_blocks, plot_history
     from ..plots.overview import plot_overview
-    from ..plots.stream import plot_stream
+    from ..plots.timeline import plot_stream
 
     shown = slice(0, SHOWN)
     accuracies = {system.short: outcomes[system.short].found.accuracy for system in SYSTEMS}

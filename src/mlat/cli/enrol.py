@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
-from .as_json import AsJson, model_of, print_json, stream_of
 from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
 from .options import Label, ModelFile
 from .output import MODEL, check_can_write
-from .screen import console, size_of, table_of, working
+from .screen import AsJson, console, model_of, print_json, size_of, stream_of, table_of, working
 
 
 @with_columns
@@ -22,12 +19,7 @@ def enrol(
     model: ModelFile,
     stream: StreamFiles,
     columns: Columns,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--out", metavar="NEW", help="Where to write the new model.", show_default=False
-        ),
-    ],
+    out: Path,
     label: Label = None,
     labels: LabelTable = None,
     as_json: AsJson = False,
@@ -36,6 +28,11 @@ def enrol(
 
     Without --label and --labels the channels of the new one take the place of the others' levels
     and scales, where the model was learned from groups that were predicted better so.
+
+    Parameters
+    ----------
+    out : NEW
+        Where to write the new model.
     """
     check_can_write(out, model, *stream, labels, mark=MODEL)
     classifier = load(model)

@@ -6,10 +6,9 @@ import contextlib
 import warnings
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from ..base.errors import InputError
@@ -17,12 +16,11 @@ from ..classifier.model_file import load
 from ..explain.confusions import ConfusionCounter
 from ..stream.signs import count_seen
 from ..stream.stream import Stream
-from .as_json import AsJson, print_json, score_of
 from .columns import Columns, LabelTable, StreamFile, check_labelled, title_of, with_columns
 from .options import Filtered, Label, ModelFile
 from .output import check_can_be_folder, check_can_write, make_folder
-from .predictions import Fill, Predictions
-from .screen import console, print_score, warn_if_guessing, working
+from .predict import Fill, Predictions
+from .screen import AsJson, console, print_json, print_score, score_of, warn_if_guessing, working
 
 
 @with_columns
@@ -32,27 +30,10 @@ def evaluate(
     columns: Columns,
     label: Label = None,
     labels: LabelTable = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="DIR",
-            help="Where to write the pictures; default STREAM-evaluation.",
-        ),
-    ] = None,
-    pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a report, one file to send on: all of this, and the longest mistakes with "
-            "their signal and what it resembled. The stream is then held in memory.",
-        ),
-    ] = None,
-    confidence: Annotated[
-        bool, typer.Option("--confidence", help="Draw the confidence, too.")
-    ] = False,
+    out: Path | None = None,
+    pictures: bool = True,
+    html: Path | None = None,
+    confidence: bool = False,
     filtered: Filtered = False,
     fill: Fill = None,
     as_json: AsJson = False,
@@ -60,6 +41,18 @@ def evaluate(
     """Compare predicted with true states: accuracy, tables, a confusion matrix and a timeline.
 
     The stream may be larger than memory.
+
+    Parameters
+    ----------
+    out : DIR
+        Where to write the pictures; default STREAM-evaluation.
+    pictures
+        Write pictures at all.
+    html : FILE
+        Write a report, one file to send on: all of this, and the longest mistakes with their signal
+        and what it resembled. The stream is then held in memory.
+    confidence
+        Draw the confidence, too.
     """
     folder = out or Path(f"{stream.stem}-evaluation")
     if pictures:

@@ -15,6 +15,7 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Explanation, Opinion, experts_of
 from ..explain.explanation import check_step, explain
+from ..stream.conversion import changes
 from ..stream.stream import Stream
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, TrueStates
@@ -32,46 +33,34 @@ def explain_step(
     model: ModelFile,
     stream: StreamFile,
     columns: Columns,
-    step: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="The step, counted from 0 (from the end if negative); default the first mistake "
-            "away from a switch if there is a --label, otherwise the last step.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="PNG",
-            help="Where to draw it (.png, .svg or .pdf); default STREAM-step-N.png.",
-        ),
-    ] = None,
-    picture: Annotated[bool, typer.Option(help="Draw a picture at all.")] = True,
+    step: int | None = None,
+    out: Path | None = None,
+    picture: bool = True,
     n_neighbors: Annotated[
         int, typer.Option(min=1, metavar="N", help="References to draw of each state.")
     ] = 3,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STATE",
-            help="The state to compare the predicted one with; default the true one of a "
-            "mistake, otherwise the nearest other.",
-        ),
-    ] = None,
-    expert: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of a committee: the expert to show alone, with its nearest windows.",
-        ),
-    ] = None,
+    against: str | None = None,
+    expert: str | None = None,
     label: TrueStates = None,
     filtered: Filtered = False,
 ) -> None:
-    """Show why a step got its state: what each expert says, and what distances consist of."""
+    """Show why a step got its state: what each expert says, and what distances consist of.
+
+    Parameters
+    ----------
+    step : N
+        The step, counted from 0 (from the end if negative); default the first mistake away from a
+        switch if there is a --label, otherwise the last step.
+    out : PNG
+        Where to draw it (.png, .svg or .pdf); default STREAM-step-N.png.
+    picture
+        Draw a picture at all.
+    against : STATE
+        The state to compare the predicted one with; default the true one of a mistake, otherwise
+        the nearest other.
+    expert : NAME
+        Of a committee: the expert to show alone, with its nearest windows.
+    """
     if out is not None:
         if out.suffix.lower() not in FORMATS:
             raise InputError(f"{out} is of no known kind; let it end in {', '.join(FORMATS)}")
@@ -134,8 +123,7 @@ def _choose(classifier: StreamClassifier, stream: Stream, filtered: bool) -> tup
 def _since_switch(stream: Stream) -> NDArray[np.int64]:
     """For each step how many before it, without a break, are in the same state."""
     here = np.arange(len(stream))
-    begins = np.append(True, np.diff(stream.codes) != 0)[: len(stream)]
-    return here - np.maximum.accumulate(np.where(begins, here, 0))
+    return here - np.maximum.accumulate(np.where(changes(stream.codes, len(stream)), here, 0))
 
 
 def _state(given: str | None, classifier: StreamClassifier) -> Any:

@@ -18,52 +18,35 @@ from ..base.disk import atomic_write
 from ..base.errors import InputError
 from ..classifier.model_file import load
 from ..classifier.thin import Thinning
-from ..export.browser import browser_files
 from ..export.c_source import CSource, text_of, write_c
 from ..export.decisions import Agreement
-from ..export.folder import c_folder
+from ..export.folder import browser_files, c_folder
 from ..export.onnx_graph import write_onnx
 from ..export.plain_model import PlainModel
-from ..export.targets import KEEP, TARGETS, Fitted, Limits, Made, Size, Target, fit_into
-from .options import Filtered, Label, ModelFile
+from ..export.targets import KEEP, TARGETS, Fitted, Limits, Size, Target, fit_into
+from .options import Filtered, Label, ModelFile, Options, flag_of, with_options
 from .output import check_can_be_folder, check_can_write, make_folder
 from .screen import console, size_of, working
 
 LEAST_REPORTED = 0.9  # of the decisions: the report goes no further down
+WRITTEN = Options(
+    write_c,
+    "bits fixed hold far dead spare new_states incremental",
+    metavars={"far": "TIMES"},
+    words={
+        "bits": "Of a stored number of a reference: 64, 32, 16 or 8; default 32, 16 with --fixed"
+    },
+)
 
 
+@with_options(given=WRITTEN)
 def export(
     model: ModelFile,
-    c: Annotated[
-        Path | None,
-        typer.Option("--c", metavar="DIR", help="Write a C library there, with examples."),
-    ] = None,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write an ONNX graph there: windows in, states and distances out."
-        ),
-    ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream", help="With --onnx: a graph for one step, which carries a stream's state."
-        ),
-    ] = False,
-    wasm: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write WebAssembly there, and a module that loads it."),
-    ] = None,
-    bits: Annotated[
-        int | None,
-        typer.Option(
-            help="Of a stored number of a reference: 64, 32, 16 or 8; default 32, 16 with --fixed.",
-            show_default=False,
-        ),
-    ] = None,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", help="Whole numbers only: no floating point at all.")
-    ] = False,
+    given: dict[str, Any],
+    c: Path | None = None,
+    onnx: Path | None = None,
+    stream: bool = False,
+    wasm: Path | None = None,
     max_references: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Keep at most N references, those that decide most."),
@@ -84,56 +67,32 @@ def export(
         float | None,
         typer.Option(min=0, metavar="US", help="Microseconds of a step on the target, the same."),
     ] = None,
-    prefix: Annotated[
-        str, typer.Option(metavar="NAME", help="What the names in C begin with.")
-    ] = "mlat",
+    prefix: str = "mlat",
     filtered: Filtered = False,
-    hold: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Steps in a row for which a missing value is the last one."
-        ),
-    ] = 0,
-    far: Annotated[
-        float | None,
-        typer.Option(
-            metavar="TIMES",
-            help="Unknown beyond so many times the farthest in training; a live session has 3.",
-        ),
-    ] = None,
-    dead: Annotated[
-        bool,
-        typer.Option(
-            "--dead", help="Unknown while a channel is constant far longer than in training."
-        ),
-    ] = False,
-    spare: Annotated[
-        int, typer.Option(min=0, metavar="N", help="References that can be taught on the device.")
-    ] = 0,
-    new_states: Annotated[
-        int, typer.Option(min=0, metavar="N", help="States that can be taught, beside the model's.")
-    ] = 0,
-    incremental: Annotated[
-        bool,
-        typer.Option(
-            "--incremental",
-            help="Carry a sum for each reference from step to step: more RAM, fewer products.",
-        ),
-    ] = False,
-    on: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Count on this recording how many decisions stay the same; default on windows of "
-            "the training stream, each mixed with one of another time.",
-        ),
-    ] = None,
+    on: Path | None = None,
     label: Label = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Only say what each choice would take.")
-    ] = False,
+    report: bool = False,
 ) -> None:
-    """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly."""
+    """Write a model as C99 that needs no memory of its own, as ONNX or as WebAssembly.
+
+    Parameters
+    ----------
+    c : DIR
+        Write a C library there, with examples.
+    onnx : FILE
+        Write an ONNX graph there: windows in, states and distances out.
+    stream
+        With --onnx: a graph for one step, which carries a stream's state.
+    wasm : DIR
+        Write WebAssembly there, and a module that loads it.
+    prefix : NAME
+        What the names in C begin with.
+    on : FILE
+        Count on this recording how many decisions stay the same; default on windows of the training
+        stream, each mixed with one of another time.
+    report
+        Only say what each choice would take.
+    """
     if not (c or onnx or wasm or report):
         raise InputError(
             "say what to write: --c DIR, --onnx FILE, --wasm DIR; or --report, to write nothing"
@@ -144,14 +103,7 @@ def export(
         raise InputError("--max-us is of a processor; say which with --target")
     if onnx is not None:
         check_can_write(onnx, model)
-        _check_onnx(
-            {
-                "--fixed": fixed,
-                "--spare": spare,
-                "--dead": dead,
-                "--incremental": incremental,
-            }
-        )
+        _check_onnx(given)
     elif stream:
         raise InputError("--stream is a choice of --onnx FILE; what is written in C takes steps")
     for folder in (c, wasm):
@@ -165,17 +117,15 @@ def export(
 
         stream_on = read_stream(on, label=label, channels=whole.channels)
     place = TARGETS[target or "host"]
-    fixed = fixed or place.fixed
+    bits = given.pop("bits", None)
+    fixed = given.pop("fixed", False) or place.fixed
+    incremental = given.pop("incremental", False)
     told = f"{model.name}, sha256 {sha256(model.read_bytes()).hexdigest()[:16]}, mlat {__version__}"
-    options: dict[str, Any] = {
-        "fixed": fixed,
-        "filtered": filtered,
-        "hold": hold,
-        "far": far,
-        "dead": dead,
+    options: dict[str, Any] = {"fixed": fixed, "filtered": filtered, **given}
+    of_graph: dict[str, Any] = {
+        name: options[name] for name in ("filtered", "hold", "far") if name in options
     }
-    options |= {"spare": spare, "new_states": new_states}
-    of_graph: dict[str, Any] = {"stream": stream, "filtered": filtered, "hold": hold, "far": far}
+    of_graph["stream"] = stream
 
     def write(some: PlainModel, bits: int) -> CSource:
         ways = {incremental}
@@ -229,7 +179,7 @@ def export(
     )
     written = []
     if onnx is not None:
-        data = write_onnx(_of_size(whole, made), bits=size.bits, **of_graph)
+        data = write_onnx(made.model, bits=size.bits, **of_graph)
         with atomic_write(onnx) as file:
             file.write_bytes(data)
         example = text_of("folder/onnx_example.py").replace("/*GRAPH*/", onnx.name)
@@ -242,7 +192,7 @@ def export(
     if c is not None:
         in_c = c_folder(
             code, classifier, made.rows, about=f"Of the model {told}.", fits=f"{takes} {agreed}",
-            prefix=prefix, filtered=filtered, far=far,
+            prefix=prefix, filtered=filtered, far=given.get("far"),
         )  # fmt: skip
         written += _write(c, in_c, model)
     if wasm is not None:
@@ -260,10 +210,6 @@ def export(
             + (" and splits that go the other way." if whole.forests else ".")
         )
     console().say(f"Written: {', '.join(map(str, written))}")
-
-
-def _of_size(whole: PlainModel, made: Made) -> PlainModel:
-    return (whole.with_trees(made.size.trees) if made.size.trees else whole).take(made.rows)
 
 
 def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
@@ -308,17 +254,17 @@ def _report(fitted: Fitted, place: Target, agreement: Agreement) -> None:
     console().print(f"Same decisions: {agreement.where}.")
 
 
-def _check_onnx(wanted: dict[str, object]) -> None:
+def _check_onnx(given: dict[str, Any]) -> None:
     """Refuse what ONNX cannot say."""
     reasons = {
-        "--fixed": "the operators of ONNX are for floating point",
-        "--spare": "a graph of ONNX cannot be taught",
-        "--incremental": "a graph of ONNX compares with all references anew",
-        "--dead": "dead channels are not in the graph: a runtime gets every step from you",
+        "fixed": "the operators of ONNX are for floating point",
+        "spare": "a graph of ONNX cannot be taught",
+        "incremental": "a graph of ONNX compares with all references anew",
+        "dead": "dead channels are not in the graph: a runtime gets every step from you",
     }
-    for option, reason in reasons.items():
-        if wanted[option]:
-            raise InputError(f"{reason}; leave {option} out, or write --c DIR")
+    for name, reason in reasons.items():
+        if given.get(name):
+            raise InputError(f"{reason}; leave {flag_of(name)} out, or write --c DIR")
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[Path]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time as clock
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from ..base.checks import joined_by_or
 from ..base.errors import InputError
@@ -22,7 +21,6 @@ from ..metric.forest import Forest
 from ..stream.read import read_stream
 from ..stream.stream import Stream
 from ..stream.windows import MOST_WIDTH, fitting_width, width_of_a_second
-from .as_json import AsJson, model_of, print_json, score_of, stream_of
 from .check import hints_on_time
 from .columns import (
     COLUMNS,
@@ -36,15 +34,20 @@ from .columns import (
 from .options import Label, Options, Seconds, flag_of, with_options
 from .output import MODEL, check_can_write
 from .screen import (
+    AsJson,
     Screen,
     console,
     is_plain,
+    model_of,
     percent,
     print_committee,
     print_expected,
     print_features,
+    print_json,
     print_thinned,
+    score_of,
     size_of,
+    stream_of,
     table_of,
     warn_if_guessing,
     working,
@@ -95,17 +98,18 @@ def fit(
     given: dict[str, Any],
     of_metric: dict[str, Any],
     of_group: dict[str, Any],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--out", metavar="MODEL", help="Where to write the model.", show_default=False
-        ),
-    ],
+    out: Path,
     label: Label = None,
     labels: LabelTable = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn to classify the states of a labelled stream, and write a model."""
+    """Learn to classify the states of a labelled stream, and write a model.
+
+    Parameters
+    ----------
+    out : MODEL
+        Where to write the model.
+    """
     timed = {name: value for name, value in given.items() if isinstance(value, Seconds)}
     classifier = classifier_of(given | dict.fromkeys(timed, 10), of_metric)
     check_labelled(label, labels)
@@ -115,7 +119,7 @@ def fit(
     past = PAST + 10 * (given.get("width") or MOST_WIDTH) + 4 * (given.get("reach") or 0)
     whole = labels is not None or bool(timed) or bool(of_group)
     with working(f"reading {title_of(stream)}"):
-        read = columns.read(stream, label, None if whole else int(past), **of_group)
+        read = columns.read(stream, label, past=None if whole else int(past), **of_group)
         labelled = labelled_by(read, stream, labels)
     in_steps = {n: value.steps(labelled.usual_step, flag_of(n)) for n, value in timed.items()}
     if "width" not in given:
@@ -151,6 +155,11 @@ def fit(
         print_features(screen, classifier)
     for expert in experts_of(classifier):
         _print_metric(screen, expert, len(classifier.experts_) > 1)
+        if 1 < expert.width < classifier.width:
+            screen.say(
+                f"{expert.name}: windows of {expert.width} steps, for those of {classifier.width} "
+                "have more values than it can learn from."
+            )
     print_thinned(screen, classifier)
     screen.print(f"Learned in {seconds:.1f} s.")
     if found is not None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -17,20 +16,21 @@ from ..classifier.classifier import StreamClassifier
 from ..classifier.model_file import load
 from ..explain import Expert, experts_of, learned
 from ..metric import toeplitz
-from ..metric.embedding import unmix_blocks
+from ..metric.embedding import Mahalanobis, unmix_blocks
 from ..metric.estimators import MLAT
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
-from .as_json import AsJson, model_of, print_json
-from .options import ModelFile
+from .options import ModelFile, described
 from .output import make_folder
 from .screen import (
+    AsJson,
     Screen,
     console,
     is_plain,
+    model_of,
     print_committee,
     print_expected,
     print_features,
+    print_json,
     print_thinned,
     size_of,
     table_of,
@@ -42,25 +42,30 @@ MAX_FEATURES = 20
 N_EIGENVALUES = 8
 
 
+@described
 def inspect_model(
-    model: ModelFile,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Where to write the pictures; default MODEL-pictures."
-        ),
-    ] = None,
-    pictures: Annotated[bool, typer.Option(help="Write pictures at all.")] = True,
-    as_json: AsJson = False,
+    model: ModelFile, out: Path | None = None, pictures: bool = True, as_json: AsJson = False
 ) -> None:
-    """Show what a model learned: experts, features, weights by lag and feature, eigenvalues."""
+    """Show what a model learned: experts, features, weights by lag and feature, eigenvalues.
+
+    Parameters
+    ----------
+    out : DIR
+        Where to write the pictures; default MODEL-pictures.
+    pictures
+        Write pictures at all.
+    """
     classifier = load(model)
-    screen = console(stderr=as_json)
+    screen, experts = console(stderr=as_json), experts_of(classifier)
     if as_json:
         print_json(model_of(classifier, model))
     else:
-        _print_all(screen, classifier, model)
-    experts = experts_of(classifier)
+        _print_model(screen, classifier, model)
+        print_features(screen, classifier)
+        print_committee(screen, classifier)
+        print_expected(screen, classifier)
+        for expert in experts:
+            _print_expert(screen, expert)
     if len(experts) == 1 and experts[0].references.metric is None and is_plain(classifier):
         return
     if pictures:
@@ -71,15 +76,6 @@ def inspect_model(
             screen.say(f"Pictures: {', '.join(map(str, files))}")
 
 
-def _print_all(screen: Screen, classifier: StreamClassifier, model: Path) -> None:
-    _print_model(screen, classifier, model)
-    print_features(screen, classifier)
-    print_committee(screen, classifier)
-    print_expected(screen, classifier)
-    for expert in experts_of(classifier):
-        _print_expert(screen, expert)
-
-
 def _print_expert(screen: Screen, expert: Expert) -> None:
     metric, mixing = expert.references.metric, expert.mixing
     if expert.name:
@@ -87,7 +83,11 @@ def _print_expert(screen: Screen, expert: Expert) -> None:
         seen = f"{len(expert.features)} features, windows of {expert.width} steps"
         screen.say(f"Sees {seen}.")
     if isinstance(metric, Forest):
-        screen.say(_of_forest(metric))
+        n_leaves = int((metric.feature_ < 0).sum())
+        screen.say(
+            f"Distance: between what the {len(metric.roots_)} trees of a forest, of {n_leaves} "
+            "leaves, say of two windows."
+        )
     elif metric is not None:
         # Over the features before whitening, which have names.
         blocks = unmix_blocks(learned.blocks_of(metric), mixing)
@@ -107,21 +107,12 @@ def _print_expert(screen: Screen, expert: Expert) -> None:
         screen.print("Distance: Euclidean.")
 
 
-def _of_forest(forest: Forest) -> str:
-    n_leaves = int((forest.feature_ < 0).sum())
-    return (
-        f"Distance: between what the {len(forest.roots_)} trees of a forest, of {n_leaves} leaves, "
-        "say of two windows."
-    )
-
-
 def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: Path) -> list[Path]:
-    from ..plots.blocks import plot_blocks
     from ..plots.figure import save_figure
-    from ..plots.history import plot_history
-    from ..plots.usage import plot_usage
+    from ..plots.learned import plot_blocks, plot_history, plot_usage
 
-    metric, whose = expert.references.metric, file_name(expert.name)
+    metric = expert.references.metric
+    whose = "".join(f"{word}-" for word in re.findall(r"\w+", expert.name.lower()))
     files = []
     if metric is not None and not isinstance(metric, Forest):
         blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
@@ -137,11 +128,6 @@ def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: 
     except InputError as error:  # too few references to judge by; the rest is still worth it
         screen.say(f"No picture of usage: {error}.")
     return files
-
-
-def file_name(expert: str) -> str:
-    """What the names of an expert's pictures begin with."""
-    return "".join(f"{word}-" for word in re.findall(r"\w+", expert.lower()))
 
 
 def _print_model(screen: Screen, classifier: StreamClassifier, file: Path) -> None:
@@ -170,7 +156,10 @@ def _print_solution(screen: Screen, metric: Any) -> None:
             name += "" if off is None else f" up to a relative residual of {off:.2g}"
     else:
         off = _toeplitz_residual(metric)
-        name = f"{_name_of(metric)}: not block Toeplitz"
+        name = "LMNN"
+        if isinstance(metric, Mahalanobis):
+            name = f"the linear map of {metric.name}" if metric.name else "a given linear map"
+        name += ": not block Toeplitz"
         if off is not None:
             name += f", relative residual {off:.2g}; the nearest metric that is stands below"
     screen.say(f"Metric: {name}.")
@@ -180,12 +169,6 @@ def _print_solution(screen: Screen, metric: Any) -> None:
     screen.say(
         f"Loss {metric.loss_:.4g} after {metric.n_iter_} iterations; {state}: {metric.message_}."
     )
-
-
-def _name_of(metric: Any) -> str:
-    if isinstance(metric, Mahalanobis):
-        return f"the linear map of {metric.name}" if metric.name else "a given linear map"
-    return "LMNN"
 
 
 def _toeplitz_residual(metric: Any) -> float | None:

@@ -157,8 +157,7 @@ def label(
 
 
 def _read(path: Path, columns: Columns, label: str | None) -> Recording:
-    from ..label.journal_recording import is_journal, read_journal_recording
-    from ..label.recording import Recording
+    from ..label.recording import Recording, is_journal, read_journal_recording
 
     check_text(path.name, "the name of the recording")
     if is_journal(path):

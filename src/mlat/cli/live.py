@@ -27,7 +27,7 @@ class Fsync(StrEnum):
 
 POLICIES = Options(
     LiveOptions,
-    "missing hold order_by reorder rate max_gap far dead search filtered",
+    "missing hold order_by reorder rate max_gap far dead search filtered adapt",
     metavars={"rate": "HZ", "max_gap": "S", "far": "X|off"},
 )
 
@@ -103,54 +103,37 @@ def live(
     from ..live.web.server import token_for
     from .live_program import Program
 
-    _check_together(journal=journal, fsync=fsync, again=again, keep=keep)
+    of_journal = {
+        "--fsync off": fsync is Fsync.OFF,
+        "--again": again is not None,
+        "--keep": keep is not None,
+    }
+    if journal is None and any(of_journal.values()):
+        option = next(option for option, given in of_journal.items() if given)
+        raise InputError(f"{option} is about the journal; add --journal DIR")
     address = None if serve is None else parse_address(serve)
     if address is None and token is not None:
         raise InputError("--token is for the page, and there is none; add --serve HOST:PORT")
     if address is not None:  # before anything is read or compiled
         token = token_for(address[0], token)
     opened = open_source(source)
-    classifier = load(model)
-    session = LiveSession(
-        classifier,
-        **policies,
-        teachable=MOST_STEPS,  # as far back as a page shows
-    )
+    # Examples reach as far back as a page shows.
+    session = LiveSession(load(model), **policies, teachable=MOST_STEPS)
     program = Program(
-        classifier=classifier,
         session=session,
         source=opened,
-        form=str(form or default_form(served=serve is not None)),
+        # Predictions would run over a terminal beside a page.
+        form=str(form or (Format.NONE if serve and sys.stdout.isatty() else Format.JSON)),
         folder=journal,
-        fsync=fsync is Fsync.ALWAYS,
+        journal_options={"fsync": fsync is Fsync.ALWAYS, "segment_size": segment_size},
         again=again,
         snapshot_every=snapshot_every,
-        segment_size=segment_size,
         keep=keep,
         address=address,
         token=token,
         model=model,
     )
     raise typer.Exit(program.run())
-
-
-def _check_together(
-    *, journal: Path | None, fsync: Fsync, again: int | None, keep: int | None
-) -> None:
-    if journal is not None:
-        return
-    for option, given in (
-        ("--fsync off", fsync is Fsync.OFF),
-        ("--again", again is not None),
-        ("--keep", keep is not None),
-    ):
-        if given:
-            raise InputError(f"{option} is about the journal; add --journal DIR")
-
-
-def default_form(*, served: bool) -> Format:
-    """Of the predictions: none where they would run over a terminal beside a page."""
-    return Format.NONE if served and sys.stdout.isatty() else Format.JSON
 
 
 def parse_address(text: str) -> tuple[str, int]:

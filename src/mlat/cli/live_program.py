@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import statistics
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..base.compiled import say_compiling
 from ..base.disk import next_free
-from ..classifier.classifier import StreamClassifier
 from ..live.core.session import LiveSession
 from ..live.core.teaching import Examples
 from ..live.journal.journal import Identity, Journal
@@ -33,7 +34,7 @@ class Program:
     Parameters
     ----------
     folder : path, optional
-        Of the journal.
+        Of the journal; ``journal_options`` are those of `Journal`.
     again : int, optional
         Print again what the journal holds from this step on.
     address : (host, port), optional
@@ -42,15 +43,13 @@ class Program:
         The model's file; what is taught is saved beside it.
     """
 
-    classifier: StreamClassifier
     session: LiveSession
     source: Source
     form: str
     folder: Path | None
-    fsync: bool
+    journal_options: dict[str, Any]
     again: int | None
     snapshot_every: int
-    segment_size: int
     keep: int | None
     address: tuple[str, int] | None
     token: str | None
@@ -67,52 +66,36 @@ class Program:
         with say_compiling(self._notices.say):
             # Before the source is opened: whoever sends steps need not wait for a compiler.
             self.session.warm_up()
-        journal = self._open_journal()
-        try:
-            with log_lines(self._notices):
-                asyncio.run(self._run(journal))
-        finally:
-            if journal is not None:
-                journal.close()
+        opened: AbstractContextManager[Journal | None] = nullcontext()
+        if self.folder is not None:
+            identity, options = Identity.of(self.session), self.journal_options
+            opened = Journal(self.folder, identity, **options)
+        with opened as journal, log_lines(self._notices):
+            asyncio.run(self._run(journal))
         return self._status
 
-    def _open_journal(self) -> Journal | None:
-        if self.folder is None:
-            return None
-        return Journal(
-            self.folder,
-            Identity.of(self.session),
-            segment_size=self.segment_size,
-            fsync=self.fsync,
-        )
-
     async def _run(self, journal: Journal | None) -> None:
-        hub = None
+        hub = writer = server = None
         if self.address is not None:
             from ..live.page.hub import Hub
+            from ..live.page.server import serve
 
             hub = Hub(stream=None if journal is None else journal.name)
-        writer = None
         if journal is not None:
             writer = JournalWriter(journal, snapshot_steps=self.snapshot_every, keep=self.keep)
         runner = Runner(
             self.session,
             self.source,
-            tuple(self.classifier.channels_),
             writer=writer,
             lines=self._lines,
             notices=self._notices,
             hub=hub,
-            classifier=self.classifier,
         )
         self._recover(runner, journal)
-        server = None
         if self.address is not None and hub is not None:
-            from ..live.page.server import serve
-
             server = await serve(
                 hub,
-                self.classifier,
+                self.session.model.clf,
                 *self.address,
                 self.token,
                 teach=runner.teach,
@@ -188,14 +171,9 @@ class Program:
         parts.append(f"{self._notices.n_refused} refused")
         if runner.lags:
             goal = "prediction" if runner.writer is None else "disk"
-            parts.append(_lag(runner.lags, goal))
+            usual, worst = np.quantile(runner.lags, [0.5, 0.99])
+            parts.append(f"{1e3 * usual:.1f} ms to {goal} (p99 {1e3 * worst:.1f} ms)")
         return ", ".join(parts)
-
-
-def _lag(lags: Sequence[float], goal: str) -> str:
-    shown = sorted(lags)
-    worst = shown[min(int(0.99 * len(shown)), len(shown) - 1)]
-    return f"{1e3 * statistics.median(shown):.1f} ms to {goal} (p99 {1e3 * worst:.1f} ms)"
 
 
 def _on_signals(handle: Callable[[int], None]) -> None:

@@ -25,11 +25,11 @@ from ..base.errors import InputError
 PANELS = {
     "Data": "source label labels recording group time max_gap channels unlabelled sep decimal fill "
     "rate between missing hold order_by reorder media offset changed seed step",
-    "Learning": "width metric reach stride max_references unknown_rate model",
+    "Learning": "width metric reach stride max_references unknown_rate model adapt",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
-    "search fsync again snapshot_every segment_size keep stream every fixed spare "
+    "adapt search fsync again snapshot_every segment_size keep stream every fixed spare "
     "new_states incremental",
 }
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
@@ -60,7 +60,7 @@ Token = Annotated[
 ]
 
 LETTERS = {int: "N", float: "X", str: "TEXT"}
-_ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : .*)?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : (.*))?\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z0-9\"`])")
 
 
@@ -132,7 +132,7 @@ class Options:
     def take(self, given: dict[str, Any]) -> Any:
         """What was given for them, taken out of what typer found."""
         found = {name: given.pop(name) for name in self.names.split()}
-        given_ones = {n: v for n, v in found.items() if not (v is None or v is False or v == [])}
+        given_ones = {n: v for n, v in found.items() if not (v is None or v == [])}
         return self.make({name: self._parse(name, value) for name, value in given_ones.items()})
 
     def _parameter(self, name: str) -> inspect.Parameter:
@@ -153,14 +153,13 @@ class Options:
             said += "; repeatable"
         note = f" {self.notes[name]}" if name in self.notes else ""
         metavar = self.metavars.get(name) or LETTERS.get(kind, "WORD")
-        option = typer.Option(
-            flag_of(name), metavar=metavar, help=f"{said}.{note}", show_default=False
-        )
+        flag = f"{flag_of(name)}/--no-{flag_of(name)[2:]}" if default is True else flag_of(name)
+        option = typer.Option(flag, metavar=metavar, help=f"{said}.{note}", show_default=False)
         return inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if is_flag else None,
-            annotation=Annotated[kind if is_flag else kind | None, option],
+            default=None,
+            annotation=Annotated[kind | None, option],
         )
 
     def _parse(self, name: str, value: Any) -> Any:
@@ -197,6 +196,7 @@ def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[
     """Give a command options instead of its parameters of these names; it gets what they make."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        command = described(command)
         hints = get_type_hints(command, include_extras=True)
         parameters = [
             # Typer passes everything by name.
@@ -223,6 +223,27 @@ def with_options(**groups: Options) -> Callable[[Callable[..., None]], Callable[
     return decorate
 
 
+def described(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose docstring has words for options: ``name : METAVAR``, and what it is for.
+
+    They are the option's help, which the help of the command leaves out.
+    """
+    summary, _, entries = (inspect.getdoc(command) or "").partition("\n\nParameters\n----------\n")
+    hints, parameters = get_type_hints(command), inspect.signature(command).parameters
+    for name, metavar, text in _ENTRY.findall(f"{entries}\n"):
+        default = parameters[name].default
+        one_flag = [] if default is True else ["-o", "--out"] if name == "out" else [flag_of(name)]
+        words = typer.Option(
+            *one_flag,
+            metavar=metavar or None,
+            help=" ".join(text.split()),
+            show_default=default not in (None, inspect.Parameter.empty),
+        )
+        command.__annotations__[name] = Annotated[hints[name], words]
+    command.__doc__ = summary
+    return command
+
+
 def in_panels(command: Any) -> Any:
     """The command with its options in groups."""
     for parameter in command.params:
@@ -242,7 +263,7 @@ def words_of(owner: Callable[..., Any]) -> dict[str, str]:
     """The first sentence about each parameter in a docstring, and one about its default."""
     sections = re.split(r"^(\w+)\n-{3,}\n", inspect.getdoc(owner) or "", flags=re.MULTILINE)
     words: dict[str, str] = {}
-    for names, text in _ENTRY.findall(sections[sections.index("Parameters") + 1] + "\n"):
+    for names, _, text in _ENTRY.findall(sections[sections.index("Parameters") + 1] + "\n"):
         first, *more = _SENTENCE.split(" ".join(text.split()))
         said = " ".join([first, *(sentence for sentence in more if sentence.startswith("Default"))])
         words |= dict.fromkeys(names.split(", "), said)

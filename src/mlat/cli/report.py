@@ -18,7 +18,8 @@ from ..classifier.held_out import RUN
 from ..explain.confusions import Confusions
 from ..explain.explanation import explain
 from ..plots.explain import draw_explanation
-from ..plots.stream import plot_stream
+from ..plots.timeline import plot_stream
+from ..stream.conversion import changes
 from ..stream.stream import Stream
 from .screen import OF, interval_of, most_often, percent
 
@@ -51,9 +52,9 @@ class Wrong(NamedTuple):
 def worst_stretches(stream: Stream, predicted: NDArray[Any], unknown: Any) -> list[Wrong]:
     """The longest stretches without a break in which one state is taken for another."""
     wrong = stream.labelled & (predicted != unknown) & (predicted != stream.states)
-    begins = np.append(True, (predicted[1:] != predicted[:-1]) | (np.diff(stream.codes) != 0))
-    begins = (begins | stream.gap_before)[: len(stream)]
-    edges = np.append(np.flatnonzero(begins), len(stream))
+    n = len(stream)
+    begins = changes(predicted, n, first=True) | changes(stream.codes, n) | stream.gap_before
+    edges = np.append(np.flatnonzero(begins), n)
     found = [
         Wrong(a, b, stream.states[a], predicted[a])
         for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)

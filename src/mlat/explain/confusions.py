@@ -43,10 +43,6 @@ class Confusions(ShortRepr):
     ----------
     states : array of shape (S,)
         Every state that is true or predicted somewhere, or given as known; sorted.
-    counts : array of shape (S, S)
-        Judged steps by their true (row) and predicted (column) state.
-    unknown : array of shape (S,)
-        Judged steps of each true state that were given the unknown state: wrong as well.
     n_unjudged : int
         Steps with a state, but without a predicted one.
     run_states : array of shape (R,)
@@ -58,12 +54,27 @@ class Confusions(ShortRepr):
     """
 
     states: NDArray[Any]
-    counts: Ints
-    unknown: Ints
     n_unjudged: int
     run_states: Ints
     run_counts: Ints
     run_recordings: NDArray[Any] | None = None
+
+    @cached_property
+    def _by_state(self) -> Ints:
+        """The judged steps by their true and predicted state, (S, S + 1)."""
+        counts = np.zeros((len(self.states), len(self.states) + 1), np.int64)
+        np.add.at(counts, self.run_states, self.run_counts)
+        return counts
+
+    @property
+    def counts(self) -> Ints:
+        """The judged steps by their true (row) and predicted (column) state, (S, S)."""
+        return self._by_state[:, :-1]
+
+    @property
+    def unknown(self) -> Ints:
+        """Judged steps of each true state that were given the unknown one, (S,): wrong as well."""
+        return self._by_state[:, -1]
 
     @property
     def n_judged(self) -> int:
@@ -72,7 +83,7 @@ class Confusions(ShortRepr):
     @property
     def n_steps(self) -> Ints:
         """The judged steps in each state, (S,)."""
-        steps: Ints = self.counts.sum(axis=1) + self.unknown
+        steps: Ints = self._by_state.sum(axis=1)
         return steps
 
     @property
@@ -140,15 +151,11 @@ class Confusions(ShortRepr):
         """The same of each recording; empty where there is one, or the usual one has one state."""
         if self.run_recordings is None or not self.n_runs:
             return {}
-        found, size = {}, len(self.states)
+        found = {}
         for name in np.unique(self.run_recordings).tolist():
             mine = self.run_recordings == name
-            states, runs = self.run_states[mine], self.run_counts[mine]
-            counts = np.zeros((size, size + 1), np.int64)
-            np.add.at(counts, states, runs)
-            found[name] = Confusions(
-                self.states, counts[:, :size], counts[:, size], 0, states, runs
-            )
+            runs = {"run_states": self.run_states[mine], "run_counts": self.run_counts[mine]}
+            found[name] = replace(self, n_unjudged=0, **runs, run_recordings=None)
         usual = np.median([np.count_nonzero(one.n_steps) for one in found.values()])
         return found if len(found) > 1 and usual > 1 else {}
 
@@ -255,8 +262,8 @@ class ConfusionCounter:
         self._n_labelled = self._n_judged = 0
         self._run = -1
         self._last: tuple[Any, Any] | None = None
-        self._counts: Counter[tuple[int, Any, Any]] = Counter()  # of run, true and told state
-        self._recording: dict[int, Any] = {}  # of each run
+        self._counts: Counter[tuple[int, Any]] = Counter()  # of each run and predicted state
+        self._runs: dict[int, tuple[Any, Any]] = {}  # the true state and the recording of each
 
     def add(
         self,
@@ -286,18 +293,17 @@ class ConfusionCounter:
         of = None if recordings is None else recordings[labelled]
         runs = np.full(len(true), -1, np.int64)
         runs[labelled] = self._run_numbers(true[labelled], of)
-        if of is not None:
-            numbers, first = np.unique(runs[labelled], return_index=True)
-            self._recording.update(zip(numbers.tolist(), of[first].tolist(), strict=True))
+        numbers, first = np.unique(runs[labelled], return_index=True)
+        recorded = [None] * len(first) if of is None else of[first].tolist()
+        states = true[labelled][first].tolist()
+        self._runs.update(zip(numbers.tolist(), zip(states, recorded, strict=True), strict=True))
         names, code = np.unique(answers, return_inverse=True)
-        told = np.where(answered[judged], code[judged], len(names))
-        cells = runs[judged] * (len(names) + 1) + told
-        cells, first, counts = np.unique(cells, return_index=True, return_counts=True)
         answer = [*names.tolist(), None]
-        states = true[judged][first].tolist()
-        for cell, state, count in zip(cells.tolist(), states, counts.tolist(), strict=True):
+        told = np.where(answered[judged], code[judged], len(names))
+        cells, counts = np.unique(runs[judged] * len(answer) + told, return_counts=True)
+        for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
             run, column = divmod(cell, len(answer))
-            self._counts[run, state, answer[column]] += count
+            self._counts[run, answer[column]] += count
 
     def _run_numbers(self, states: NDArray[Any], recordings: NDArray[Any] | None) -> Ints:
         """The number of the run that each labelled step is in, (T,).
@@ -325,30 +331,19 @@ class ConfusionCounter:
             raise InputError("the stream has no states to compare the predicted ones with")
         states = np.array(sorted(self._states))
         code = {state: i for i, state in enumerate(states.tolist())}
-        size = len(states)
-        counted = sorted(self._counts.items(), key=lambda entry: entry[0][0])
-        weight = np.array([count for _, count in counted], np.int64)
-        told = np.array([size if k[2] is None else code[k[2]] for k, _ in counted], np.int64)
-        true = np.array([code[key[1]] for key, _ in counted], np.int64)
-        runs, run = np.unique([key[0] for key, _ in counted], return_inverse=True)
-        run_states = np.empty(len(runs), np.int64)
-        run_states[run] = true
-        counts = _count(true, told, weight, size, size + 1)
+        place = {run: i for i, run in enumerate(sorted({run for run, _ in self._counts}))}
+        run_counts = np.zeros((len(place), len(states) + 1), np.int64)
+        for (run, told), count in self._counts.items():
+            run_counts[place[run], code.get(told, len(states))] = count
+        runs = [self._runs[run] for run in place]
+        is_recorded = any(recording is not None for _, recording in runs)
         return Confusions(
             states,
-            counts[:, :size],
-            counts[:, size],
             self._n_labelled - self._n_judged,
-            run_states,
-            _count(run, told, weight, len(runs), size + 1),
-            np.array([self._recording[i] for i in runs.tolist()]) if self._recording else None,
+            np.array([code[state] for state, _ in runs], np.int64),
+            run_counts,
+            np.array([recording for _, recording in runs]) if is_recorded else None,
         )
-
-
-def _count(rows: Ints, columns: Ints, weight: Ints, n_rows: int, n_columns: int) -> Ints:
-    counts = np.zeros((n_rows, n_columns), np.int64)
-    np.add.at(counts, (rows, columns), weight)
-    return counts
 
 
 def _balanced(run_counts: Ints, deals: Ints) -> Floats:

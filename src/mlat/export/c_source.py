@@ -4,7 +4,7 @@ The algorithm is in the C files beside this one: ``in_reals.c`` or ``in_wholes.c
 arithmetic with or without floating point, then what is the same in both. What is written here are
 the sizes and the tables. References are stored as steps, which overlapping windows share, in
 32, 16 or 8 bits; all sums are in single precision, with 64 bits in double precision, or in whole
-numbers (:mod:`mlat.export.whole_numbers`).
+numbers (:mod:`mlat.export.arithmetic`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Floats, Ints, Limits
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
+from .arithmetic import RealNumbers, WholeNumbers
 from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel, not_known
-from .real_numbers import RealNumbers
 from .tables import STORED, Tables, quantised
-from .whole_numbers import WholeNumbers
 
 ALGORITHM = ("lift.c", "search.c", "trees.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
@@ -99,7 +98,7 @@ class CSource:
         Of a step.
     bounds : sequence of (float, float)
         Of each expert how far whole numbers may change a distance, see
-        :class:`~mlat.export.whole_numbers.WholeNumbers`; none for floating point.
+        :class:`~mlat.export.arithmetic.WholeNumbers`; none for floating point.
     stored : PlainModel
         What the tables say, with all that is rounded in them.
     input_bits : array of shape (d,), optional
@@ -157,11 +156,11 @@ def write_c(
     bits: int = 32,
     fixed: bool = False,
     filtered: bool = False,
-    hold: int = 0,
+    hold: Annotated[int, Limits(0)] = 0,
     far: float | None = None,
     dead: bool = False,
-    spare: int = 0,
-    new_states: int = 0,
+    spare: Annotated[int, Limits(0)] = 0,
+    new_states: Annotated[int, Limits(0)] = 0,
     incremental: bool = False,
     told: str = "",
 ) -> CSource:
@@ -172,22 +171,23 @@ def write_c(
     bits : 64, 32, 16 or 8
         Of a stored number of a reference; with 64 everything is in double precision.
     fixed : bool
-        Whole numbers only, with 16 or 8 bits.
+        Whole numbers only: no floating point at all. With 16 or 8 bits.
     filtered : bool
         Whether states go through the state filter.
     hold : int
-        For how many steps in a row a missing value is the channel's last one.
+        Steps in a row for which a missing value is the last one.
     far : float, optional
-        As in :meth:`PlainModel.limit`.
+        Unknown beyond so many times the farthest in training; a live session has 3. See
+        :meth:`PlainModel.limit`.
     dead : bool
-        Whether the state is unknown while a channel is constant far longer than in training.
+        Unknown while a channel is constant far longer than in training.
     spare : int
-        References that can be taught.
+        References that can be taught on the device.
     new_states : int
-        States that can be taught beside those of the model.
+        States that can be taught, beside the model's.
     incremental : bool
-        Whether experts whose metric has no lags keep a sum for each reference, from which those of
-        the next step follow: more RAM, fewer products.
+        Carry a sum for each reference from step to step: more RAM, fewer products. For experts
+        whose metric has no lags; the sums of a step follow from those of the one before.
     told : str
         What the library says of the model it is, at run time.
 
@@ -335,7 +335,7 @@ def write_c(
     }
     named = (*model.states, *(f"new state {i + 1}" for i in range(new_states)))
     names = [
-        f"const char *const {name}[] = {{\n{_strings(values)}\n}};"
+        f"const char *const {name}[] = {{\n    " + ",\n    ".join(map(c_string, values)) + "\n};"
         for name, values in (("mlat_state_names", named), ("mlat_channel_names", model.channels))
     ]
     algorithm = "\n".join(text_of(name) for name in ("includes.c", arithmetic.source, *ALGORITHM))
@@ -411,10 +411,6 @@ def _blocks(model: PlainModel) -> list[Ints]:
         return []
     seen = np.stack([np.isin(columns, one.columns) for one in model.matrices])
     return np.split(columns, np.flatnonzero((seen[:, 1:] != seen[:, :-1]).any(axis=0)) + 1)
-
-
-def _strings(values: Sequence[str]) -> str:
-    return ",\n".join(f"    {c_string(value)}" for value in values)
 
 
 def c_string(text: str) -> str:

@@ -1,21 +1,20 @@
 """What a model as plain numbers decides: what its tables say, before anything is compiled.
 
-The same formulas as in C, over many windows at once and in double precision. Beside the rounding of
-what is stored that of the arithmetic is small: only near-ties can differ.
+Distances are of the same formulas as in C, over many windows at once and in double precision.
+Beside the rounding of what is stored that of the arithmetic is small: only near-ties can differ.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ..base.checks import Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..classifier.decision import Decision, decide, decide_by_votes
 from ..classifier.held_out import held_out_gap, rows_nearby
-from ..neighbours.votes import vote
 from ..stream.stream import Stream
 from .plain_forest import PlainForest
 from .plain_model import PlainExpert, PlainModel
@@ -63,7 +62,7 @@ class Judged(ShortRepr):
         rows = np.arange(0, len(start), max(1, -(-len(start) // MOST_JUDGED)))
         nearby = rows_nearby(start, codes, held_out_gap(start, codes, width))[rows]
         windows = widest.steps[start[rows, None] + np.arange(width)]
-        block = rows // (2 * width)
+        block = rows // block_length(clf)
         other = np.random.default_rng(0).permutation(len(rows))
         windows = np.where(
             (block != block[other])[:, None, None],
@@ -85,18 +84,17 @@ class Judged(ShortRepr):
         codes = np.where(clf.classes_[place] == stream.states[rows], place, -1)
         windows = clf.features_(stream)[rows[:, None] - np.arange(clf.width_)[::-1]]
         nowhere = np.zeros((len(rows), 2), np.int64)
-        return cls(windows, codes, nowhere, rows // (2 * clf.width_))
+        return cls(windows, codes, nowhere, rows // block_length(clf))
 
 
-class Told(NamedTuple):
-    """The state (n,) of each window, the probabilities (n, S) and the distance to the nearest."""
-
-    codes: Ints
-    proba: Floats
-    distance: Floats
+def block_length(clf: StreamClassifier) -> int:
+    """How many steps are near-copies: features look back, too, and further than narrow windows."""
+    return max(2 * clf.width_, clf.features_.lift.memory)
 
 
-def decide(model: PlainModel, judged: Judged, own: PlainModel, rows: Ints | None = None) -> Told:
+def decided(
+    model: PlainModel, judged: Judged, own: PlainModel, rows: Ints | None = None
+) -> Decision:
     """What a model says of windows.
 
     Parameters
@@ -106,35 +104,29 @@ def decide(model: PlainModel, judged: Judged, own: PlainModel, rows: Ints | None
     rows : array, optional
         Which of its references the model has; default all.
     """
-    windows = judged.windows
     nearby = judged.nearby if rows is None else np.searchsorted(rows, judged.nearby)
     asks = [_Question(model, one) for one in model.experts]
     parts = [
-        _decide(model, asks, windows[first : first + AT_A_TIME], nearby[first : first + AT_A_TIME])
-        for first in range(0, len(windows), AT_A_TIME)
+        _decided(model, asks, judged.windows[some], nearby[some])
+        for first in range(0, len(nearby), AT_A_TIME)
+        for some in [slice(first, first + AT_A_TIME)]
     ]
-    return Told(*map(np.concatenate, zip(*parts, strict=True)))
+    return Decision(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _decide(model: PlainModel, asks: list[_Question], windows: Floats, nearby: Ints) -> Told:
+def _decided(model: PlainModel, asks: list[_Question], windows: Floats, nearby: Ints) -> Decision:
     codes, n_states = model.codes, len(model.states)
-    near = np.zeros((len(windows), n_states))  # logarithms of distances
-    for ask in asks:
-        square = np.maximum(ask.squares(windows), 0.0)
+    nearest = np.empty((len(asks), len(windows), n_states))
+    for ask, by_state in zip(asks, nearest, strict=True):
+        distance = np.sqrt(np.maximum(ask.squares(windows), 0.0))
         for i, (begin, end) in enumerate(nearby):
-            square[i, begin:end] = np.inf
-        by_state = [square[:, codes == s].min(axis=1, initial=np.inf) for s in range(n_states)]
-        distance = np.sqrt(np.stack(by_state, axis=1))
-        with np.errstate(divide="ignore"):
-            near += ask.one.weight * np.log(distance / ask.one.typical + model.soft)
-    least = distance.min(axis=1) if len(asks) == 1 else np.exp(near.min(axis=1))
+            distance[i, begin:end] = np.inf
+        for s in range(n_states):
+            by_state[:, s] = distance[:, codes == s].min(axis=1, initial=np.inf)
     if model.n_neighbors > 1:
-        order = np.argsort(square, axis=1, kind="stable")[:, : model.n_neighbors]
-        found = vote(codes[order], np.sqrt(np.take_along_axis(square, order, 1)), n_states)
-        return Told(*found, least)
-    excess = np.where(np.isfinite(near), near, np.inf) - near.min(axis=1, keepdims=True)
-    proba = np.exp(-model.beta * excess)
-    return Told(near.argmin(axis=1), proba / proba.sum(axis=1, keepdims=True), least)
+        order = np.argsort(distance, axis=1, kind="stable")[:, : model.n_neighbors]
+        return decide_by_votes(np.take_along_axis(distance, order, 1), order, codes, n_states)
+    return decide(model.rule, nearest)
 
 
 class _Question:
@@ -208,19 +200,20 @@ class Agreement:
         self._whole = whole
         training = Judged.of_training(clf)
         for_choice = training.block % 2 == 0
-        rows = np.flatnonzero(~for_choice if not for_choice.all() else for_choice)
+        alone = not for_choice.all()  # are there two blocks at all?
+        rows = np.flatnonzero(~for_choice if alone else for_choice)
         judged = training.take(rows) if stream is None else Judged.of_stream(clf, stream)
         if not len(judged.codes):
             raise InputError("the recording has no step that the model decides")
         self._parts = judged, training.take(np.flatnonzero(for_choice))
-        self._wanted = [decide(whole, part, whole).codes for part in self._parts]
+        self._wanted = [decided(whole, part, whole).codes for part in self._parts]
         self._is_new = stream is not None
         self._has_truth = self._is_new and bool((judged.codes >= 0).any())
         self.for_choice = self._parts[1].windows
         n = len(judged.codes)
+        part = " that had no part in choosing" if alone else ""
         self.where = (
-            f"on {n:,} windows of the training stream that had no part in choosing, each mixed "
-            "with one of another time"
+            f"on {n:,} windows of the training stream{part}, each mixed with one of another time"
             if stream is None
             else f"on {n:,} steps of the recording"
         )
@@ -228,7 +221,7 @@ class Agreement:
     def of(self, stored: PlainModel, rows: Ints) -> Agreed:
         """Of a model with these of the references."""
         judged, wanted = self._parts[0], self._wanted[0]
-        told = decide(stored, judged, self._whole, rows).codes
+        told = decided(stored, judged, self._whole, rows).codes
         same, n = float((told == wanted).mean()), len(told)
         least = same if self._is_new else max(0.0, 1 - MORE_CHANGE * max(1 - same, 1 / n))
         if not self._has_truth:
@@ -239,5 +232,5 @@ class Agreement:
 
     def chosen_by(self, stored: PlainModel, rows: Ints) -> float:
         """The same by the windows that are for choosing."""
-        told = decide(stored, self._parts[1], self._whole, rows).codes
+        told = decided(stored, self._parts[1], self._whole, rows).codes
         return float((told == self._wanted[1]).mean())

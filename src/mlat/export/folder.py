@@ -1,18 +1,28 @@
-"""The folder that ``mlat export --c`` writes: the library, examples, and steps to check it by."""
+"""The folders that are written of a model in C.
+
+One has the library, examples, and steps to check it by; the other is WebAssembly, for a browser or
+Node. Its compiler is zig's, from the package ziglang. The module imports nothing: no system, and of
+a C library only what the compiler brings itself.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tempfile
+from base64 import b64encode
+from pathlib import Path
 
 import numpy as np
 
 from ..base.checks import Floats, Ints
-from ..base.errors import InputError
+from ..base.errors import InputError, require_package
 from ..classifier.classifier import StreamClassifier
 from ..features.lifts import NOW, VALUE
 from ..stream.stream import Stream
 from .c_source import CSource, text_of
-from .decisions import Judged, decide
+from .decisions import Judged, decided
 from .plain_model import PlainModel
 
 # Where each file is. Those of a person's own stay as they are, once they are there.
@@ -27,6 +37,14 @@ FILES = {
 }
 N_VECTORS = 240  # steps
 CLEAR = 0.05  # more probable than the next state: the last digit of a number does not matter
+
+# All that the C uses of these headers, which a target without a system lacks.
+HEADERS = {
+    "math.h": "float fabsf(float); float sqrtf(float); float logf(float); float expf(float);\n"
+    "double fabs(double); double sqrt(double); double log(double); double exp(double);\n",
+    "string.h": "#include <stddef.h>\nvoid *memset(void *, int, size_t);\n",
+}
+FLAGS = ["-target", "wasm32-freestanding", "-O2", "-s", "-Wl,--no-entry"]
 
 
 def c_folder(
@@ -106,7 +124,7 @@ def vectors(
     lines = [[f"{value:.6g}" for value in row] for row in values]
     stream = Stream(np.array(lines, np.float64))
     known = np.flatnonzero(clf.predict_proba(stream)[:, 0] >= 0)
-    told = decide(code.stored, Judged.of_steps(clf, stream, known), whole, rows)
+    told = decided(code.stored, Judged.of_steps(clf, stream, known), whole, rows)
     proba = np.full((len(values), len(whole.states)), np.nan)
     proba[known] = told.proba
     if filtered:
@@ -142,3 +160,34 @@ def _steps_like_training(model: PlainModel) -> Floats:
             scaled[:, lift.channels[f]] = raw[:, f]
     scaled += 1e-3 * rng.normal(size=scaled.shape)  # no channel stands still
     return np.asarray(scaled * model.channel_scale + model.channel_mean)
+
+
+def browser_files(code: CSource) -> dict[str, bytes]:
+    """``mlat.wasm``, the module that loads it, ``mlat.js``, and a page that has both in it.
+
+    Raises
+    ------
+    MissingPackageError
+        Without ziglang.
+    InputError
+        If the model is in whole numbers, or does not compile.
+    """
+    if code.bounds:
+        raise InputError("a browser has floating point; write whole numbers as C")
+    require_package("ziglang", "wasm", "an export to WebAssembly")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        sources = {**code.files(), "browser.c": text_of("browser.c")}
+        for name, text in {**sources, **HEADERS}.items():
+            (place / name).write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [*(sys.executable, "-m", "ziglang", "cc", *FLAGS, "-I."), "mlat.c", "browser.c",
+             *("-o", "mlat.wasm")],
+            cwd=place, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise InputError(f"the model does not compile to WebAssembly: {done.stderr[:500]}")
+        module, script = (place / "mlat.wasm").read_bytes(), text_of("browser.js")
+    page = text_of("page.html").replace("/*MODULE*/", script.replace("export async", "async"))
+    page = page.replace("/*WASM*/", b64encode(module).decode())
+    return {"mlat.wasm": module, "mlat.js": script.encode(), "index.html": page.encode()}

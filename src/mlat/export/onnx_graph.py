@@ -10,22 +10,13 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from ..features.lifts import (
-    CHANGE,
-    DEVIATION,
-    MEAN,
-    NOW,
-    OVERS,
-    ROOT_MEAN_SQUARE,
-    SIZE,
-    VALUE,
-)
+from ..features.lifts import CHANGE, DEVIATION, MEAN, NOW, OVERS, ROOT_MEAN_SQUARE, SIZE, VALUE
 from .plain_forest import PlainForest
 from .plain_model import PlainExpert, PlainModel, not_known
 from .tables import EXTREME, STORED, quantised
@@ -83,22 +74,26 @@ def write_onnx(
     if not stream and (filtered or hold):
         what = "the state filter" if filtered else "holding values"
         raise InputError(f"{what} needs the past of a stream, which windows are not")
-    graph = _Graph(bits)
-    size = max(2, model.width + model.lift.size - 1 if model.lift.remembers else model.width)
-    shape = (len(model.channels), len(model.states), size)
+    graph = _Graph(model, bits)
     if stream:
-        _stream(graph, model, shape, filtered, hold, model.limit(far))
+        _stream(graph, filtered, hold, model.limit(far))
     else:
-        _windows(graph, model, shape, model.limit(far))
-    return graph.finished(model, "stream" if stream else "windows", size)
+        _windows(graph, model.limit(far))
+    return graph.finished("stream" if stream else "windows")
 
 
 class _Graph:
-    """Nodes and constants, as they are added."""
+    """Nodes and constants of a model, as they are added.
 
-    def __init__(self, bits: int) -> None:
+    ``size`` is how many steps a state follows from.
+    """
+
+    def __init__(self, model: PlainModel, bits: int) -> None:
         self.onnx = require_package("onnx", "onnx", "an export to ONNX")
-        self.bits = bits
+        self.model, self.bits = model, bits
+        past = model.lift.size - 1 if model.lift.remembers else 0
+        self.size = max(2, model.width + past)
+        self.n_channels, self.n_states = len(model.channels), len(model.states)
         self.real = np.float64 if bits == 64 else np.float32
         self._nodes: list[Any] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -117,11 +112,12 @@ class _Graph:
     def wholes(self, values: Any) -> str:
         return self.constant(values, np.int64)
 
-    def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """The name of what a node makes of values by their names, and of real constants."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         name = f"v{len(self._nodes)}"
-        self._nodes.append(
-            self.onnx.helper.make_node(operator, [*inputs], [name], name=name, **attributes)
-        )
+        made = self.onnx.helper.make_node(operator, names, [name], name=name, **attributes)
+        self._nodes.append(made)
         return name
 
     def input(self, name: str, shape: tuple[int | str, ...]) -> str:
@@ -170,7 +166,7 @@ class _Graph:
     def _typed(self, name: str, kind: Any, shape: tuple[int | str, ...]) -> Any:
         return self.onnx.helper.make_tensor_value_info(name, kind, list(shape))
 
-    def finished(self, model: PlainModel, kind: str, size: int) -> bytes:
+    def finished(self, kind: str) -> bytes:
         helper = self.onnx.helper
         constants = [
             self.onnx.numpy_helper.from_array(np.frombuffer(data, dtype).reshape(shape), name)
@@ -187,10 +183,10 @@ class _Graph:
         )
         notes = {
             "kind": kind,
-            "states": json.dumps(model.states),
-            "channels": json.dumps(model.channels),
-            "width": str(model.width),
-            "steps": str(size),  # that a state follows from
+            "states": json.dumps(self.model.states),
+            "channels": json.dumps(self.model.channels),
+            "width": str(self.model.width),
+            "steps": str(self.size),
         }
         helper.set_model_props(made, notes)
         if made.ByteSize() > MOST_BYTES:
@@ -200,151 +196,133 @@ class _Graph:
         return data
 
 
-def _windows(g: _Graph, model: PlainModel, shape: tuple[int, int, int], limit: float) -> None:
-    d, S, size = shape
-    values, there = _scaled(g, model, g.input("windows", ("N", "T", d)))
+class _Decided(NamedTuple):
+    """Which windows (N,) are complete, their states and least distances; by state (N, S) distances
+    and probabilities."""
+
+    known: str
+    distances: str
+    proba: str
+    state: str
+    distance: str
+
+
+def _windows(g: _Graph, limit: float) -> None:
+    values, there = _scaled(g, g.input("windows", ("N", "T", g.n_channels)))
     usable = g("ReduceMin", g.cast(there), axes=[2], keepdims=0)
     # Zeros that are not usable go before it, so that it is long enough.
-    before = g.wholes([0, size, 0, 0, 0, 0]), g.constant(0.0)
-    values = g.slice(g("Pad", values, *before), -size, ALL, 1)
-    before = g.wholes([0, size, 0, 0]), g.constant(0.0)
-    usable = g.slice(g("Pad", usable, *before), -size, ALL, 1)
-    known, distances, proba, state, distance = _decided(g, model, values, usable, size)
-    _outputs(g, S, known, distances, proba, state, distance, limit)
+    before = g.wholes([0, g.size, 0, 0, 0, 0]), g.constant(0.0)
+    values = g.slice(g("Pad", values, *before), -g.size, ALL, 1)
+    before = g.wholes([0, g.size, 0, 0]), g.constant(0.0)
+    usable = g.slice(g("Pad", usable, *before), -g.size, ALL, 1)
+    _outputs(g, _decided(g, values, usable), limit)
 
 
-def _stream(
-    g: _Graph,
-    model: PlainModel,
-    shape: tuple[int, int, int],
-    filtered: bool,
-    hold: int,
-    limit: float,
-) -> None:
-    d, S, size = shape
-    values, there = _scaled(g, model, g.input("values", ("N", d)))
-    past = g.input("past", ("N", size - 1, d))
-    usable_past = g.input("usable", ("N", size - 1))
+def _stream(g: _Graph, filtered: bool, hold: int, limit: float) -> None:
+    past = ("N", g.size - 1, g.n_channels)
+    values, there = _scaled(g, g.input("values", ("N", g.n_channels)))
+    values_past, usable_past = g.input("past", past), g.input("usable", past[:2])
     if hold:
-        values, there = _held(g, d, values, there, hold)
-    values = g("Concat", past, g("Unsqueeze", values, axes=[1]), axis=1)
+        values, there = _held(g, values, there, hold)
+    values = g("Concat", values_past, g("Unsqueeze", values, axes=[1]), axis=1)
     usable = g("ReduceMin", g.cast(there), axes=[1], keepdims=1)
     usable = g("Concat", usable_past, usable, axis=1)
-    g.output("next_past", g.slice(values, 1, ALL, 1), ("N", size - 1, d))
-    g.output("next_usable", g.slice(usable, 1, ALL, 1), ("N", size - 1))
-    known, distances, proba, state, distance = _decided(g, model, values, usable, size)
+    g.output("next_past", g.slice(values, 1, ALL, 1), past)
+    g.output("next_usable", g.slice(usable, 1, ALL, 1), past[:2])
+    decided = _decided(g, values, usable)
     if filtered:
-        proba = _filtered(g, model, proba, known)
+        proba = _filtered(g, decided)
         state = g("ArgMax", proba, axis=1, keepdims=0)
-    _outputs(g, S, known, distances, proba, state, distance, limit)
+        decided = decided._replace(proba=proba, state=state)
+    _outputs(g, decided, limit)
 
 
-def _outputs(
-    g: _Graph,
-    S: int,
-    known: str,
-    distances: str,
-    proba: str,
-    state: str,
-    distance: str,
-    limit: float,
-) -> None:
-    shown = known
+def _outputs(g: _Graph, decided: _Decided, limit: float) -> None:
+    shown = decided.known
     if np.isfinite(limit):
-        beyond = g("Greater", distance, g.constant(min(limit, float(np.finfo(g.real).max))))
-        shown = g("And", known, g("Not", beyond))
-    g.output("state", g("Where", shown, state, g.wholes(-1)), ("N",), np.int64)
+        limit = min(limit, float(np.finfo(g.real).max))
+        beyond = g("Greater", decided.distance, limit)
+        shown = g("And", shown, g("Not", beyond))
+    g.output("state", g("Where", shown, decided.state, g.wholes(-1)), ("N",), np.int64)
     # 0/0 is NaN: constants here are finite.
-    nothing = g("Div", g.constant(0.0), g.constant(0.0))
-    for name, value in (("distances", distances), ("probabilities", proba)):
-        g.output(name, g("Where", g.column(known), value, nothing), ("N", S))
+    nothing = g("Div", 0.0, 0.0)
+    for name, value in (("distances", decided.distances), ("probabilities", decided.proba)):
+        shown = g("Where", g.column(decided.known), value, nothing)
+        g.output(name, shown, ("N", g.n_states))
 
 
-def _scaled(g: _Graph, model: PlainModel, values: str) -> tuple[str, str]:
+def _scaled(g: _Graph, values: str) -> tuple[str, str]:
     """Scaled values, 0 where one is missing, and which are there."""
-    scaled = g("Sub", values, g.constant(model.channel_mean))
-    scaled = g("Div", scaled, g.constant(model.channel_scale))
-    there = g("Less", g("Abs", scaled), g.constant(EXTREME[g.bits]))  # and no NaN
-    return g("Where", there, scaled, g.constant(0.0)), there
+    scaled = g("Div", g("Sub", values, g.model.channel_mean), g.model.channel_scale)
+    there = g("Less", g("Abs", scaled), EXTREME[g.bits])  # and no NaN
+    return g("Where", there, scaled, 0.0), there
 
 
-def _held(g: _Graph, d: int, values: str, there: str, hold: int) -> tuple[str, str]:
+def _held(g: _Graph, values: str, there: str, hold: int) -> tuple[str, str]:
     """Missing values as the channel's last, for some steps in a row."""
-    last, left = g.input("last", ("N", d)), g.input("left", ("N", d))
-    left = g("Sub", left, g.constant(1.0))
-    still = g("Greater", left, g.constant(-0.5))
-    values = g("Where", there, values, last)
-    left = g("Where", there, g.constant(float(hold)), g("Max", left, g.constant(0.0)))
-    there = g("Or", there, still)
-    values = g("Where", there, values, g.constant(0.0))
+    shape = ("N", g.n_channels)
+    last, left = g.input("last", shape), g.input("left", shape)
+    left = g("Sub", left, 1.0)
+    held = g("Where", there, values, last)
+    still = g("Or", there, g("Greater", left, -0.5))
+    left = g("Where", there, float(hold), g("Max", left, 0.0))
+    values = g("Where", still, held, 0.0)
     # A value that may no longer be held stays away until the channel has a new one.
-    g.output("next_last", values, ("N", d))
-    g.output("next_left", left, ("N", d))
-    return values, there
+    g.output("next_last", values, shape)
+    g.output("next_left", left, shape)
+    return values, still
 
 
-def _decided(
-    g: _Graph, model: PlainModel, values: str, usable: str, size: int
-) -> tuple[str, str, str, str, str]:
-    """Which windows are complete, distances, probabilities, states and the least distance.
+def _decided(g: _Graph, values: str, usable: str) -> _Decided:
+    """What is decided about windows.
 
     ``values`` (N, size, d) are the scaled last steps, ``usable`` (N, size) is 1 where one is.
     """
     # A step counts if all after it are usable.
-    broken = g("Sub", g.constant(1.0), usable)
-    alive = g.cast(
-        g(
-            "Less",
-            g("CumSum", broken, g.constant(1, np.int32), reverse=1),
-            g.constant(0.5),
-        )
-    )
+    broken = g("CumSum", g("Sub", 1.0, usable), g.constant(1, np.int32), reverse=1)
+    alive = g.cast(g("Less", broken, 0.5))
     values = g("Mul", values, g("Unsqueeze", alive, axes=[2]))
-    known = g(
-        "Greater",
-        g("Gather", alive, g.wholes(size - model.width), axis=1),
-        g.constant(0.5),
-    )
-    features = _features(g, model, values, alive, size)
-    steps = _steps(g, model) if model.matrices else ""
-    order = np.argsort(model.codes, kind="stable")
+    first = g("Gather", alive, g.wholes(g.size - g.model.width), axis=1)
+    known = g("Greater", first, 0.5)
+    features = _features(g, values, alive)
+    steps = _steps(g) if g.model.matrices else ""
+    order = np.argsort(g.model.codes, kind="stable")
     squares = [
-        _squares_of_points(g, model, one, features, order)
+        _squares_of_points(g, one, features, order)
         if isinstance(one, PlainForest)
-        else _squares(g, model, one, features, steps, order)
-        for one in model.experts
+        else _squares(g, one, features, steps, order)
+        for one in g.model.experts
     ]
-    codes = model.codes[order]
-    if model.n_neighbors > 1:
-        return (known, *_voted(g, model, squares[0], codes))
+    codes = g.model.codes[order]
+    if g.model.n_neighbors > 1:
+        return _Decided(known, *_voted(g, squares[0], codes))
     logs = None
     distances = ""
-    for one, square in zip(model.experts, squares, strict=True):
-        distances = _by_state(g, square, codes, len(model.states))
-        ratio = g("Div", distances, g.constant(one.typical))
-        log = g("Log", g("Add", ratio, g.constant(model.soft)))
-        log = g("Mul", log, g.constant(one.weight))
+    for one, square in zip(g.model.experts, squares, strict=True):
+        distances = _by_state(g, square, codes)
+        log = g("Log", g("Add", g("Div", distances, one.typical), g.model.soft))
+        log = g("Mul", log, one.weight)
         logs = log if logs is None else g("Add", logs, log)
     assert logs is not None
-    if len(model.experts) > 1:
+    if len(g.model.experts) > 1:
         distances = g("Exp", logs)
     state = g("ArgMin", distances, axis=1, keepdims=0)
     distance = g("ReduceMin", distances, axes=[1], keepdims=0)
     excess = g("Sub", logs, g("ReduceMin", logs, axes=[1], keepdims=1))
-    proba = g("Exp", g("Mul", excess, g.constant(-model.beta)))
+    proba = g("Exp", g("Mul", excess, -g.model.beta))
     proba = g("Div", proba, g.total(proba, 1, keep=True))
-    return known, distances, proba, state, distance
+    return _Decided(known, distances, proba, state, distance)
 
 
-def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) -> str:
+def _features(g: _Graph, values: str, alive: str) -> str:
     """The features of the last steps, (N, width, F)."""
-    lift, w, d = model.lift, model.width, len(model.channels)
+    lift, w, d = g.model.lift, g.model.width, g.n_channels
     taken = {VALUE: values, SIZE: g("Abs", values)}
     if lift.remembers:
         change = g("Sub", g.slice(values, 1, ALL, 1), g.slice(values, 0, -1, 1))
         change = g("Mul", change, g("Unsqueeze", g.slice(alive, 0, -1, 1), axes=[2]))
-        taken[CHANGE] = g("Pad", change, g.wholes([0, 1, 0, 0, 0, 0]), g.constant(0.0))
-    at = g.wholes(size - w + np.arange(w)[:, None] - np.arange(lift.size - 1)[::-1])  # (w, reach)
+        taken[CHANGE] = g("Pad", change, g.wholes([0, 1, 0, 0, 0, 0]), 0.0)
+    at = g.wholes(g.size - w + np.arange(w)[:, None] - np.arange(lift.size - 1)[::-1])  # (w, reach)
     made = np.stack([lift.takes, lift.overs], axis=1)
     kinds, of_kind = np.unique(made, axis=0, return_inverse=True)
     found = [
@@ -355,11 +333,10 @@ def _features(g: _Graph, model: PlainModel, values: str, alive: str, size: int) 
     value = g("Gather", joined, g.wholes(of_kind.ravel() * d + lift.channels), axis=2)
     if (lift.floors > 0).any():
         is_log = lift.floors > 0
-        inside = g("Mul", value, g.constant(is_log.astype(float)))
-        inside = g("Add", inside, g.constant(np.where(is_log, lift.floors, 1.0)))
+        inside = g("Mul", value, is_log.astype(float))
+        inside = g("Add", inside, np.where(is_log, lift.floors, 1.0))
         value = g("Where", g.constant(is_log, np.bool_), g("Log", inside), value)
-    value = g("Sub", value, g.constant(model.feature_mean))
-    return g("Div", value, g.constant(model.feature_scale))
+    return g("Div", g("Sub", value, g.model.feature_mean), g.model.feature_scale)
 
 
 def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
@@ -369,7 +346,7 @@ def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
     past = g("Gather", taken, at, axis=1)  # (N, w, reach, d)
 
     def mean(values: str) -> str:
-        return g("Div", g.total(values, 2), g("Max", g.total(there, 2), g.constant(1.0)))
+        return g("Div", g.total(values, 2), g("Max", g.total(there, 2), 1.0))
 
     if over == MEAN:
         return mean(past)
@@ -380,36 +357,31 @@ def _over(g: _Graph, taken: str, alive: str, at: str, over: int) -> str:
     return g("Sqrt", mean(g("Mul", past, past)))
 
 
-def _steps(g: _Graph, model: PlainModel) -> str:
+def _steps(g: _Graph) -> str:
     """The references' steps as they are stored, in the features that a matrix compares."""
-    steps, unit = quantised(model.steps[:, model.is_compared], g.bits)
+    steps, unit = quantised(g.model.steps[:, g.model.is_compared], g.bits)
     if g.bits not in WHOLE:
         return g.constant(steps)
-    return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), g.constant(unit))
+    return g("Mul", g.cast(g.constant(steps, WHOLE[g.bits])), unit)
 
 
 def _squares(
-    g: _Graph,
-    model: PlainModel,
-    one: PlainExpert,
-    features: str,
-    steps: str,
-    order: NDArray[np.int64],
+    g: _Graph, one: PlainExpert, features: str, steps: str, order: NDArray[np.int64]
 ) -> str:
     """Squared distances (N, n) of an expert, to references in that order."""
     w, n = one.width, len(one.columns)
     x = _seen(g, one, features)
     u = g("MatMul", x, _metric(g, one))
-    begin = (model.start + model.width - w)[order]
+    begin = (g.model.start + g.model.width - w)[order]
     at = g("Add", g.wholes(begin[:, None]), g.wholes(np.arange(w)[None]))
-    columns = (np.cumsum(model.is_compared) - 1)[one.columns]
+    columns = (np.cumsum(g.model.is_compared) - 1)[one.columns]
     y = g("Gather", g("Gather", steps, g.wholes(columns), axis=1), at, axis=0)
     y = g("Transpose", g("Reshape", y, g.wholes([-1, w * n])), perm=[1, 0])
-    stored, unit = quantised(model.steps, g.bits)
+    stored, unit = quantised(g.model.steps, g.bits)
     squares = one.squares(stored * unit, begin)
-    apart = g("Sub", g.constant(squares), g("Mul", g("MatMul", u, y), g.constant(2.0)))
+    apart = g("Sub", squares, g("Mul", g("MatMul", u, y), 2.0))
     apart = g("Add", apart, g.total(g("Mul", x, u), 1, keep=True))
-    return g("Max", apart, g.constant(0.0))
+    return g("Max", apart, 0.0)
 
 
 def _seen(g: _Graph, one: PlainExpert | PlainForest, features: str) -> str:
@@ -419,11 +391,9 @@ def _seen(g: _Graph, one: PlainExpert | PlainForest, features: str) -> str:
     return g("Reshape", x, g.wholes([-1, one.width * len(one.columns)]))
 
 
-def _squares_of_points(
-    g: _Graph, model: PlainModel, one: PlainForest, features: str, order: NDArray[np.int64]
-) -> str:
+def _squares_of_points(g: _Graph, one: PlainForest, features: str, order: NDArray[np.int64]) -> str:
     """The same of an expert with a forest. All trees go down by one split at a time."""
-    _, unit = quantised(model.steps, g.bits)
+    _, unit = quantised(g.model.steps, g.bits)
     forest, power, point_unit, grain = one.in_bits(unit, g.bits)
     x = _seen(g, one, features)
     n, n_leaves = len(forest.feature), len(forest.leaves)
@@ -436,12 +406,11 @@ def _squares_of_points(
     feature = _indices(g, np.append(forest.feature, np.zeros(n_leaves, np.int64)))
     threshold = np.append(forest.threshold, np.zeros(n_leaves))
     if g.bits in WHOLE:
-        units = g.constant(np.tile(unit[one.columns], one.width) * 2.0**power)
-        of_splits = g("Gather", units, feature)
+        of_splits = g("Gather", np.tile(unit[one.columns], one.width) * 2.0**power, feature)
         thresholds = g("Mul", g.cast(g.constant(threshold, np.int16)), of_splits)
     else:
         thresholds = g.constant(threshold)
-    nothing = g("Mul", g.slice(x, 0, 1, 1), g.constant(0.0))
+    nothing = g("Mul", g.slice(x, 0, 1, 1), 0.0)
     node = g("Add", g.cast(nothing, np.int32), g.constant(first, np.int32))  # (N, T)
     for _ in range(forest.depth):
         value = g("GatherElements", x, g("Gather", feature, node), axis=1)
@@ -470,7 +439,7 @@ def _wholes_times(g: _Graph, values: NDArray[Any], unit: float) -> str:
     if g.bits not in WHOLE:
         return g.constant(values * unit)
     kind = np.min_scalar_type(int(values.max(initial=0)))
-    return g("Mul", g.cast(g.constant(values, kind)), g.constant(unit))
+    return g("Mul", g.cast(g.constant(values, kind)), unit)
 
 
 def _metric(g: _Graph, one: PlainExpert) -> str:
@@ -482,13 +451,13 @@ def _metric(g: _Graph, one: PlainExpert) -> str:
     blocks = np.concatenate([one.metric[:0:-1].transpose(0, 2, 1), one.metric, np.zeros((1, n, n))])
     lag = np.arange(w)[:, None] - np.arange(w)
     at = np.where(np.abs(lag) < L, lag + L - 1, 2 * L - 1)
-    spread = g("Gather", g.constant(blocks), g.wholes(at), axis=0)  # (w, w, n, n)
+    spread = g("Gather", blocks, g.wholes(at), axis=0)  # (w, w, n, n)
     return g("Reshape", g("Transpose", spread, perm=[0, 2, 1, 3]), g.wholes([w * n, w * n]))
 
 
-def _by_state(g: _Graph, squares: str, codes: NDArray[np.int64], S: int) -> str:
+def _by_state(g: _Graph, squares: str, codes: NDArray[np.int64]) -> str:
     """The distance to the nearest reference of each state, (N, S)."""
-    edges = np.searchsorted(codes, np.arange(S + 1)).tolist()
+    edges = np.searchsorted(codes, np.arange(g.n_states + 1)).tolist()
     least = [
         g("ReduceMin", g.slice(squares, begin, end, 1), axes=[1], keepdims=1)
         for begin, end in pairwise(edges)
@@ -496,11 +465,9 @@ def _by_state(g: _Graph, squares: str, codes: NDArray[np.int64], S: int) -> str:
     return g("Sqrt", g("Concat", *least, axis=1))
 
 
-def _voted(
-    g: _Graph, model: PlainModel, squares: str, codes: NDArray[np.int64]
-) -> tuple[str, str, str, str]:
+def _voted(g: _Graph, squares: str, codes: NDArray[np.int64]) -> tuple[str, str, str, str]:
     """Distances by state, probabilities, states and the least distance, by k neighbours."""
-    k, S = model.n_neighbors, len(model.states)
+    k, S = g.model.n_neighbors, len(g.model.states)
     nearest, at = g.smallest(squares, k)
     distance = g("Sqrt", nearest)  # (N, k)
     labels = g("Unsqueeze", g("Gather", g.wholes(codes), at, axis=0), axes=[2])
@@ -508,29 +475,29 @@ def _voted(
     votes = g.total(own, 1)
     sums = g.total(g("Mul", own, g("Unsqueeze", distance, axes=[2])), 1)
     most = g("ReduceMax", votes, axes=[1], keepdims=1)
-    fewer = g("Greater", g("Sub", most, votes), g.constant(0.5))
+    fewer = g("Greater", g("Sub", most, votes), 0.5)
     sums = g("Where", fewer, g.constant(float(np.finfo(np.float32).max)), sums)
     state = g("ArgMin", sums, axis=1, keepdims=0)
     least = g("ReduceMin", distance, axes=[1], keepdims=0)
-    proba = g("Div", votes, g.constant(float(k)))
-    return _by_state(g, squares, codes, S), proba, state, least
+    proba = g("Div", votes, float(k))
+    return _by_state(g, squares, codes), proba, state, least
 
 
-def _filtered(g: _Graph, model: PlainModel, proba: str, known: str) -> str:
+def _filtered(g: _Graph, decided: _Decided) -> str:
     """The probabilities given all windows so far. A belief of zeros is none: before any window."""
-    k, S = model.n_neighbors, len(model.states)
+    k, S, proba = g.model.n_neighbors, g.n_states, decided.proba
     belief = g.input("belief", ("N", S))
-    has_one = g("Greater", g.total(belief, 1, keep=True), g.constant(0.5))
-    before = g("Where", has_one, belief, g.constant(model.stationary))
+    has_one = g("Greater", g.total(belief, 1, keep=True), 0.5)
+    before = g("Where", has_one, belief, g.model.stationary)
     if k > 1:
-        proba = g("Add", g("Mul", proba, g.constant(float(k))), g.constant(1.0))
+        proba = g("Add", g("Mul", proba, float(k)), 1.0)
         proba = g("Div", proba, g.constant(float(k + S)))
-    seen = g("Where", has_one, g("Pow", proba, g.constant(model.tempering)), proba)
-    moved = g("MatMul", before, g.constant(model.transition))
+    seen = g("Where", has_one, g("Pow", proba, g.model.tempering), proba)
+    moved = g("MatMul", before, g.model.transition)
     after = g("Mul", moved, seen)
-    possible = g("Greater", g.total(after, 1, keep=True), g.constant(0.0))
+    possible = g("Greater", g.total(after, 1, keep=True), 0.0)
     after = g("Where", possible, after, moved)
     after = g("Div", after, g.total(after, 1, keep=True))
-    kept = g("Where", g.column(known), after, g.constant(0.0))
+    kept = g("Where", g.column(decided.known), after, 0.0)
     g.output("next_belief", kept, ("N", S))
     return after

@@ -163,11 +163,15 @@ class PlainForest(ShortRepr):
             order.append(int(np.argmin(left)))
             left = np.diag(gram) + 2 * gram[order].sum(axis=0)
             left[order] = np.inf
+        return self._of_trees(np.array(order))
+
+    def _of_trees(self, trees: Ints) -> PlainForest:
+        """The same with some of its trees, in an order; leaves are as they were."""
         tree = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        split = np.concatenate([np.flatnonzero(tree == t) for t in order])
+        split = np.concatenate([np.flatnonzero(tree == t) for t in trees])
         return replace(
             self,
-            sizes=self.sizes[order],
+            sizes=self.sizes[trees],
             feature=self.feature[split],
             threshold=self.threshold[split],
             links=self.links[split],
@@ -190,15 +194,8 @@ class PlainForest(ShortRepr):
 
     def with_trees(self, n: int, windows: Floats) -> PlainForest:
         """The first so many trees; ``windows`` (n, w, c) are the references in what it sees."""
-        last = int(self.sizes[:n].sum())
-        fewer = replace(
-            self,
-            sizes=self.sizes[:n],
-            feature=self.feature[:last],
-            threshold=self.threshold[:last],
-            links=self.links[:last],
-            leaves=self.leaves * (len(self.sizes) / n),
-        )
+        leaves = self.leaves * (len(self.sizes) / n)
+        fewer = replace(self._of_trees(np.arange(n)), leaves=leaves)
         return replace(fewer, points=fewer.points_of(windows))._merged()
 
     def in_bits(self, unit: Floats, bits: int) -> StoredForest:

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from ..base.checks import Bools, Floats, Ints, ShortRepr
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
+from ..classifier.decision import Rule
 from ..classifier.intake import dead_after
 from ..features.lifts import PreparedLift
 from ..metric.embedding import metric_array, unmixed
 from ..metric.forest import Forest
 from ..metric.toeplitz import to_matrix
 from ..neighbours.references import References
+from ..stream.windows import counts_inside
 from .plain_forest import SHORT_MOST, PlainForest
 
 BLOCK = 1024  # windows at a time
@@ -169,12 +171,20 @@ class PlainModel(ShortRepr):
             found[one.columns] = True
         return found
 
+    @property
+    def rule(self) -> Rule:
+        """How distances decide."""
+        powers = np.array([one.weight for one in self.experts])
+        typical = np.array([one.typical for one in self.experts])
+        if len(powers) > 1:
+            return Rule(powers, typical, self.soft, self.beta, 1.0, 0.0)
+        return Rule(powers, np.ones(1), 0.0, self.beta, float(typical[0]), self.soft)
+
     @classmethod
     def of(cls, clf: StreamClassifier) -> PlainModel:
         """Raises InputError for a metric that is neither linear nor a forest."""
         features, confidence = clf.features_, clf.confidence_
         widest = max(clf.experts_, key=lambda expert: expert.windows.width)
-        kept, start = _kept_steps(widest)
         weights, typical = clf.committee_.powers
         typical = typical * confidence.calibration.typical
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
@@ -192,8 +202,8 @@ class PlainModel(ShortRepr):
             features.lifted.mean,
             features.lifted.scale,
             experts,
-            widest.steps[kept],
-            start,
+            widest.steps,
+            widest.windows.start,
             widest.codes,
             clf.n_neighbors_,
             confidence.calibration.beta,
@@ -206,6 +216,9 @@ class PlainModel(ShortRepr):
             dead_after(clf.windows_),
             usual_step=clf.usual_step_,
         )
+        model = model.take(np.arange(len(model.start)))  # the steps in them alone
+        if np.isnan(model.steps).any():
+            raise InputError("a reference has a step without features; fit the model again")
         model._check_sizes()
         return model
 
@@ -272,14 +285,13 @@ class PlainModel(ShortRepr):
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""
         rows = np.sort(rows)
-        inside = np.zeros(len(self.steps), bool)
-        for begin in self.start[rows]:
-            inside[begin : begin + self.width] = True
+        start = self.start[rows]
+        inside = counts_inside(start, start + self.width, len(self.steps)) > 0
         place = np.cumsum(inside) - 1
         return replace(
             self,
             steps=self.steps[inside],
-            start=place[self.start[rows]],
+            start=place[start],
             codes=self.codes[rows],
             experts=tuple(
                 replace(one, points=one.points[rows]) if isinstance(one, PlainForest) else one
@@ -320,14 +332,3 @@ def _expert(
     blocks = metric[:n_lags].copy()
     blocks[0] = (blocks[0] + blocks[0].T) / 2
     return PlainExpert(width, columns, blocks, weight, typical)
-
-
-def _kept_steps(references: References) -> tuple[Bools, Ints]:
-    """Which steps the references lie in, and where each begins among these."""
-    windows = references.windows
-    inside = np.zeros(len(references.steps), bool)
-    for begin in windows.start:
-        inside[begin : begin + windows.width] = True
-    if np.isnan(references.steps[inside]).any():
-        raise InputError("a reference has a step without features; fit the model again")
-    return inside, (np.cumsum(inside) - 1)[windows.start]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -114,9 +115,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Made:
-    """A model of some size: its C, the references in it, and the share of decisions that stay."""
+    """A model of some size, its C, the references in it, and the share of decisions that stay."""
 
     size: Size
+    model: PlainModel
     code: CSource
     rows: Ints
     same: float
@@ -168,7 +170,7 @@ def fit_into(
         rows = np.union1d(rows[:: size.every], rows[first])
         model = (whole.with_trees(size.trees) if size.trees else whole).take(rows)
         code = write(model, size.bits)
-        return Made(size, code, rows, agreement.chosen_by(code.stored, rows))
+        return Made(size, model, code, rows, agreement.chosen_by(code.stored, rows))
 
     def largest_share(made: Made) -> float:
         return max(limits.taken(made.code, target).values())
@@ -178,8 +180,9 @@ def fit_into(
         path = [make(start)]
         while True:
             made = path[-1]
+            takes = attrgetter("code.flash", "code.ram", "code.work")
             smaller = [make(size) for size in _smaller(made.size, free)]
-            smaller = [one for one in smaller if _is_smaller(one.code, made.code)]
+            smaller = [one for one in smaller if takes(one) != takes(made)]
             if not smaller:
                 return path, None
             share = largest_share(made)
@@ -211,10 +214,6 @@ def fit_into(
             f"{made.size}; allow more, or fit a narrower or plainer model"
         )
     return Fitted(made, make(start), following, path, binds, taken)
-
-
-def _is_smaller(one: CSource, other: CSource) -> bool:
-    return (one.flash, one.ram, one.work) != (other.flash, other.ram, other.work)
 
 
 def _smaller(size: Size, free: frozenset[str]) -> list[Size]:

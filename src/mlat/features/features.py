@@ -1,9 +1,9 @@
 """Features: what a metric sees of each step of a stream.
 
-Channels are scaled, lifted (:mod:`mlat.features.lifts`) and scaled again. :func:`lift_runs` lifts
-labelled runs, :meth:`Lifted.features` learns the scaling from them, and :class:`Features` is the
-causal map that results. A :class:`View` is what one expert sees of it: some of the features, which
-may be whitened (:mod:`mlat.features.whitening`).
+Channels are scaled, lifted (:mod:`mlat.features.lifts`) and scaled again. :func:`learn_features`
+learns the scaling from labelled runs, and :class:`Features` is the causal map that results. A
+:class:`View` is what one expert sees of it: some of the features, which may be whitened
+(:func:`whitening`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ..base.fixed_order import Product, exponent_of, power_above
 from ..stream.stream import Stream
 from ..stream.windows import Windows
 from .lifts import Lift
-from .whitening import whitening
 
 # A lifted channel with a smaller deviation is constant up to rounding: channels are near 1.
 CONSTANT = 1e-10
@@ -35,6 +34,7 @@ EXTREME = 1e100
 # values neither overflow nor vanish.
 ORDINARY = 100
 LARGEST = np.finfo(np.float64).max
+POWER, SHRINKAGE = 0.5, 0.1  # of whitening
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,44 +200,6 @@ class View(ShortRepr):
         return None if self.mixing is None else Product(self.mixing)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Lifted(ShortRepr):
-    """The lifted runs of a labelled stream, from which the scaling is learned.
-
-    Attributes
-    ----------
-    values : array of shape (T, d')
-        NaN outside runs. Each run is lifted on its own, so that a reference does not depend on
-        the state before it, just as a window does not cross a change of state.
-    codes : array of shape (T,)
-        Each step's state; -1 outside runs.
-    channels : Scaling
-    lift : Lift
-    """
-
-    values: Floats
-    codes: Ints
-    channels: Scaling
-    lift: Lift
-
-    def features(self, *, scale: bool = True) -> Features:
-        """Learn the scaling."""
-        d = self.values.shape[1]
-        # Channels that are not lifted are scaled already, or must keep their own scale.
-        is_plain = tuple(self.lift.maps) == ("identity",)
-        scaling = Scaling.none(d)
-        if scale and not is_plain:
-            scaling = Scaling.of(self.values[self.codes >= 0], CONSTANT)
-        return Features(self.channels, self.lift, scaling)
-
-    def whitening(self, features: Features, columns: Ints | None) -> Floats:
-        """The whitening of some of the features within states; of all by default."""
-        inside = self.codes >= 0
-        seen = features.lifted(self.values[inside])
-        codes = np.unique(self.codes[inside], return_inverse=True)[1]
-        return whitening(seen if columns is None else seen[:, columns], codes)
-
-
 class Units(NamedTuple):
     """The mean and deviation of each channel (d,) that every group was brought to.
 
@@ -280,14 +242,67 @@ def in_common_units(stream: Stream) -> tuple[Stream, Units]:
     return stream.with_values(values), common
 
 
-def lift_runs(stream: Stream, lift: Lift, *, scale: bool = True) -> Lifted:
-    """Scale the channels of a labelled stream, and lift its runs."""
-    steps = stream.labelled & ~stream.missing
-    learned = stream.values[steps].astype(np.float64)
+def learn_features(
+    stream: Stream, lift: Lift, *, scale: bool = True
+) -> tuple[Features, Floats, Ints]:
+    """Scale the channels of a labelled stream, lift its runs, and scale what was lifted.
+
+    Each run is lifted on its own, so that a reference does not depend on the state before it, just
+    as a window does not cross a change of state.
+
+    Returns
+    -------
+    features : Features
+    steps : array of shape (T, d')
+        The features of the steps of runs; NaN outside.
+    codes : array of shape (T,)
+        Each step's state; -1 outside runs.
+    """
+    learned = stream.values[stream.labelled & ~stream.missing].astype(np.float64)
     channels = Scaling.of(learned) if scale else Scaling.own(learned)
-    values = np.full((len(stream), lift.n_features(stream.n_channels)), np.nan)
+    steps = np.full((len(stream), lift.n_features(stream.n_channels)), np.nan)
     codes = np.full(len(stream), -1, np.int64)
     for start, stop, code in stream.runs:
-        values[start:stop] = lift.transform(channels(stream.values[start:stop]))
+        steps[start:stop] = lift.transform(channels(stream.values[start:stop]))
         codes[start:stop] = code
-    return Lifted(values, codes, channels, lift)
+    lifted = Scaling.none(steps.shape[1])
+    # Channels that are not lifted are scaled already, or must keep their own scale.
+    if scale and tuple(lift.maps) != ("identity",):
+        lifted = Scaling.of(steps[codes >= 0], CONSTANT)
+    return Features(channels, lift, lifted), lifted(steps), codes
+
+
+def whitening(X: Floats, codes: Ints, power: float = POWER, shrinkage: float = SHRINKAGE) -> Floats:
+    """W, symmetric, with ``W² = C^-power``: Euclidean distance on ``X @ W`` is that metric.
+
+    A direction that varies much within a state says little about the state. Relevant component
+    analysis (Bar-Hillel et al. 2005) uses the metric ``M = C⁻¹``, with C the covariance within
+    states. Here it is ``M = C^-power``: power 0 is the Euclidean distance, 1 is relevant component
+    analysis. A power of 0.5 is more robust if C is estimated from few runs: a direction that
+    happens to vary little in them gets less weight than with power 1.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    codes : array of shape (n,)
+        The state of each step, as an index from 0; every index occurs.
+    shrinkage : float
+        From 0 to 1: C is mixed with this fraction of the identity times the mean variance, so that
+        it can be inverted even if there are few steps.
+    """
+    C = within_covariance(X, codes)
+    level = np.trace(C) / len(C)
+    if level <= 0:  # nothing varies within states
+        return np.eye(len(C))
+    eigenvalues, vectors = np.linalg.eigh((1 - shrinkage) * C + shrinkage * level * np.eye(len(C)))
+    W: Floats = (vectors * eigenvalues ** (-power / 2)) @ vectors.T
+    return W
+
+
+def within_covariance(X: Floats, codes: Ints) -> Floats:
+    """The covariance of steps (n, d) around the mean of their state."""
+    totals = np.zeros((int(codes.max()) + 1, X.shape[1]))
+    np.add.at(totals, codes, X)
+    centred = X - (totals / np.bincount(codes)[:, None])[codes]
+    covariance: Floats = centred.T @ centred / len(X)
+    return covariance

@@ -112,6 +112,7 @@ class LiftState:
     count: int
 
 
+@dataclass(eq=False, repr=False)
 class Lift(BaseEstimator):  # type: ignore[misc]
     """One or more maps of all channels, or of some of them.
 
@@ -149,13 +150,8 @@ class Lift(BaseEstimator):  # type: ignore[misc]
     [[2.0, -1.0]]
     """
 
-    def __init__(
-        self,
-        maps: Sequence[str] | Mapping[str, Sequence[int] | None] = ("identity",),
-        reach: int = 50,
-    ) -> None:
-        self.maps = maps
-        self.reach = reach
+    maps: Sequence[str] | Mapping[str, Sequence[int] | None] = ("identity",)
+    reach: int = 50
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; there is nothing to learn."""

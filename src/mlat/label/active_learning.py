@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from ..base.checks import Bools, Floats, Ints, check_whole
 from ..base.errors import InputError
+from ..stream.conversion import changes
 from ..stream.stream import Stream
+from ..stream.windows import starts_in_runs
 
 MOST_WINDOWS = 1000
 # The usual span: a two-hundredth of the recording, within these steps.
@@ -208,10 +210,7 @@ def _windows(stream: Stream, stride: int) -> tuple[Ints, Ints, Ints]:
     """Where the segment of each window begins, where the window ends, and its segment."""
     start, stop = stream.segments.start, stream.segments.stop
     first = np.minimum(start + SHORT - 1, stop - 1)  # of a short segment the last step
-    count = 1 + (stop - 1 - first) // stride
-    segment = np.repeat(np.arange(len(start)), count)
-    place = np.arange(len(segment)) - np.repeat(np.cumsum(count) - count, count)
-    ends = first[segment] + stride * place
+    ends, segment = starts_in_runs(first, stop - first, 1, stride)
     if len(ends) > 2 * MOST_WINDOWS:  # many short segments
         rows = np.linspace(0, len(ends) - 1, 2 * MOST_WINDOWS).round().astype(np.int64)
         segment, ends = segment[rows], ends[rows]
@@ -253,13 +252,10 @@ def _distances(F: Floats) -> NDArray[np.float32]:
 
 def _spans(segment: Ints, per: int) -> tuple[Ints, Ints]:
     """The windows ``[first, last)`` of spans of ``per`` windows, which overlap by half."""
-    begins = np.flatnonzero(np.append(True, np.diff(segment) != 0))
-    lengths = np.diff(np.append(begins, len(segment)))
-    hop = max(1, per // 2)
-    count = 1 + np.maximum(0, -(-(lengths - per) // hop))
-    of = np.repeat(np.arange(len(begins)), count)
-    place = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-    first = begins[of] + hop * place
+    begins = np.flatnonzero(changes(segment, len(segment), first=True))
+    lengths, hop = np.diff(np.append(begins, len(segment))), max(1, per // 2)
+    # The last one of a segment may be shorter.
+    first, of = starts_in_runs(begins, np.maximum(lengths, per) + hop - 1, per, hop)
     return first, np.minimum(first + per, begins[of] + lengths[of])
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Singles
-from ..base.compiled import jit
 from ..live.page.model_view import usual_range
 
 FIRST, FACTOR = 16, 4
 PIECE = 1024  # blocks of a piece
 COARSEST = 2048  # blocks at most of the last level, which a page always has
+AT_ONCE = FIRST << 12  # steps that are made relative at once
 SAMPLED = 20_000  # steps from which the usual ranges are estimated
 
 
@@ -43,20 +43,15 @@ class Envelopes:
         self._values = values
         every = max(1, len(values) // SAMPLED)
         self.middle, self.half = usual_range(values[::every])
-        self.blocks = [1]
-        self._levels: list[Singles] = []
-        block, level = FIRST, None
-        while len(self._levels) == 0 or len(self._levels[-1]) > COARSEST:
-            n = max(1, -(-len(values) // block))
-            made = np.full((n, values.shape[1], 2), np.nan, np.float32)
-            if level is None:
-                _first_level(values, self.middle, self.half, block, made)
-            else:
-                _next_level(level, FACTOR, made)
-            level = made
-            self._levels.append(made)
-            self.blocks.append(block)
-            block *= FACTOR
+        parts = (
+            relative(values[first : first + AT_ONCE], self.middle, self.half)
+            for first in range(0, max(1, len(values)), AT_ONCE)
+        )
+        self._levels = [np.concatenate([_ranges(part, part, FIRST) for part in parts])]
+        self.blocks = [1, FIRST]
+        while len(last := self._levels[-1]) > COARSEST:
+            self._levels.append(_ranges(last[..., 0], last[..., 1], FACTOR))
+            self.blocks.append(self.blocks[-1] * FACTOR)
 
     def n_pieces(self, level: int) -> int:
         n = len(self._values) if level == 0 else len(self._levels[level - 1])
@@ -76,30 +71,7 @@ def relative(values: NDArray[np.floating], middle: Floats, half: Floats) -> Sing
         return ((values - middle) / half).astype(np.float32)
 
 
-@jit()
-def _first_level(values, middle, half, block, made):  # type: ignore[no-untyped-def]
-    T, d = values.shape
-    for i in range(made.shape[0]):
-        for t in range(i * block, min(T, (i + 1) * block)):
-            for c in range(d):
-                z = np.float32((values[t, c] - middle[c]) / half[c])
-                # Also true where nothing is there yet; never for a missing value.
-                if z == z:
-                    if not made[i, c, 0] <= z:
-                        made[i, c, 0] = z
-                    if not made[i, c, 1] >= z:
-                        made[i, c, 1] = z
-
-
-@jit()
-def _next_level(finer, factor, made):  # type: ignore[no-untyped-def]
-    n, d = finer.shape[0], finer.shape[1]
-    for i in range(made.shape[0]):
-        for k in range(i * factor, min(n, (i + 1) * factor)):
-            for c in range(d):
-                low, high = finer[k, c, 0], finer[k, c, 1]
-                if low == low:
-                    if not made[i, c, 0] <= low:
-                        made[i, c, 0] = low
-                    if not made[i, c, 1] >= high:
-                        made[i, c, 1] = high
+def _ranges(low: Singles, high: Singles, factor: int) -> Singles:
+    """Minimum and maximum (n, d, 2) of blocks of so many; NaN where nothing else is in one."""
+    begins = np.arange(0, len(low), factor)
+    return np.stack([np.fmin.reduceat(low, begins), np.fmax.reduceat(high, begins)], axis=2)

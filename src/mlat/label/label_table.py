@@ -10,7 +10,6 @@ A state is a text. Where all states of a table are whole numbers, those of the s
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.checks import Ints, check_text, is_whole
-from ..base.disk import atomic_write, disk_errors
 from ..base.errors import InputError
 from ..stream.arrow import pa
 from ..stream.sources import FileFormat, file_format, reading
 from ..stream.stream import Stream
 from ..stream.text_table import refuse_bytes, rows_of
-from .span_list import IGNORE
+from ..stream.write import write_whole
+from .span_list import IGNORE, runs_of
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)  # a numbered state; 007 is a name
 _STEP = re.compile(r"[-+]?\d{1,18}", re.ASCII)
@@ -136,8 +135,8 @@ def _short(text: str) -> str:
 # ------------------------------------------------------------------ spans and streams
 
 
-def steps_of_recordings(stream: Stream, name: str = "") -> dict[str, Ints | None]:
-    """The steps of each recording by its name; None stands for all steps, under ``""``.
+def steps_of_recordings(stream: Stream, name: str = "") -> dict[str, Ints]:
+    """The steps of each recording by its name; all steps under ``""``.
 
     Parameters
     ----------
@@ -145,14 +144,13 @@ def steps_of_recordings(stream: Stream, name: str = "") -> dict[str, Ints | None
     name : str
         The name of the file, under which its spans may stand, too.
     """
-    steps: dict[str, Ints | None] = {"": None}
+    steps: dict[str, Ints] = {"": np.arange(len(stream))}
     if stream.recordings is not None:
         names, codes = np.unique(stream.recordings, return_inverse=True)
         order = np.argsort(codes, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(codes, minlength=len(names)))[:-1])
         steps |= {str(one): part for one, part in zip(names.tolist(), parts, strict=True)}
-    if name and name not in steps:
-        steps[name] = None
+    steps.setdefault(name, steps[""])
     return steps
 
 
@@ -181,7 +179,7 @@ def with_spans(
         and others numbered.
     """
     steps = steps_of_recordings(stream, name)
-    lengths = {one: len(stream) if part is None else len(part) for one, part in steps.items()}
+    lengths = {one: len(part) for one, part in steps.items()}
     checked = check_spans(spans, lengths)
     names = sorted({span.state for span in checked} - {IGNORE})
     numbered = bool(names) and all(_NUMBER.fullmatch(state) for state in names)
@@ -195,16 +193,14 @@ def with_spans(
     codes = np.zeros(len(stream), dtype=np.int64)
     code_of = {state: code for code, state in enumerate([*names, IGNORE], 1)}
     for span in checked:
-        part = steps[span.recording]
-        at: Any = slice(span.start, span.end)
-        now = codes[at] if part is None else codes[part[at]]
-        code = code_of[span.state]
+        at = steps[span.recording][span.start : span.end]
+        now, code = codes[at], code_of[span.state]
         if ((now != 0) & (now != code)).any():  # of the whole stream and of one recording
             raise InputError(
                 f"the span of steps {span.start} to {span.end} ({_short(span.state)}) overlaps one "
                 "of another state that names no recording; shorten or delete one"
             )
-        codes[at if part is None else part[at]] = code
+        codes[at] = code
     entries: list[Any] = [-1, *map(int, names), -1] if numbered else ["", *names, ""]
     states = np.array(entries)[codes]
     if keep and stream.labelled.any():
@@ -230,10 +226,8 @@ def spans_of(stream: Stream) -> list[Span]:
     for recording, part in steps_of_recordings(stream).items():
         if not recording and stream.recordings is not None:
             continue
-        codes = stream.codes if part is None else stream.codes[part]
-        edges = np.flatnonzero(np.diff(codes)) + 1
-        begins = np.append(0, edges)[: len(codes)]
-        for start, end in zip(begins.tolist(), [*edges.tolist(), len(codes)], strict=False):
+        codes = stream.codes[part]
+        for start, end in zip(*(edges.tolist() for edges in runs_of(codes)), strict=True):
             if codes[start] >= 0:
                 spans.append(Span(start, end, str(names[codes[start]]), recording))
     return spans
@@ -275,7 +269,7 @@ def read_spans(
     spans, where = _spans_of_columns(columns, where, file, stream, steps)
     if stream is None or steps is None:
         return check_spans(spans, where=where)
-    lengths = {one: len(stream) if part is None else len(part) for one, part in steps.items()}
+    lengths = {one: len(part) for one, part in steps.items()}
     elsewhere = {span.recording for span in spans} - lengths.keys()
     if spans and not ({span.recording for span in spans} & lengths.keys()):
         known = ", ".join(_short(one) for one in list(lengths)[:6] if one) or "without a name"
@@ -318,11 +312,7 @@ def write_spans(path: str | os.PathLike[str], spans: Iterable[Span]) -> None:
     }
     if any(span.recording for span in checked):
         columns["recording"] = pa.array([span.recording for span in checked], pa.string())
-    with disk_errors(Path(path)), atomic_write(path) as temporary:
-        if form.delimiter is None:
-            pa.parquet.write_table(pa.table(columns), temporary)
-        else:
-            _write_text(columns, temporary, form)
+    write_whole(path, form, pa.table(columns))
 
 
 def _after(last: Any, stream: Stream) -> Any:
@@ -335,22 +325,6 @@ def _after(last: Any, stream: Stream) -> Any:
         )
     later = last + (max(1, round(step)) if stream.time.dtype.kind == "i" else step)
     return later if later > last else np.nextafter(last, np.inf)
-
-
-def _write_text(columns: Mapping[str, Any], path: Path, form: FileFormat) -> None:
-    opener: Any = gzip.open if form.compression else open
-    delimiter = form.delimiter or ","
-    with opener(path, "wt", encoding="utf-8", newline="") as file:
-        entries = [column.to_pylist() for column in columns.values()]
-        for row in (columns, *zip(*entries, strict=True)):
-            file.write(delimiter.join(_quoted(str(entry), delimiter) for entry in row) + "\n")
-
-
-def _quoted(text: str, delimiter: str) -> str:
-    """A field, in quotes where it needs them; Python's writer forgets a lone carriage return."""
-    if set(text) & {delimiter, '"', "\r", "\n"}:
-        return '"{}"'.format(text.replace('"', '""'))
-    return text
 
 
 def _read_text(path: Path, form: FileFormat) -> tuple[dict[str, Sequence[Any]], Where]:
@@ -399,7 +373,7 @@ def _spans_of_columns(
     where: Where,
     path: Path,
     stream: Stream | None,
-    steps: Mapping[str, Ints | None] | None,
+    steps: Mapping[str, Ints] | None,
 ) -> tuple[list[Span], Where]:
     """The spans, and how a message names them. Of times, those of unknown recordings are left out:
     their steps are not known."""
@@ -464,11 +438,11 @@ def _step(entry: Any, column: str, where: Where, i: int) -> int:
 class _TimeToSteps:
     """The steps from one time to another: the first at or after each."""
 
-    def __init__(self, stream: Stream, steps: Mapping[str, Ints | None], where: Where) -> None:
+    def __init__(self, stream: Stream, steps: Mapping[str, Ints], where: Where) -> None:
         assert stream.time is not None
         self.stream, self.where = stream, where
         self.kind = stream.time.dtype
-        self.times = {r: stream.time if p is None else stream.time[p] for r, p in steps.items()}
+        self.times = {recording: stream.time[part] for recording, part in steps.items()}
         nothing = np.zeros(1, np.diff(stream.time[:1]).dtype)
         self.rises = {r: bool((np.diff(time) > nothing).all()) for r, time in self.times.items()}
 

@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ CONTEXT = 300  # steps before a span that a classifier may look back to
 MAPPED = 600  # windows of the map, at most
 KEPT = 16  # versions of the proposals that can still be taken
 TESTED = 3  # of so many bouts of a state, one is a test
+ENDED = "mlat label has ended; the labels are safe"
 
 Spans = list[tuple[Stretch, ...]]
 
@@ -52,15 +54,16 @@ class Progress:
 
 
 class LearnerProcess:
-    """The process that learns, started when it is first needed."""
+    """The process that learns, started when it is first needed; ``say`` is told how far it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str, float], None]) -> None:
+        self._say = say
         self._process: Any = None
         self._pipe: Any = None
         self._closed = False
         self._lock = threading.Lock()  # a process is either not there or wholly started
 
-    def do(self, name: str, *arguments: Any, say: Callable[[str, float], None]) -> Any:
+    def do(self, name: str, *arguments: Any) -> Any:
         """Have a job done.
 
         Raises
@@ -73,7 +76,7 @@ class LearnerProcess:
         try:
             with self._lock:
                 if self._closed:
-                    raise WorkerError("mlat label has ended; the labels are safe")
+                    raise WorkerError(ENDED)
                 if self._process is None or not self._process.is_alive():
                     self._start()
             self._pipe.send((name, arguments))
@@ -83,7 +86,7 @@ class LearnerProcess:
                     return result
                 if kind == "failed":
                     raise InputError(result)
-                say(*result)
+                self._say(*result)
         except (EOFError, OSError):
             self._process = None
             raise WorkerError(
@@ -149,7 +152,7 @@ class Learner:
         self.view = (0, 0)  # the recording and step that are looked at
         self._changed = changed
         self._lock = threading.RLock()
-        self._process = LearnerProcess()
+        self._process = LearnerProcess(self._say)
         self._cells: Cells | None = None
         self._proposed: list[list[Proposal]] = [[] for _ in session.recordings]
         self._recent: dict[int, list[list[Proposal]]] = {}  # by version
@@ -160,7 +163,7 @@ class Learner:
         self._learned_from: Spans | None = None  # None: from a model or journal given
         self._trained: tuple[Spans, bytes] | None = None  # the newest model, and its labels
         self._edited, self._wanted = threading.Event(), threading.Event()
-        self._jobs: list[Callable[[], None]] = []
+        self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         journals = all(one.predicted is not None for one in session.recordings)
         self._given = model is not None or journals
         self._ended = False
@@ -258,16 +261,15 @@ class Learner:
     def make_map(self) -> None:
         """Make the map anew; not at once."""
 
-        def job() -> None:
-            try:
-                points: Any = self._mapped()
-                self.map = {"version": self.map["version"] + 1, "points": points}
-            except MlatError as error:
+        def show(made: Future[Any]) -> None:
+            if error := made.exception():
                 self.map = {**self.map, "error": str(error)}
+            else:
+                self.map = {"version": self.map["version"] + 1, "points": made.result()}
             self._done()
             self._changed("map")
 
-        self._ask(job)
+        self._ask(self._mapped).add_done_callback(show)
 
     def _mapped(self) -> list[list[float]]:
         """The points of windows spread over all recordings, by the committee if there is one."""
@@ -277,7 +279,7 @@ class Learner:
         width, parts, rows = self.width, [], np.arange(len(strategy.ends))
         by_model = self._trained is not None or self._loaded
         if by_model:
-            width, reach = self._process.do("reach", say=self._say)
+            width, reach = self._process.do("reach")
             rows = rows[strategy.ends - strategy.begin >= width - 1]
         rows = rows[:: max(1, -(-len(rows) // MAPPED))]
         ends, begins = strategy.ends[rows] + 1, strategy.begin[rows]
@@ -287,7 +289,7 @@ class Learner:
             for r, end, begin in zip(number.tolist(), ends - first, begins - first, strict=True):
                 stream = self.session.recordings[r].stream
                 parts.append(stream[max(int(begin), int(end) - reach) : int(end)])
-        places = self._process.do("place", strategy.features[rows], parts, say=self._say)
+        places = self._process.do("place", strategy.features[rows], parts)
         # The middle of a window, as wide as its neighbours leave it room.
         half = max(width // 4, int(np.median(np.diff(ends)) // 2) if len(ends) > 1 else 1, 1)
         middle = ends - first - width // 2
@@ -312,26 +314,13 @@ class Learner:
         InputError
             If the labels do not suffice.
         """
-        done: list[Any] = []
-        finished = threading.Event()
-
-        def job() -> None:
-            try:
-                done.append(self._trained_now())
-            except MlatError as error:
-                done.append(error)
-            finally:
-                finished.set()
-
-        self._ask(job)
-        while not finished.wait(0.2):
+        trained = self._ask(self._trained_now)
+        while not wait([trained], 0.2).done:
             if self._ended:
-                raise WorkerError("mlat label has ended; the labels are safe")
-        if isinstance(done[0], MlatError):
-            raise done[0]
-        path = next_free(path)
+                raise WorkerError(ENDED)
+        content, path = trained.result(), next_free(path)
         with disk_errors(path), atomic_write(path) as temporary:
-            temporary.write_bytes(done[0])
+            temporary.write_bytes(content)
         return path
 
     def compare(self) -> None:
@@ -340,15 +329,13 @@ class Learner:
         The result is in ``comparison``.
         """
 
-        def job() -> None:
-            try:
-                self.comparison = self._compared()
-            except MlatError as error:
-                self.comparison = {"error": str(error)}
+        def show(made: Future[Any]) -> None:
+            error = made.exception()
+            self.comparison = {"error": str(error)} if error else made.result()
             self._changed("comparison")
 
         self.comparison = None
-        self._ask(job)
+        self._ask(self._compared).add_done_callback(show)
 
     def _compared(self) -> dict[str, Any]:
         spans, apart = self._pieces(), CONTEXT + self.width
@@ -366,7 +353,7 @@ class Learner:
         )
         self._say("comparing", 0.0)
         old, new = self._process.do(
-            "compare", self.model, learning, judged, self._width_for(learning), say=self._say
+            "compare", self.model, learning, judged, self._width_for(learning)
         )
         self._done()
         tested = [piece.state for pieces in tests for piece in pieces]
@@ -380,9 +367,12 @@ class Learner:
             "least": least,
         }
 
-    def _ask(self, job: Callable[[], None]) -> None:
-        self._jobs.append(job)
+    def _ask(self, job: Callable[[], Any]) -> Future[Any]:
+        """Have the thread that learns do something; not at once."""
+        asked: Future[Any] = Future()
+        self._jobs.append((job, asked))
         self._wanted.set()
+        return asked
 
     # --- quick proposals
 
@@ -395,14 +385,13 @@ class Learner:
         self._cells = Cells([one.stream for one in recordings], self.width)
         predicted = [one.predicted for one in recordings if one.predicted is not None]
         if len(predicted) == len(recordings):
-            names = sorted({str(s) for one in predicted for s in np.unique(one.states)} - {""})
-            code_of = {name: code for code, name in enumerate(names)}
-            codes: list[Ints] = []
-            for one in predicted:
-                found, inverse = np.unique(one.states, return_inverse=True)
-                codes.append(np.array([code_of.get(str(s), -1) for s in found])[inverse])
+            states = np.concatenate([one.states for one in predicted])
+            names, codes = np.unique(states, return_inverse=True)
+            n_none = int(names[0] == "")  # the first of all where there is one
+            of_each = np.split(codes - n_none, np.cumsum(self._cells.lengths)[:-1])
             confidence = [one.confidence for one in predicted]
-            self._learned = opinion_of_steps(self._cells, names, codes, confidence)
+            known = names[n_none:].tolist()
+            self._learned = opinion_of_steps(self._cells, known, of_each, confidence)
         self._wanted.set()
         while not self._ended:
             self._edited.wait()
@@ -436,7 +425,11 @@ class Learner:
                 return
             self._wanted.clear()
             while self._jobs:
-                self._jobs.pop(0)()
+                job, asked = self._jobs.pop(0)
+                try:
+                    asked.set_result(job())
+                except MlatError as error:
+                    asked.set_exception(error)
             while not self._ended and not self._jobs and self._wanted.wait(PAUSE):
                 self._wanted.clear()  # another edit
             if self._ended or self._jobs:
@@ -460,7 +453,7 @@ class Learner:
         assert self.model is not None
         if all(one.predicted is not None for one in self.session.recordings):
             return  # a live session's own predictions are the proposals
-        states = self._process.do("load", self.model, say=self._say)
+        states = self._process.do("load", self.model)
         self._loaded = True
         self._predict_all(states, None)
 
@@ -476,9 +469,7 @@ class Learner:
         spans = self._pieces()
         self._say("learning", 0.0)
         stream = self._stream(spans)
-        states, content = self._process.do(
-            "learn", stream, self._width_for(stream), self.model, say=self._say
-        )
+        states, content = self._process.do("learn", stream, self._width_for(stream), self.model)
         self._trained = spans, content
         if predict:
             self._predict_all(states, spans)
@@ -492,7 +483,7 @@ class Learner:
                 return
             threading.Event().wait(0.02)
         cells, n_steps = self._cells, 0
-        width, reach = self._process.do("reach", say=self._say)
+        width, reach = self._process.do("reach")
         opinion = CellStates.nothing(len(cells))
         opinion.states.extend(states)
         with self._lock:
@@ -508,9 +499,7 @@ class Learner:
             n = min(size, len(stream) - start)
             first = max(0, start - reach)
             part = stream[first : start + n + width]
-            codes, confidence = self._process.do(
-                "predict", part, start - first, n, cells.size, say=self._say
-            )
+            codes, confidence = self._process.do("predict", part, start - first, n, cells.size)
             low = int(cells.first[r]) + start // cells.size
             with self._lock:
                 opinion.codes[low : low + len(codes)] = codes

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, ShortRepr, Singles
 from ..base.compiled import jit
+from ..stream.conversion import changes
 from ..stream.stream import Stream
-from .span_list import Stretch
+from .span_list import Stretch, runs_of
 
 MOST_CELLS = 16_384
 MOST_REFERENCES = 512  # cells that stand for all labelled spans
@@ -146,18 +147,14 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Stretch]]) -> CellState
     states = sorted({piece.state for _, piece in flat})
     if len(states) < 2:
         return CellStates.nothing(len(cells))
-    if len(flat) > MOST_REFERENCES:  # each has one cell at least, so not all can be heard
-        order = np.linspace(0, len(flat) - 1, MOST_REFERENCES).round().astype(int)
-        flat_index = np.unique(order)
-    else:
-        flat_index = np.arange(len(flat))
-    most = max(1, MOST_REFERENCES // len(flat_index))
+    # Each has one cell at least, so not all of very many can be heard.
+    heard = _spread(0, len(flat), MOST_REFERENCES)
+    most = max(1, MOST_REFERENCES // len(heard))
     rows, owner, codes = [], [], []
     code_of = {state: code for code, state in enumerate(states)}
-    for i in flat_index.tolist():
+    for i in heard.tolist():
         recording, piece = flat[i]
-        low, high = cells.inside(recording, piece.start, piece.end)
-        chosen = np.unique(np.linspace(low, high - 1, min(most, high - low)).round().astype(int))
+        chosen = _spread(*cells.inside(recording, piece.start, piece.end), most)
         rows.append(chosen)
         owner.append(np.full(len(chosen), i))
         codes.append(np.full(len(chosen), code_of[piece.state]))
@@ -168,40 +165,26 @@ def quick_opinion(cells: Cells, spans: Sequence[Sequence[Stretch]]) -> CellState
     R = X[row]
     squares, own_squares = (R * R).sum(axis=1), (X * X).sum(axis=1)
     usual, n = _usual_distance(R, code), len(X)
-    chosen_codes, nearest = np.empty(n, np.int64), np.empty(n, np.int64)
-    confidence = np.empty(n, np.float32)
+    at, confidence = np.empty(n, np.int64), np.empty(n, np.float32)
+    begins = np.flatnonzero(changes(code, len(code), first=True))
     for low in range(0, n, BLOCK):
         part = slice(low, low + BLOCK)
         D = own_squares[part, None] - 2 * (X[part] @ R.T)
         D += squares
-        _decide(D, code, own, usual, chosen_codes[part], confidence[part], nearest[part])
-    return CellStates(
-        states, chosen_codes, np.maximum(confidence, np.float32(1 / len(states))), nearest
-    )
-
-
-@jit()
-def _decide(D, code, own, usual, best, confidence, nearest):  # type: ignore[no-untyped-def]
-    """The state of the nearest reference, from squared distances (n, R) sorted by state."""
-    for i in range(len(D)):
-        first = second = np.inf  # to the nearest state, and to the next one
-        at = -1
-        j = 0
-        while j < len(code):
-            mine, least, where = code[j], np.inf, j
-            while j < len(code) and code[j] == mine:
-                if D[i, j] < least:
-                    least, where = D[i, j], j
-                j += 1
-            least = max(least, 1e-6)
-            if least < first:
-                first, second, at = least, first, where
-            elif least < second:
-                second = least
-        best[i], nearest[i] = code[at], own[at]
+        at[part] = D.argmin(axis=1)
+        to_states = np.maximum(np.minimum.reduceat(D, begins, axis=1), 1e-6)
+        two = np.partition(to_states, min(1, len(begins) - 1), axis=1)[:, :2]
+        first, second = two[:, 0], two[:, -1]
         # The odds of the nearest state; less where even that is farther than usual.
-        odds = second / first * min(1.0, usual / first)
-        confidence[i] = odds / (1 + odds)
+        odds = second / first * np.minimum(1.0, usual / first)
+        confidence[part] = odds / (1 + odds)
+    least = np.float32(1 / len(states))
+    return CellStates(states, code[at], np.maximum(confidence, least), own[at])
+
+
+def _spread(low: int, high: int, most: int) -> Ints:
+    """At most so many of the numbers from ``low`` to ``high - 1``, evenly spread."""
+    return np.unique(np.linspace(low, high - 1, min(most, high - low)).round().astype(np.int64))
 
 
 def _weights(R: Singles, code: Ints) -> Singles:
@@ -229,8 +212,7 @@ def without_short_runs(codes: Ints, shortest: int) -> Ints:
     """Runs of fewer cells take the state of the longer neighbour."""
     codes = codes.copy()
     for least in range(2, shortest + 1):  # the shortest first
-        edges = np.flatnonzero(np.diff(codes)) + 1
-        begins, ends = np.append(0, edges), np.append(edges, len(codes))
+        begins, ends = runs_of(codes)
         lengths = ends - begins
         if len(begins) < 2:
             break
@@ -283,8 +265,7 @@ def proposals(cells: Cells, opinion: CellStates, recording: int) -> list[Proposa
     shortest = min(MOST_SMOOTHED, max(1, cells.width // cells.size))
     codes = without_short_runs(opinion.codes[low:high], shortest)
     confidence = opinion.confidence[low:high]
-    begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)
-    ends = np.append(begins[1:], len(codes))
+    begins, ends = runs_of(codes)
     means = np.add.reduceat(confidence, begins) / (ends - begins)
     return [
         Proposal(*cells.steps(recording, low + a, low + b), opinion.states[codes[a]], float(mean))
@@ -306,10 +287,5 @@ def opinion_of_steps(
         steps = np.minimum(cells.size, len(c) - begins)
         means.append(np.add.reduceat(np.nan_to_num(p), begins) / steps)
         made.append(np.where(none, -1, best))
-    n = sum(map(len, made))
-    return CellStates(
-        list(states),
-        np.concatenate(made),
-        np.concatenate(means).astype(np.float32),
-        np.full(n, -1),
-    )
+    found, sure = np.concatenate(made), np.concatenate(means).astype(np.float32)
+    return CellStates(list(states), found, sure, np.full(len(found), -1))

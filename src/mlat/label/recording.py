@@ -1,19 +1,27 @@
-"""A recording that is labelled: its steps, its time, and what it is known by."""
+"""A recording that is labelled: its steps, its time, and what it is known by.
+
+A live session's journal is one, too, with what the session predicted.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, ShortRepr
+from ..base.errors import InputError
+from ..live.core.steps import Prediction, Steps
+from ..live.journal.journal import PATTERN, read_journal
+from ..live.page.hub import WaitingValues
 from ..stream.stream import Stream
 from .envelopes import Envelopes
-from .span_list import Stretch
+from .span_list import Stretch, runs_of
 
 HASHED = 1 << 16  # steps that are hashed at a time
 
@@ -48,11 +56,10 @@ class Recording(ShortRepr):
     def labels(self) -> list[Stretch]:
         """The states that the stream has already, as spans."""
         codes, names = self.stream.codes, self.stream.classes.tolist()
-        begins = np.append(0, np.flatnonzero(np.diff(codes)) + 1)[: len(codes)]
-        ends = np.append(begins[1:], len(codes))
+        runs = (edges.tolist() for edges in runs_of(codes))
         return [
             Stretch(start, end, str(names[codes[start]]))
-            for start, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            for start, end in zip(*runs, strict=True)
             if codes[start] >= 0
         ]
 
@@ -89,3 +96,41 @@ class Recording(ShortRepr):
             "digest": self.digest,
             "blocks": shape.blocks,
         }
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a folder is a journal."""
+    return path.is_dir() and any(path.glob(PATTERN))
+
+
+def read_journal_recording(folder: Path) -> Recording:
+    """Read the steps that a session accepted, in their order; the journal is not changed.
+
+    A session may go on with the journal meanwhile: what it has on disk by now is read. Examples are
+    not labels, for they are about windows of the past.
+
+    Raises
+    ------
+    InputError
+        If the journal is damaged.
+    DiskError
+    """
+    contents, waiting = read_journal(folder), WaitingValues()
+    channels = tuple(contents.head.get("channels", ()))
+    values: list[NDArray[Any]] = []
+    predictions: list[Prediction] = []
+    for batch in contents.batches:
+        *before, last = batch.steps or [Steps(np.empty((0, len(channels))))]
+        for steps in before:
+            waiting.match(steps, [])
+        values.append(waiting.match(last, batch.predictions))
+        predictions += batch.predictions
+    if not predictions:
+        raise InputError(f"{folder}: the journal holds no step yet")
+    time: Any = [p.time for p in predictions]
+    if None in time or not (np.diff(time) > 0).all():
+        time = None
+    states = np.array(["" if p.why else str(p.state) for p in predictions])
+    confidence = np.array([p.proba for p in predictions])
+    stream = Stream(np.concatenate(values), channels=channels, time=time)
+    return Recording(folder.name, stream, LivePredictions(states, confidence))

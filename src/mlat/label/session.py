@@ -1,7 +1,7 @@
 """The labels of some recordings while they are edited: on the disk before anything is done.
 
-The log (:mod:`.edit_log`) is what counts; the table of labels is written from it after every edit,
-or, if it is long, beside them.
+The log is what counts; the table of labels is written from it after every edit, or, if it is long,
+beside them.
 Then a line of the log says which bytes the table has, so that its position in the log is known: a
 table that is only behind the log is written anew, and one that another program changed is found.
 """
@@ -9,6 +9,7 @@ table that is only behind the log is written anew, and one that another program 
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,14 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from ..base.append_log import AppendLog, decode_lines, encode_line
 from ..base.checks import Bools, is_whole
-from ..base.checksummed import COUNT, NAME, TEXT, listed, one_of, row
-from ..base.checksummed import record as fields
+from ..base.checksummed import ANYTHING, COUNT, NAME, TEXT, listed, mapped, one_of, row
+from ..base.checksummed import record as fields_of
 from ..base.disk import disk_errors, stamp
 from ..base.errors import DiskError, InputError, MlatError
+from ..live.journal.records import decode_json
 from ..stream.stream import Stream
-from .edit_log import EditLog
-from .label_table import Span, read_spans, with_spans, write_spans
+from .label_table import Span, check_spans, read_spans, with_spans, write_spans
 from .recording import Recording
 from .span_list import (
     Replacement,
@@ -41,14 +43,73 @@ SHORT = 20_000  # spans of a table that is written with every edit
 REST = 1.0  # seconds between two writings of a longer one
 MOST_STATES = 20_000
 
-_LABELLED = listed(fields({"name": TEXT, "steps": COUNT, "digest": TEXT}))
+_LABELLED = listed(fields_of({"name": TEXT, "steps": COUNT, "digest": TEXT}))
 _PIECES = listed(row(COUNT, COUNT, NAME))
 _STRETCH = {"recording": COUNT, "start": COUNT, "end": COUNT}
 _BY = one_of("hand", "proposal", "name")
-_EDITS = listed(fields({**_STRETCH, "before": _PIECES, "after": _PIECES}))
+_EDITS = listed(fields_of({**_STRETCH, "before": _PIECES, "after": _PIECES}))
 
 Change = tuple[Replacement, ...]
 EditListener = Callable[[Change], None]
+
+
+class EditLog(AppendLog):
+    """The log of edits: JSON in lines of an append-only file; the first says what is labelled.
+
+    Parameters
+    ----------
+    path : path
+        Made if it does not exist, and removed by `close` if nothing was appended.
+    head : dict
+        What is labelled; the first line, written with the first record.
+
+    Attributes
+    ----------
+    head : dict
+        As the file has it.
+    records : list of dict
+        What was in the file when it was opened.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged or no log.
+    DiskError
+        If it cannot be read or written, or another process has it open.
+    """
+
+    def __init__(self, path: Path, head: dict[str, Any]) -> None:
+        self.head, self.records = head, list[dict[str, Any]]()
+        self._crc = 0
+        super().__init__(
+            path,
+            self._read,
+            in_use=f"{path} is in use: these labels are open in another mlat label",
+            then="all edits before it are kept; make room, and do the last one again",
+        )
+
+    def append(self, record: dict[str, Any], *, flush: bool = True) -> None:
+        """Write a record; as :meth:`AppendLog.write`."""
+        for one in [record] if self.size else [self.head, record]:
+            line, crc = encode_line(_text(one), self._crc)
+            self.write(line, flush=flush)
+            self._crc = crc
+
+    def _read(self, content: bytes) -> int:
+        whole = 0
+        for text, stop in decode_lines(content, str(self.path)):
+            self.records.append(decode_json(text, mapped(TEXT, ANYTHING), f"{self.path}, an edit"))
+            _, self._crc = encode_line(text, self._crc)
+            whole = stop
+        if self.records:
+            self.head, *self.records = self.records
+        elif not encode_line(_text(self.head), 0)[0].startswith(content):  # no other file is cut
+            raise InputError(f"{self.path} is no log of labels; choose another table")
+        return whole
+
+
+def _text(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class LabelSession:
@@ -90,8 +151,7 @@ class LabelSession:
         self.recordings, self.table = list(recordings), table
         self.lock = threading.RLock()
         self.lists = [SpanList(len(one), i) for i, one in enumerate(self.recordings)]
-        self.states: list[str] = []
-        self._known: set[str] = set()
+        self._states: dict[str, None] = {}
         self.notes: list[str] = []
         self.version, self.table_error = 0, ""
         self._in_table = 0  # the version that the table holds
@@ -178,13 +238,17 @@ class LabelSession:
         with self.lock:
             if not self._done:
                 raise InputError("there is nothing to undo")
-            return self._record({"undo": 1}, inverse(self._done[-1]), self._note_undo)
+            return self._record({"undo": 1}, inverse(self._done[-1]))
 
     def redo(self) -> int:
         with self.lock:
             if not self._undone:
                 raise InputError("there is nothing to do again")
-            return self._record({"redo": 1}, self._undone[-1], self._note_redo)
+            return self._record({"redo": 1}, self._undone[-1])
+
+    @property
+    def states(self) -> list[str]:
+        return [*self._states]
 
     @property
     def can_undo(self) -> bool:
@@ -244,24 +308,22 @@ class LabelSession:
     def _edit(self, make: Callable[[], Change]) -> int:
         with self.lock:
             change = make()
-            new = {piece.state for one in change for piece in one.after} - self._known
-            if len(self._known) + len(new) > MOST_STATES:
+            new = {piece.state for one in change for piece in one.after} - self._states.keys()
+            if len(self._states) + len(new) > MOST_STATES:
                 raise InputError(f"there are {MOST_STATES} states already; use one of them")
-            record: dict[str, Any] = {"edits": _as_json(change)}
+            fields = (*_STRETCH, "before", "after")
+            edits = [{name: getattr(one, name) for name in fields} for one in change]
+            record: dict[str, Any] = {"edits": edits}
             if change and change[0].by != "hand":
                 record["by"] = change[0].by
-            return self._record(record, change, self._note_edit)
+            return self._record(record, change)
 
-    def _record(
-        self, record: dict[str, Any], change: Change, note: Callable[[Change], None]
-    ) -> int:
+    def _record(self, record: dict[str, Any], change: Change) -> int:
         """Write an edit down, then make it."""
-        back = note != self._note_edit
-        if back and any(without_overlaps(one.after) != one.after for one in change):
+        if "edits" not in record and any(without_overlaps(e.after) != e.after for e in change):
             raise InputError("labels that overlapped were shortened, and do not come back")
         self._log.append(record)
-        self._apply(change)
-        note(change)
+        self._apply(record, change)
         for listener in self._listeners:  # it is on disk: proposals need not wait for the table
             listener(change)
         if self._writer is None:  # else it writes until the table holds every edit
@@ -272,27 +334,18 @@ class LabelSession:
                 self._writer.start()
         return self.version
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, record: dict[str, Any], change: Change) -> None:
         for one in change:
             self._list(one.recording).apply(one)
-            for piece in one.after:
-                self._add_state(piece.state)
+            self._states.update((piece.state, None) for piece in one.after)
         self.version += 1
-
-    def _add_state(self, state: str) -> None:
-        if state not in self._known:
-            self._known.add(state)
-            self.states.append(state)
-
-    def _note_edit(self, change: Change) -> None:
-        self._done.append(change)
-        self._undone.clear()
-
-    def _note_undo(self, change: Change) -> None:
-        self._undone.append(self._done.pop())
-
-    def _note_redo(self, change: Change) -> None:
-        self._done.append(self._undone.pop())
+        if "undo" in record:
+            self._undone.append(self._done.pop())
+        elif "redo" in record:
+            self._done.append(self._undone.pop())
+        else:
+            self._done.append(change)
+            self._undone.clear()
 
     # --- files
 
@@ -425,59 +478,45 @@ class LabelSession:
             return
         if "undo" in record:
             change = inverse(self._done[-1])
-            note = self._note_undo
         elif "redo" in record:
-            change, note = self._undone[-1], self._note_redo
+            change = self._undone[-1]
         else:
             _EDITS(record.get("edits"), "it")
             _BY(by := record.get("by", "hand"), "it: by")
             change = tuple(
                 Replacement(
-                    one["recording"],
-                    one["start"],
-                    one["end"],
-                    tuple(Stretch(*piece) for piece in one["before"]),
-                    tuple(Stretch(*piece) for piece in one["after"]),
-                    by,
+                    **{name: one[name] for name in _STRETCH},
+                    before=tuple(Stretch(*piece) for piece in one["before"]),
+                    after=tuple(Stretch(*piece) for piece in one["after"]),
+                    by=by,
                 )
                 for one in record["edits"]
             )
-            note = self._note_edit
             for one in change:
                 end = min(one.end, len(self.recordings[one.recording]))
                 inside = all(one.start <= piece.start < piece.end <= end for piece in one.after)
                 if not inside or list(one.after) != sorted(one.after):
                     raise InputError("a span is not inside the recording, or out of order")
-        self._apply(change)
-        note(change)
+        self._apply(record, change)
 
     def _read_table(self) -> list[tuple[Stretch, ...]] | None:
         """The spans in the table by recording; None if there is no table."""
         if not self.table.exists():
             return None
-        by_name: dict[str, list[Stretch]] = {one.name: [] for one in self.recordings}
+        lengths = {one.name: len(one) for one in self.recordings}
         if len(self.recordings) == 1:
-            one = self.recordings[0]
+            (one,) = self.recordings
             spans = read_spans(self.table, one.stream, name=one.name)
-            by_name[""] = by_name[one.name]
+            lengths[""] = len(one)
         else:
             spans = read_spans(self.table)
-        for span in spans:
-            if span.recording not in by_name:
-                raise InputError(
-                    f"{self.table} labels the recording {span.recording[:40]!r}, which is not "
-                    "open; give it, too, or another table"
-                )
+        checked = check_spans(spans, lengths, where=lambda i: f"{self.table}, span {i}")
+        for span in checked:
             check_state_name(span.state)
-            by_name[span.recording].append(Stretch(*span[:3]))
-        for one in self.recordings:
-            past = [piece for piece in by_name[one.name] if piece.end > len(one)]
-            if past:
-                raise InputError(
-                    f"{self.table}: a span of {one.name} ends at step {past[0].end}, but it has "
-                    f"only {len(one)} steps; was it changed or cut since it was labelled?"
-                )
-        return [tuple(sorted(by_name[one.name])) for one in self.recordings]
+        return [
+            tuple(sorted(Stretch(*span[:3]) for span in checked if span.recording in ("", name)))
+            for name in [one.name for one in self.recordings]
+        ]
 
     def _write_long_table(self) -> None:
         """Write the table until it holds every edit; edits are in the log, and do not wait."""
@@ -524,16 +563,3 @@ class LabelSession:
 def inverse(change: Change) -> Change:
     """What undoes a change."""
     return tuple(one.inverse() for one in reversed(change))
-
-
-def _as_json(change: Change) -> list[dict[str, Any]]:
-    return [
-        {
-            "recording": one.recording,
-            "start": one.start,
-            "end": one.end,
-            "before": [list(piece) for piece in one.before],
-            "after": [list(piece) for piece in one.after],
-        }
-        for one in change
-    ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from sklearn.utils.validation import (
 from threadpoolctl import threadpool_limits
 
 from ..base import work
-from ..base.checks import SMALLEST, Floats, Ints, Limits, annotations_of, check_parameter
+from ..base.checks import SMALLEST, Floats, Ints, Limits, check_parameters
 from ..base.errors import InputError
 from ..stream.conversion import NO_STATE_NAME
 from ..stream.signs import SeenWindows, switches_at_random, warn_of_neighbours
@@ -40,11 +41,10 @@ from ..stream.windows import (
 )
 from . import toeplitz
 from .embedding import Embedding, Linear, WindowTransformer, convolution
-from .problem import Listener, MarginProblem, Problem, Record, Solution, Unit
-from .solvers import solve_admm, solve_filter, solve_lmnn
+from .problem import Problem, Unit
+from .solvers import Listener, Record, Solution, solve_admm, solve_filter, solve_lmnn
 from .targets import Gap, select_targets, when_of
-from .torch_problem import TorchProblem
-from .working_set import MANY_WINDOWS, learn_growing
+from .working_set import MANY_WINDOWS, Grown, learn_growing
 
 Count = Annotated[int, Limits(1)]
 # Windows whose states are indices, the states, and when each window is: start and run.
@@ -58,25 +58,22 @@ LARGEST_POWER = 480
 MANY_PRODUCTS = 1e10  # n² w d from which matrix products use all threads
 
 
+@dataclass(eq=False, repr=False)
 class MarginMetric(WindowTransformer):
     """What MLAT and LMNN share; a subclass adds ``_solve`` and ``embedding``."""
 
-    width: int | None
-    n_targets: int | None
-    target_gap: Gap
-    push_weight: float
-    shrinkage: float
-    max_iter: int
-    tol: float
-    init: str | ArrayLike
-    working_set: bool | Literal["auto"]
-    random_state: Any
-    verbose: int
-
-    n_windows_used_: int | None = None
-    loss_bound_: float = 0.0
-    _seen: SeenWindows | None = None
-    _exponent: int = 0  # of the unit of the problem that was solved
+    width: Count | None = None
+    _: KW_ONLY
+    n_targets: Count | None = None
+    target_gap: Gap = "run"
+    push_weight: Annotated[float, Limits(0, 1)] = 0.1
+    shrinkage: Annotated[float, Limits(0)] = 0.0
+    max_iter: Count = 100
+    tol: Annotated[float, Limits(0)] = 1e-3
+    init: str | ArrayLike = "identity"
+    working_set: bool | Literal["auto"] = "auto"
+    random_state: Any = None
+    verbose: int = 0
 
     def fit(
         self,
@@ -139,12 +136,16 @@ class MarginMetric(WindowTransformer):
         )
         problem = Problem(windows, targets, float(self.push_weight), float(self.shrinkage))
         with threadpool_limits(_threads(problem)):
-            if device is not None:
-                self._fit_problem(TorchProblem(problem, device))
-            elif self._grows(len(windows)):
-                self._fit_growing(problem)
+            if device is None and self._grows(len(windows)):
+                learned = learn_growing(problem, self._solve, self._map_of)
             else:
-                self._fit_problem(problem)
+                whole: Problem = problem
+                if device is not None:
+                    from .torch_problem import TorchProblem  # needs PyTorch
+
+                    whole = TorchProblem(problem, device)
+                learned = Grown(self._solve(whole), whole.initial_loss, whole.scale)
+        self._keep(problem, learned)
         self._seen = seen
         return self
 
@@ -184,32 +185,20 @@ class MarginMetric(WindowTransformer):
         start, run = when_of(codes, start, run)
         return Windows.of_array(folded, codes, start, run), states, start, run
 
-    def _fit_problem(self, problem: MarginProblem) -> None:
-        """Learn the metric of a problem."""
-        solution = self._solve(problem)
-        self._keep(solution, problem, problem.scale, problem.initial_loss)
-        self.n_windows_used_, self.loss_bound_ = None, 0.0
-
-    def _fit_growing(self, problem: Problem) -> None:
-        """The same, from a working set of the windows."""
-        grown = learn_growing(problem, self._solve, lambda s: self._map_of(s, problem.width))
-        self._keep(grown.solution, problem, grown.scale, grown.initial_loss)
-        self.n_windows_used_, self.loss_bound_ = grown.n_windows, grown.bound
-
     def _grows(self, n: int) -> bool:
         """Whether a working set is to be learned from."""
         return n >= MANY_WINDOWS if self.working_set == "auto" else self.working_set
 
-    def _keep(
-        self, solution: Solution, problem: MarginProblem, scale: float, initial_loss: float
-    ) -> None:
+    def _keep(self, problem: Problem, learned: Grown) -> None:
+        solution = learned.solution
         self.width_, self.n_channels_ = problem.width, problem.n_channels
         self._keep_map(solution)
-        self.scale_ = float(self._own_unit(scale, 2))
-        self.initial_loss_ = initial_loss
+        self.scale_ = float(self._own_unit(learned.scale, 2))
+        self.initial_loss_ = learned.initial_loss
         self.loss_, self.history_ = solution.loss, solution.history
         self.n_iter_, self.converged_ = solution.n_iter, solution.converged
         self.message_ = solution.message
+        self.n_windows_used_, self.loss_bound_ = learned.n_windows, learned.bound
 
     def transform(self, X: ArrayLike) -> Floats:
         """Windows (n, w, d) or (n, w*d) in the learned space, where distances are Euclidean.
@@ -220,13 +209,13 @@ class MarginMetric(WindowTransformer):
             If windows overlap with those it was learned from: a splitter was not told of time.
         """
         windows = self._as_learned(X)
-        if self._seen is not None:
+        if "_seen" in vars(self):  # not of a model file
             warn_of_neighbours(self._seen, windows)
         return self.embedding()(windows)
 
     @abstractmethod
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         """Solve the problem to ``roughly`` times ``tol``, from where another solution ended."""
 
@@ -257,6 +246,8 @@ class MarginMetric(WindowTransformer):
 
         return listen
 
+    _exponent = 0  # of the unit of the problem that was solved
+
     def _own_unit(self, learned: ArrayLike, power: int) -> Floats:
         """What was learned in the unit of the problem, in that of the windows as they were given.
 
@@ -283,9 +274,7 @@ class MarginMetric(WindowTransformer):
 
     def check_parameters(self) -> None:
         """Raise an InputError if a parameter is not valid."""
-        for name, annotation in annotations_of(MLAT).items():
-            if hasattr(self, name):  # LMNN has some of them
-                check_parameter(getattr(self, name), name, annotation)
+        check_parameters(self)
         if isinstance(self.init, str) and self.init != "identity":
             raise InputError(f'init must be "identity" or an array, not {self.init!r}')
 
@@ -295,6 +284,7 @@ class MarginMetric(WindowTransformer):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class MLAT(MarginMetric):
     """A Mahalanobis metric over windows, constrained to be block Toeplitz.
 
@@ -383,44 +373,11 @@ class MLAT(MarginMetric):
     (10, 8, 8)
     """
 
-    # Of "admm"; those of "filter" follow from the taps.
-    _components: Floats | None = None
-    _blocks: Floats
-
-    def __init__(
-        self,
-        width: Count | None = None,
-        *,
-        solver: Literal["filter", "admm"] = "filter",
-        n_targets: Count | None = None,
-        target_gap: Gap = "run",
-        push_weight: Annotated[float, Limits(0, 1)] = 0.1,
-        shrinkage: Annotated[float, Limits(0)] = 0.0,
-        rho: Annotated[float, Limits(SMALLEST)] = 0.3,
-        n_taps: Count | None = None,
-        n_filters: Count | None = None,
-        max_iter: Count = 100,
-        tol: Annotated[float, Limits(0)] = 1e-3,
-        init: str | ArrayLike = "identity",
-        working_set: bool | Literal["auto"] = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.width = width
-        self.solver = solver
-        self.n_targets = n_targets
-        self.target_gap = target_gap
-        self.push_weight = push_weight
-        self.shrinkage = shrinkage
-        self.rho = rho
-        self.n_taps = n_taps
-        self.n_filters = n_filters
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.working_set = working_set
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    solver: Literal["filter", "admm"] = "filter"
+    rho: Annotated[float, Limits(SMALLEST)] = 0.3
+    n_taps: Count | None = None
+    n_filters: Count | None = None
 
     @classmethod
     def as_in_paper(cls, **parameters: Any) -> MLAT:
@@ -441,7 +398,7 @@ class MLAT(MarginMetric):
         return self.solver == "filter" and super()._grows(n)
 
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         if self.solver == "admm":
             return solve_admm(
@@ -464,14 +421,14 @@ class MLAT(MarginMetric):
         )
 
     def _keep_map(self, solution: Solution) -> None:
-        for name in ("taps_", "_components", "_blocks"):  # of a fit before, by the other solver
+        for name in ("taps_", "components_", "blocks_"):  # of a fit before
             self.__dict__.pop(name, None)
         found = self._own_unit(solution.found, 1)
         if self.solver == "filter":
             self.taps_ = found
         else:
-            self._components = found
-            self._blocks = self._own_unit(cast(Floats, solution.blocks), 2)
+            self.components_ = found
+            self.blocks_ = self._own_unit(cast(Floats, solution.blocks), 2)
 
     def _map_of(self, solution: Solution, width: int) -> Floats:
         # R of ``T = QR`` gives the distances of the convolution T with fewer rows.
@@ -479,35 +436,25 @@ class MLAT(MarginMetric):
         return np.asarray(np.linalg.qr(T).R)
 
     def embedding(self) -> Embedding:
-        if self._components is not None:
-            return Linear(self._components)
-        return convolution(self.taps_, self.width_)
+        if hasattr(self, "taps_"):
+            return convolution(self.taps_, self.width_)
+        return Linear(self.components_)
 
-    @property
+    # Of "filter" they follow from the taps; of "admm" they are kept as they were found.
+
+    @cached_property
     def blocks_(self) -> Floats:
-        if self._components is not None:
-            return self._blocks
         return toeplitz.autocorrelation(self.taps_, self.width_)
 
-    @blocks_.setter
-    def blocks_(self, blocks: Floats) -> None:
-        self._blocks = blocks
-
-    @property
+    @cached_property
     def components_(self) -> Floats:
-        if self._components is not None:
-            return self._components
         return toeplitz.convolution_matrix(self.taps_, self.width_)
-
-    @components_.setter
-    def components_(self, L: Floats) -> None:
-        self._components = L
 
     @property
     def metric_(self) -> Floats:
-        if self._components is not None:
-            return self._components.T @ self._components
-        return toeplitz.to_matrix(self.blocks_)
+        if hasattr(self, "taps_"):
+            return toeplitz.to_matrix(self.blocks_)
+        return self.components_.T @ self.components_
 
 
 class LMNN(MarginMetric):
@@ -529,35 +476,8 @@ width_, n_channels_, scale_
         As for :class:`MLAT`.
     """
 
-    def __init__(
-        self,
-        width: int | None = None,
-        *,
-        n_targets: int | None = None,
-        target_gap: Gap = "run",
-        push_weight: float = 0.1,
-        shrinkage: float = 0.0,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        init: str | ArrayLike = "identity",
-        working_set: bool | Literal["auto"] = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.width = width
-        self.n_targets = n_targets
-        self.target_gap = target_gap
-        self.push_weight = push_weight
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.working_set = working_set
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _solve(
-        self, problem: MarginProblem, start: Solution | None = None, roughly: float = 1.0
+        self, problem: Problem, start: Solution | None = None, roughly: float = 1.0
     ) -> Solution:
         return solve_lmnn(
             problem,

@@ -19,13 +19,14 @@ belongs to a feature, and a squared distance is a sum of parts by feature, as un
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.ensemble import ExtraTreesClassifier
 
-from ..base.checks import Floats, Ints, Limits, annotations_of, check_parameter
+from ..base.checks import Floats, Limits, check_parameters
 from ..base.compiled import jit
 from ..base.errors import InputError
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
@@ -35,6 +36,7 @@ from .embedding import WindowTransformer
 LARGEST = float(np.finfo(np.float32).max) / 2
 
 
+@dataclass(eq=False, repr=False)
 class Forest(WindowTransformer):
     """The distance between what the trees of a forest say of windows.
 
@@ -76,24 +78,10 @@ class Forest(WindowTransformer):
     True
     """
 
-    states_: Any
-    roots_: Ints
-    feature_: Ints
-    threshold_: Floats
-    child_: Ints
-    value_: Floats
-
-    def __init__(
-        self,
-        n_estimators: Annotated[int, Limits(1)] = 100,
-        min_samples_leaf: Annotated[int, Limits(1)] = 3,
-        width: Annotated[int, Limits(1)] | None = None,
-        random_state: Annotated[int, Limits(0)] = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.min_samples_leaf = min_samples_leaf
-        self.width = width
-        self.random_state = random_state
+    n_estimators: Annotated[int, Limits(1)] = 100
+    min_samples_leaf: Annotated[int, Limits(1)] = 3
+    width: Annotated[int, Limits(1)] | None = None
+    random_state: Annotated[int, Limits(0)] = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Grow the trees from windows (n, w, d) or (n, w*d) and their states (n,).
@@ -103,8 +91,7 @@ class Forest(WindowTransformer):
         InputError
             If a parameter is not valid, a window holds NaN or infinity, or there is one state only.
         """
-        for name, annotation in annotations_of(Forest).items():
-            check_parameter(getattr(self, name), name, annotation)
+        check_parameters(self)
         X = as_windows(X)
         windows = check_finite(fold(flatten(X), window_width(X, self.width)))
         _, self.width_, self.n_channels_ = windows.shape

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit
+from ..base.compiled import jit, smaller
 from ..base.fixed_order import exponent_of
 from ..base.work import n_threads, run_each
 from ..stream.windows import Windows, flatten
@@ -172,6 +172,8 @@ class Candidates:
     rounding : tuple of float
         How far a squared distance from the product may be off: relative to the sum of the two
         squared norms, and absolute.
+    low, high : arrays of shape (m,)
+        The squared norms less and plus what they may be off, in the precision of the product.
     bounded : float
         A point whose squared norm is not below this is compared with every candidate.
     place : array of shape (m,)
@@ -191,9 +193,15 @@ class Candidates:
         self.rows: Ints = np.arange(len(exact)) if rows is None else rows
         self.place = exact.shape[1] * np.arange(len(exact))
         # |fl(2 x·y) - 2 x·y| ≤ γ_r (‖x‖² + ‖y‖²), a few more roundings, and what underflows.
-        n, limits = exact.shape[1] + 16, np.finfo(self.rough.dtype)
-        self.rounding = n * float(limits.eps), n * float(limits.tiny)
+        self._bound(exact.shape[1] + 16)
         self.bounded = FAR**2 if self.rough.dtype == np.float32 else np.inf
+
+    def _bound(self, n: int) -> None:
+        """The bounds after so many roundings."""
+        limits = np.finfo(self.rough.dtype)
+        self.rounding = n * float(limits.eps), n * float(limits.tiny)
+        self.low = (self.squared * (1.0 - self.rounding[0])).astype(self.rough.dtype)
+        self.high = (self.squared * (1.0 + self.rounding[0])).astype(self.rough.dtype)
 
     def compare(
         self,
@@ -238,11 +246,13 @@ class Candidates:
         squared: Floats,
     ) -> None:
         """The same from products (b, c) with the candidates from ``begin`` on."""
-        candidates = (self.exact.reshape(-1), self.place, self.squared, self.rows)
-        bounds = (*self.rounding, self.bounded)
-        select_nearest(
-            product, begin, exact, norms, *candidates, *bounds, edges, *places, rows, squared
-        )
+        select_nearest(product, begin, exact, norms, *self.prepared, edges, *places, rows, squared)
+
+    @property
+    def prepared(self) -> tuple[Any, ...]:
+        """What :func:`select_nearest` takes of them."""
+        candidates = self.exact.reshape(-1), self.place, self.low, self.high, self.rows
+        return *candidates, *self.rounding, self.bounded
 
 
 class OverlappingWindows(Candidates):
@@ -263,8 +273,7 @@ class OverlappingWindows(Candidates):
         self.start, self.width, self.place = start, width, steps.shape[1] * start
         self.squared = sum((self.squared[start + t] for t in range(width)), np.zeros(len(start)))
         # Of a product of two steps, of the sum over w of them, and a few more roundings.
-        n, limits = steps.shape[1] + width + 16, np.finfo(np.float32)
-        self.rounding = n * float(limits.eps), n * float(limits.tiny)
+        self._bound(steps.shape[1] + width + 16)
         self.bounded = np.inf
 
     def compare_own(self, some: slice, table: Ints, rows: Ints, squared: Floats) -> None:
@@ -315,23 +324,23 @@ def _sum_steps(of_steps, here, there, width, product, column):  # type: ignore[n
         size *= 2
 
 
-# All are finite: points that are too large for the product's precision never get here.
-@jit(fastmath={"nnan", "nsz"})
-def _least(product, squared, less):  # type: ignore[no-untyped-def]
-    """The least ``less * squared - 2 product`` of a chunk."""
-    low = np.inf
-    if len(product) == CHUNK:
-        for i in range(CHUNK):  # of a length that is known, which makes it vector code
-            low = min(low, less * squared[i] - 2.0 * product[i])
-        return low
-    for i in range(len(product)):
-        low = min(low, less * squared[i] - 2.0 * product[i])
-    return low
+@jit()
+def _least(product, low, high):  # type: ignore[no-untyped-def]
+    """The least ``low - 2 product`` and ``high - 2 product`` of a chunk.
+
+    All are finite: points that are too large for the product's precision never get here.
+    """
+    twice = product[0] + product[0]
+    below, above = low[0] - twice, high[0] - twice
+    for i in range(1, len(product)):
+        twice = product[i] + product[i]
+        below, above = smaller(below, low[i] - twice), smaller(above, high[i] - twice)
+    return below, above
 
 
 @jit()
 def select_nearest(  # type: ignore[no-untyped-def]
-    product, begin, x, x_squared, others, place, squared, numbers, relative, absolute, bounded,
+    product, begin, x, x_squared, others, place, low, high, numbers, relative, absolute, bounded,
     edges, here, there, rows, distances,
 ):  # fmt: skip
     """Of the candidates that the bounds leave, the nearest by their differences.
@@ -341,24 +350,28 @@ def select_nearest(  # type: ignore[no-untyped-def]
     """
     n, m = product.shape
     k, size = rows.shape[1] // (len(edges) - 1), x.shape[1]
-    squared, place, numbers = squared[begin:], place[begin:], numbers[begin:]
+    low, high, place, numbers = low[begin:], high[begin:], place[begin:], numbers[begin:]
     anywhere = len(there) == 0
-    upper, least = np.empty(k), np.empty(m // CHUNK + 1)
-    more, less = 1.0 + relative, 1.0 - relative
+    upper, least = np.empty(k), np.empty(m // CHUNK + 1, low.dtype)
     for q in range(n):
-        high, low = more * x_squared[q] + absolute, less * x_squared[q] - absolute
+        is_bounded = x_squared[q] < bounded
+        more = x_squared[q] * (1.0 + relative) + absolute
+        less = x_squared[q] * (1.0 - relative) - absolute
         for s in range(len(edges) - 1):
             first, last = max(edges[s] - begin, 0), min(edges[s + 1] - begin, m)
             free, full = s * k, (s + 1) * k
             # The k-th smallest upper bound: nothing whose lower bound is above it is a neighbour.
             upper[:] = distances[q, free:full]
-            for a in range(first, last if x_squared[q] < bounded else first, CHUNK):
+            for a in range(first, last if is_bounded else first, CHUNK):
                 b, chunk = min(a + CHUNK, last), (a - first) // CHUNK
-                least[chunk] = _least(product[q, a:b], squared[a:b], less)
-                if least[chunk] + low > upper[k - 1]:
+                least[chunk], closest = _least(product[q, a:b], low[a:b], high[a:b])
+                if not closest + more < upper[k - 1]:
+                    continue
+                if k == 1 and anywhere:
+                    upper[0] = closest + more
                     continue
                 for i in range(a, b):
-                    bound = more * squared[i] - 2.0 * product[q, i] + high
+                    bound = high[i] - 2.0 * product[q, i] + more
                     if bound < upper[k - 1]:
                         if not anywhere and _too_near(here[q], there[begin + i]):
                             continue
@@ -367,12 +380,12 @@ def select_nearest(  # type: ignore[no-untyped-def]
                             upper[at] = upper[at - 1]
                             at -= 1
                         upper[at] = bound
-            is_bounded, cut = x_squared[q] < bounded, upper[k - 1]
+            cut = upper[k - 1]
             for a in range(first, last, CHUNK):
-                if is_bounded and least[(a - first) // CHUNK] + low > cut:
+                if is_bounded and least[(a - first) // CHUNK] + less > cut:
                     continue
                 for i in range(a, min(a + CHUNK, last)):
-                    if is_bounded and less * squared[i] - 2.0 * product[q, i] + low > cut:
+                    if is_bounded and low[i] - 2.0 * product[q, i] + less > cut:
                         continue
                     if not anywhere and _too_near(here[q], there[begin + i]):
                         continue

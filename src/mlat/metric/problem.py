@@ -1,10 +1,10 @@
 """The large-margin problem that every solver is given: windows, states, targets and weights.
 
-A solver sees a :class:`MarginProblem`: the loss ``E`` (Eq. 2) as a function of a linear map L
+A solver sees a :class:`Problem`: the loss ``E`` (Eq. 2) as a function of a linear map L
 (``linear_loss``) or of filter taps H (``filter_loss``), and the scale to start from. Windows are
 the steps of runs and where windows begin in them; they are laid out one by one only where a matrix
 product needs them so. Windows that overlap need it not: their filter loss is summed along the runs
-(:mod:`mlat.metric.toeplitz_loss`).
+(:class:`mlat.metric.loss.ToeplitzLoss`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -23,13 +23,10 @@ from ..base.checks import Floats, Ints
 from ..base.fixed_order import exponent_of
 from ..stream.windows import Windows, windows_per_step
 from . import toeplitz
-from .lbfgs import minimize
-from .loss import LargeMarginLoss, LinearLoss, pull
-from .toeplitz_loss import ToeplitzLoss, correlations
+from .loss import LargeMarginLoss, LinearLoss, ToeplitzLoss, pull
+from .toeplitz import correlations
 
 Loss = Callable[[Floats], tuple[float, Floats]]
-Record = dict[str, float]
-Listener = Callable[[Record], Any]
 
 # The margin is 1, so the start fixes what a margin means. Scaled to this mean target distance the
 # loss starts with some impostors, and not with nearly all windows as impostors.
@@ -45,89 +42,7 @@ CONSTANT = 30
 ALL = slice(None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solution:
-    """What a solver found, the loss E, a record of each iteration, and why it stopped.
-
-    ``found`` are filter taps (q, r, d), or the L (r, w*d) of ``M = LᵀL``. Where M is only nearly
-    Toeplitz, ``blocks`` (w, d, d) give a metric that is exactly both Toeplitz and PSD.
-    """
-
-    found: Floats
-    loss: float
-    history: list[Record]
-    n_iter: int
-    converged: bool
-    message: str
-    blocks: Floats | None = None
-
-
-def descend(
-    objective: Loss,
-    loss: Loss,
-    start: Floats,
-    *,
-    max_iter: int,
-    tol: float,
-    listener: Listener | None = None,
-) -> Solution:
-    """Minimise an objective, of which the loss E is a part, by L-BFGS."""
-    history: list[Record] = []
-
-    def note(iteration: int, value: float, gradient: float) -> None:
-        history.append({"iteration": iteration, "objective": value, "gradient": gradient})
-        if listener is not None:
-            listener(history[-1])
-
-    minimum = minimize(objective, start, max_iter=max_iter, tol=tol, callback=note)
-    return Solution(
-        found=minimum.x,
-        loss=loss(minimum.x)[0],
-        history=history,
-        n_iter=minimum.n_iter,
-        converged=minimum.converged,
-        message=minimum.message,
-    )
-
-
-class MarginProblem(Protocol):
-    """A large-margin problem as the solvers see it: all windows, a sample, or on a device.
-
-    Attributes
-    ----------
-    width, n_channels : int
-    shrinkage : float
-        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
-        :func:`relative_weight`.
-    scale : float
-        The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
-    initial_loss : float
-        ``E(M0)``.
-    step_moments : array of shape (d, d)
-        ``Σ x xᵀ`` over the steps x of all windows, centred.
-    """
-
-    @property
-    def width(self) -> int: ...
-    @property
-    def n_channels(self) -> int: ...
-    @property
-    def shrinkage(self) -> float: ...
-    @property
-    def scale(self) -> float: ...
-    @property
-    def initial_loss(self) -> float: ...
-    @property
-    def step_moments(self) -> Floats: ...
-
-    def linear_loss(self) -> Loss:
-        """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
-
-    def filter_loss(self) -> Loss:
-        """``E`` and its gradient as a function of the taps H (q, r, d)."""
-
-
-def relative_weight(problem: MarginProblem, weight: float) -> float:
+def relative_weight(problem: Problem, weight: float) -> float:
     """``weight · 2E(M0)/‖M0‖²``: a quadratic penalty that means the same on every data set."""
     size = problem.width * problem.n_channels
     return weight * 2 * problem.initial_loss / (problem.scale**2 * size)
@@ -139,9 +54,11 @@ def scale_for(total: float, count: int) -> float:
     return TARGET_DISTANCE * count / total if total > 0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Problem:
     """A large-margin problem over windows in memory.
+
+    A subclass sums the loss otherwise: over a working set, or on a device.
 
     Parameters
     ----------
@@ -152,7 +69,16 @@ class Problem:
     push_weight : float
         The paper's c.
     shrinkage : float
-        As in :class:`MarginProblem`.
+        Weight of ``½‖M - M0‖²`` towards the scaled identity M0, relative to the loss: see
+        :func:`relative_weight`.
+
+    Attributes
+    ----------
+    width, n_channels : int
+    scale : float
+        The s of ``M0 = s·I``, at which the mean target distance is ``TARGET_DISTANCE``.
+    initial_loss : float
+        ``E(M0)``.
     """
 
     windows: Windows
@@ -198,9 +124,11 @@ class Problem:
         return LargeMarginLoss(self.codes, self.targets, self.push_weight)
 
     def linear_loss(self) -> Loss:
+        """``E(LᵀL)`` and its gradient as a function of L (r, w*d)."""
         return self._linear_loss
 
     def filter_loss(self) -> Loss:
+        """``E`` and its gradient as a function of the taps H (q, r, d)."""
         return self._filter_loss
 
     @cached_property
@@ -264,6 +192,7 @@ class Problem:
 
     @property
     def step_moments(self) -> Floats:
+        """``Σ x xᵀ`` over the steps x of all windows, centred; (d, d)."""
         often, values = windows_per_step(self.windows)[:, None], self.windows.values
         steps = values - (often * values).sum(axis=0) / often.sum()
         return (often * steps).T @ steps
@@ -273,7 +202,7 @@ class Problem:
 
 
 class DiagonalLoss:
-    """By :mod:`mlat.metric.toeplitz_loss`: the cost does not grow with the width."""
+    """By :class:`mlat.metric.loss.ToeplitzLoss`: the cost does not grow with the width."""
 
     def __init__(self, problem: Problem, segments: list[Ints]) -> None:
         order = np.concatenate(segments)

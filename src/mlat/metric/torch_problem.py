@@ -10,13 +10,15 @@ Products have the accuracy of single precision. On a GPU they are made on its ma
 keep 11 binary digits of a factor: a number is split into a part that they keep and the rest, which
 gives 22, and the parts are columns of one product (:func:`_split`). W are small whole numbers and
 need no split. Memory is bounded by the tiles, whatever the number of windows.
+
+The module is imported where it is used: without PyTorch that raises a ``MissingPackageError``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +27,8 @@ from ..base.checks import Floats
 from ..base.errors import InputError, require_package
 from .loss import pairs_of_different_states
 from .problem import Loss, Problem
+
+torch: Any = require_package("torch", "deep", "a fit on a device")
 
 ROWS, COLUMNS = 4096, 16384  # of a tile: 0.3 GB in single precision
 # By the fraction of pairs of a tile that are near enough to matter: few are summed one by one, more
@@ -42,12 +46,7 @@ def open_device(name: str) -> Any:
     ------
     InputError
         If PyTorch has no such device here.
-    MissingPackageError
-        Without PyTorch.
     """
-    require_package("torch", "deep", "a fit on a device")
-    import torch
-
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
@@ -60,8 +59,6 @@ def open_device(name: str) -> Any:
 @contextmanager
 def products(accuracy: Literal["highest", "high"]) -> Iterator[None]:
     """Products of single precision: ``"high"`` may use matrix units, which keep fewer digits."""
-    import torch
-
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(accuracy)
     try:
@@ -70,7 +67,7 @@ def products(accuracy: Literal["highest", "high"]) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-class TorchProblem:
+class TorchProblem(Problem):
     """A problem in memory, its loss on a device of PyTorch.
 
     Parameters
@@ -82,10 +79,7 @@ class TorchProblem:
 
     def __init__(self, problem: Problem, device: str) -> None:
         self.device = open_device(device)
-        import torch
-
-        self.problem, self.shrinkage, self.scale = problem, problem.shrinkage, problem.scale
-        self.width, self.n_channels = problem.width, problem.n_channels
+        super().__init__(**{f.name: getattr(problem, f.name) for f in fields(Problem)})
         order = np.argsort(problem.codes, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
@@ -109,14 +103,6 @@ class TorchProblem:
             for j in range(c, d, COLUMNS)
         ]
 
-    @property
-    def step_moments(self) -> Floats:
-        return self.problem.step_moments
-
-    @cached_property
-    def initial_loss(self) -> float:
-        return self.of_matrix(self.scale * np.eye(self.width * self.n_channels))[0]
-
     def linear_loss(self) -> Loss:
         def loss(L: Floats) -> tuple[float, Floats]:
             value, gradient = self.of_matrix(L.T @ L)
@@ -132,16 +118,12 @@ class TorchProblem:
         return self._run(self._sum, M)
 
     def _run(self, function: Callable[[Any], tuple[Any, Any]], x: Floats) -> tuple[float, Floats]:
-        import torch
-
         with torch.no_grad(), products("high" if self.split else "highest"):
             value, gradient = function(self._tensor(x, torch.float64))
         return float(value), gradient.double().cpu().numpy()
 
     def _sum_taps(self, H: Any) -> tuple[Any, Any]:
         """``E`` and ``dE/dH`` of filter taps (q, r, d)."""
-        import torch
-
         q, w = len(H), self.width
         size = 2 * (q + w)
         spectrum = torch.fft.rfft(H, size, dim=0)
@@ -154,25 +136,18 @@ class TorchProblem:
 
     def _sum_blocks(self, A: Any) -> tuple[Any, Any]:
         """The same for the blocks (w, d, d) of a block Toeplitz M, of the lower ones alone."""
-        import torch
-
         w, d = self.width, self.n_channels
         both = torch.cat([A.flip(0)[:-1].transpose(1, 2), A])
         steps = torch.arange(w, device=self.device)
         M = both[steps[:, None] - steps + w - 1].permute(0, 2, 1, 3).reshape(w * d, w * d)
         value, gradient = self._sum(M)
-        # After w blocks of zeros in each row, the diagonals of blocks are columns of longer rows.
-        grid = gradient.view(w, d, w, d).permute(0, 2, 1, 3)
-        padded = torch.nn.functional.pad(grid, (0, 0, 0, 0, w, 0)).contiguous()
-        strides = ((2 * w + 1) * d * d, d * d, d, 1)
-        diagonals = padded.as_strided((w, w, d, d), strides, d * d)
-        return value, diagonals.sum(dim=0, dtype=torch.float64).flip(0)
+        grid = gradient.view(w, d, w, d)
+        diagonals = [grid.diagonal(-m, 0, 2).sum(dim=-1, dtype=torch.float64) for m in range(w)]
+        return value, torch.stack(diagonals)
 
     def _sum(self, M: Any) -> tuple[Any, Any]:
-        import torch
-
         X, there, M = self._X, self._there, M.to(torch.float32)
-        n, c = len(X), self.problem.push_weight
+        n, c = len(X), self.push_weight
         U = self._product(X, M)
         q = (U * X).sum(dim=1, keepdim=True)
         ones = torch.ones_like(q)
@@ -208,8 +183,6 @@ class TorchProblem:
 
     def _push(self, left: Any, right: Any, margin: Any, beside: Any) -> tuple[Any, Any]:
         """Violations of each margin (n, k), and W times ``beside``, tile by tile."""
-        import torch
-
         violations = torch.zeros(self._there.shape, device=self.device, dtype=torch.int32)
         farthest = margin.max(dim=1).values
         sums = torch.zeros_like(beside)
@@ -243,8 +216,6 @@ class TorchProblem:
 
     def _times(self, W: Any, b: Any) -> Any:
         """``W @ b`` in the accuracy of single precision, for small whole numbers W."""
-        import torch
-
         W = W.to(b.dtype)
         if not self.split:
             return W @ b
@@ -260,8 +231,6 @@ class TorchProblem:
         return a @ b.T
 
     def _tensor(self, values: Any, kind: Any = None) -> Any:
-        import torch
-
         return torch.as_tensor(
             np.ascontiguousarray(values), dtype=kind or torch.float32, device=self.device
         )
@@ -269,8 +238,6 @@ class TorchProblem:
 
 def _violated(margin: Any, D: Any, violations: Any) -> Any:
     """How many margins (n, k) of its row each distance (n, m) violates; counted by margin, too."""
-    import torch
-
     # Twice the margins at most, once the other side is added; a byte is read and written fastest.
     few = 2 * margin.shape[1] <= torch.iinfo(torch.int8).max
     W = torch.zeros_like(D, dtype=torch.int8 if few else torch.int32)
@@ -283,8 +250,6 @@ def _violated(margin: Any, D: Any, violations: Any) -> Any:
 
 def _counts(rows: Any, violated: Any, n: int) -> Any:
     """How often each of n rows violates each margin; rows ascend, so that no sum is shared."""
-    import torch
-
     sums = violated.T.int().contiguous().cumsum(dim=1, dtype=torch.int32)
     sums = torch.nn.functional.pad(sums, (1, 0))
     edges = torch.searchsorted(rows, torch.arange(n + 1, device=rows.device))
@@ -293,16 +258,12 @@ def _counts(rows: Any, violated: Any, n: int) -> Any:
 
 def _split(a: Any) -> tuple[Any, Any]:
     """Two numbers with the sum a, the first of which the matrix units keep whole."""
-    import torch
-
     kept = (a.contiguous().view(torch.int32) & (-1 << LOST)).view(torch.float32)
     return kept, a - kept
 
 
 def _beside_each_other(a: Any, b: Any) -> tuple[Any, Any]:
     """Columns for which ``a bᵀ`` is the same, but for the product of the two rests."""
-    import torch
-
     (a_kept, a_rest), (b_kept, b_rest) = _split(a), _split(b)
     left = torch.cat([a_kept, a_kept, a_rest], dim=1)
     return left, torch.cat([b_kept, b_rest, b_kept], dim=1)

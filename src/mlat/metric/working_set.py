@@ -24,7 +24,7 @@ to the two drops out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,7 +32,8 @@ from numpy.typing import DTypeLike
 
 from ..base.checks import Floats, Ints
 from .loss import LargeMarginLoss, LinearLoss
-from .problem import FilterLoss, Loss, MarginProblem, Problem, Record, Solution, scale_for
+from .problem import FilterLoss, Problem, scale_for
+from .solvers import Record, Solution
 
 # With fewer windows, learning from all of them at once is as quick.
 MANY_WINDOWS = 6_000
@@ -174,46 +175,35 @@ class Sampler:
         return Sample(drawn.rows, drawn.weight * (self.n / len(free)))
 
 
-class SampleProblem:
+class SampleProblem(Problem):
     """What a solver sees of a working set: the loss E_S, and the scale of all windows."""
 
-    def __init__(self, sampler: Sampler, loss: Loss, initial_loss: float) -> None:
-        problem = self._problem = sampler.problem
-        self.width, self.n_channels = problem.width, problem.n_channels
-        self.shrinkage, self.scale = problem.shrinkage, sampler.scale
-        self._loss, self.initial_loss = loss, initial_loss
-
-    @property
-    def step_moments(self) -> Floats:
-        return self._problem.step_moments
-
-    def linear_loss(self) -> Loss:
-        return self._loss
-
-    def filter_loss(self) -> Loss:
-        return FilterLoss(self._loss, self.width)
+    def __init__(self, sampler: Sampler, loss: LinearLoss, initial_loss: float) -> None:
+        super().__init__(**{f.name: getattr(sampler.problem, f.name) for f in fields(Problem)})
+        self.initial_loss, self.scale = initial_loss, sampler.scale
+        self._linear_loss, self._filter_loss = loss, FilterLoss(loss, self.width)
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What was learned with a working set.
+    """What was learned, with a working set or from all windows at once.
 
     ``solution`` has the loss over all windows (or over the validation set); ``n_windows`` were in
-    the last working set; the loss is above that of learning from all windows by at most ``bound``
-    of itself.
+    the last working set, None without one; the loss is above that of learning from all windows by
+    at most ``bound`` of itself.
     """
 
     solution: Solution
     initial_loss: float
     scale: float
-    n_windows: int
-    bound: float
+    n_windows: int | None = None
+    bound: float = 0.0
 
 
 def learn_growing(
     problem: Problem,
-    solve: Callable[[MarginProblem, Solution | None, float], Solution],
-    linear: Callable[[Solution], Floats],
+    solve: Callable[[Problem, Solution | None, float], Solution],
+    linear: Callable[[Solution, int], Floats],
 ) -> Grown:
     """Learn from working sets that grow until the loss is within a hundredth.
 
@@ -224,11 +214,17 @@ def learn_growing(
         From a problem, the solution to start at (None for the scaled identity) and how many times
         the tolerance is allowed, to a solution.
     linear : callable
-        The map L (r, w*d) of a solution.
+        The map L (r, w*d) of a solution, for windows of a width.
     """
     sampler = Sampler(problem)
     validation = sampler.validation()
-    validate = _values(sampler.loss(validation), validation)
+    of_validation = sampler.loss(validation)
+
+    def validate(L: Floats) -> tuple[float, Floats]:
+        """The loss, and how many violated margins each window of the set has a part in."""
+        value, pairs = of_validation.value(L)
+        return value, pairs[: len(validation)] / validation.weight
+
     L = np.sqrt(sampler.scale) * np.eye(problem.width * problem.n_channels)
     initial_loss, violations = validate(L)
     solution, size, offset = None, min(FIRST, LARGEST), 0.0
@@ -238,14 +234,14 @@ def learn_growing(
         sample = sampler.working_set(size, validation, violations, offset)
         loss, L_before, violations_before = sampler.loss(sample), L, violations
         is_all = len(sample) == len(problem)
-        seen: MarginProblem = problem if is_all else SampleProblem(sampler, loss, initial_loss)
+        seen = problem if is_all else SampleProblem(sampler, loss, initial_loss)
         # A set is left as soon as it is seen to be too small, before it is learned by heart. All
         # windows are learned from in one go: a solver that starts again forgets the curvature.
         for roughly in (1.0,) if is_all else (ROUGHLY, 1.0):
             solution = solve(seen, solution, roughly)
             n = len(history)
             history += [{**r, "iteration": n + r["iteration"]} for r in solution.history]
-            L = linear(solution)
+            L = linear(solution, problem.width)
             after, violations = validate(L)
             bound = 0.0
             is_sampled = not is_all and after > 0
@@ -268,16 +264,6 @@ def learn_growing(
     assert solution is not None
     ended = replace(solution, loss=after, history=history, n_iter=len(history))
     return Grown(ended, initial_loss, sampler.scale, len(sample), bound)
-
-
-def _values(loss: LinearLoss, sample: Sample) -> Callable[[Floats], tuple[float, Floats]]:
-    """The loss of a map, and how many violated margins each window of a sample has a part in."""
-
-    def value(L: Floats) -> tuple[float, Floats]:
-        total, pairs = loss.value(L)
-        return total, pairs[: len(sample)] / sample.weight
-
-    return value
 
 
 def _fall(loss: LinearLoss, before: Floats, after: Floats) -> float:

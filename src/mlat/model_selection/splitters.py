@@ -13,7 +13,8 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +29,12 @@ from ..stream.stream import Stream
 UNUSED = -1  # the fold of a row that is on neither side
 
 
+@dataclass(eq=False)
 class _Splitter(metaclass=ABCMeta):
     """Rows have folds; each fold is the test part once."""
 
-    _learns_every_state = True
-
-    def __init__(self, n_splits: int = 5) -> None:
-        self.n_splits = n_splits
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
-        return f"{type(self).__name__}({given})"
+    n_splits: int = 5
+    _learns_every_state: ClassVar[bool] = True
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """The number of folds."""
@@ -166,7 +162,7 @@ class WholeRecordings(_Splitter):
         If a state is in the recordings of one fold only, so that it is judged and not learned.
     """
 
-    _learns_every_state = False
+    _learns_every_state: ClassVar[bool] = False
 
     def _folds(self, X: Any, states: NDArray[Any], groups: Any, n_splits: int) -> Ints:
         if groups is None and isinstance(X, Stream):
@@ -200,6 +196,7 @@ class WholeRecordings(_Splitter):
         return fold
 
 
+@dataclass(eq=False)
 class GappedBlocks(_Splitter):
     """The time of each state is cut into blocks; what is near a test block is not learned from.
 
@@ -214,9 +211,7 @@ class GappedBlocks(_Splitter):
         step with what is judged. The default is that of ``StreamClassifier()``, 10 and 100.
     """
 
-    def __init__(self, n_splits: int = 5, gap: int = 110) -> None:
-        super().__init__(n_splits)
-        self.gap = gap
+    gap: int = 110
 
     def _folds(self, X: Any, states: NDArray[Any], groups: Any, n_splits: int) -> Ints:
         run = _runs_of(X, states, groups)

@@ -9,6 +9,7 @@ and :class:`EveryStep` has a state for every step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -112,6 +113,7 @@ class _JudgedSteps(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
 
+@dataclass(eq=False, repr=False)
 class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A stream classifier with a state and probabilities for every step, never the unknown state.
 
@@ -135,8 +137,7 @@ class EveryStep(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ig
     classes_ : array of shape (S,)
     """
 
-    def __init__(self, classifier: StreamClassifier | None = None) -> None:
-        self.classifier = classifier
+    classifier: StreamClassifier | None = None
 
     def fit(
         self,

@@ -7,7 +7,7 @@ common centre. The metric M is block-Toeplitz with blocks ``B_m``; ``H_0 = B_0 /
     u_t = Σ_m H_m x_{t-m}  (causal)      v_t = Σ_m H_mᵀ x_{t+m}  (anticausal).
 
 The inner product ``G[t, j]`` of two windows under M follows from that of the windows one step
-earlier (:mod:`mlat.metric.toeplitz_loss`),
+earlier (:class:`mlat.metric.loss.ToeplitzLoss`),
 
     G[t, j] = G[t-1, j-1] + x_a·u_b + u_a·y_b - x_p·v_q - v_p·y_q,
 
@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit
+from ..base.compiled import jit, smaller
 from ..base.errors import InputError
 from ..base.fixed_order import power_above
 from ..metric import toeplitz
@@ -579,7 +579,7 @@ def _push_rows(  # type: ignore[no-untyped-def]
     query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
     norms = np.empty(4)
     ready = np.empty(size, np.bool_)
-    of_tile = np.empty(len(refs.tile_codes))
+    moved, of_tile = np.empty(n_places), np.empty(len(refs.tile_codes))
     least = np.empty(found.nearest.shape[1])
     for begin in range(0, m, size):
         n = min(size, m - begin)
@@ -623,9 +623,9 @@ def _push_rows(  # type: ignore[no-untyped-def]
             # A piece's first window has none before it: what would move there ends here.
             for piece in range(len(refs.first)):
                 G[refs.first[piece]] = direct[i, piece]
-            move_on(G, grown[i], refs.squared, of_tile)
+            move_on(G, grown[i], refs.squared, moved, of_tile)
             if ready[i]:
-                find(G, of_tile, query[i], refs, least, found, row)
+                find(moved, of_tile, query[i], refs, least, found, row)
 
 
 @jit()
@@ -742,7 +742,7 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
     size = n_columns // n_parts
     m = len(left)
     n_fours = m - m % 4
-    part = np.empty(4 * COLUMNS, np.float32)
+    part = np.empty((4, COLUMNS), np.float32)
     for begin in range(0, n_references, COLUMNS):
         end = min(begin + COLUMNS, n_references)
         out[:, begin:end] = np.float32(0.0)
@@ -750,14 +750,16 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
             for row in range(0, n_fours, 4):
                 _four_rows(left, row, right, first, first + size, begin, end, part)
                 for i in range(4):
-                    total = out[row + i, begin:end]
-                    for j in range(end - begin):
-                        total[j] += part[i * COLUMNS + j]
+                    _add(part[i], out[row + i, begin:end])
             for row in range(n_fours, m):
-                _one_row(left[row], right, first, first + size, begin, end, part)
-                total = out[row, begin:end]
-                for j in range(end - begin):
-                    total[j] += part[j]
+                one_row(left[row], right, first, first + size, begin, end, part[0])
+                _add(part[0], out[row, begin:end])
+
+
+@jit()
+def _add(part, total):  # type: ignore[no-untyped-def]
+    for j in range(len(total)):
+        total[j] += part[j]
 
 
 # Both sum in the same order. Slices of single rows, since only these are known to be contiguous
@@ -765,7 +767,7 @@ def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
 
 
 @jit(fastmath={"contract"})
-def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
+def one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
     part[:] = np.float32(0.0)
     n_fours = (last - first) - (last - first) % 4
     # Four products for each time that a sum is read and written.
@@ -774,10 +776,7 @@ def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untype
         y0, y1 = right[c, begin:end], right[c + 1, begin:end]
         y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
         for j in range(end - begin):
-            sum_j = part[j] + x0 * y0[j]
-            sum_j += x1 * y1[j]
-            sum_j += x2 * y2[j]
-            part[j] = sum_j + x3 * y3[j]
+            part[j] = (((part[j] + x0 * y0[j]) + x1 * y1[j]) + x2 * y2[j]) + x3 * y3[j]
     for c in range(first + n_fours, last):
         x0, y0 = x[c], right[c, begin:end]
         for j in range(end - begin):
@@ -786,41 +785,45 @@ def _one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untype
 
 @jit(fastmath={"contract"})
 def _four_rows(left, row, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
-    """What is read of the references serves four rows."""
+    """What is read of the references serves four rows; sensors often have three axes."""
     part[:] = np.float32(0.0)
-    n_pairs = (last - first) - (last - first) % 2
-    for c in range(first, first + n_pairs, 2):
-        a0, a1 = left[row, c], left[row, c + 1]
-        b0, b1 = left[row + 1, c], left[row + 1, c + 1]
-        c0, c1 = left[row + 2, c], left[row + 2, c + 1]
-        d0, d1 = left[row + 3, c], left[row + 3, c + 1]
-        y0, y1 = right[c, begin:end], right[c + 1, begin:end]
+    p, q, r, s = part[0], part[1], part[2], part[3]
+    n_threes = (last - first) - (last - first) % 3
+    for c in range(first, first + n_threes, 3):
+        a0, a1, a2 = left[row, c], left[row, c + 1], left[row, c + 2]
+        b0, b1, b2 = left[row + 1, c], left[row + 1, c + 1], left[row + 1, c + 2]
+        c0, c1, c2 = left[row + 2, c], left[row + 2, c + 1], left[row + 2, c + 2]
+        d0, d1, d2 = left[row + 3, c], left[row + 3, c + 1], left[row + 3, c + 2]
+        y0, y1, y2 = right[c, begin:end], right[c + 1, begin:end], right[c + 2, begin:end]
         for j in range(end - begin):
-            part[j] = (part[j] + a0 * y0[j]) + a1 * y1[j]
-            part[COLUMNS + j] = (part[COLUMNS + j] + b0 * y0[j]) + b1 * y1[j]
-            part[2 * COLUMNS + j] = (part[2 * COLUMNS + j] + c0 * y0[j]) + c1 * y1[j]
-            part[3 * COLUMNS + j] = (part[3 * COLUMNS + j] + d0 * y0[j]) + d1 * y1[j]
-    for c in range(first + n_pairs, last):
+            p[j] = ((p[j] + a0 * y0[j]) + a1 * y1[j]) + a2 * y2[j]
+            q[j] = ((q[j] + b0 * y0[j]) + b1 * y1[j]) + b2 * y2[j]
+            r[j] = ((r[j] + c0 * y0[j]) + c1 * y1[j]) + c2 * y2[j]
+            s[j] = ((s[j] + d0 * y0[j]) + d1 * y1[j]) + d2 * y2[j]
+    for c in range(first + n_threes, last):
         y0 = right[c, begin:end]
         for i in range(4):
-            x0 = left[row + i, c]
+            x0, total = left[row + i, c], part[i]
             for j in range(end - begin):
-                part[i * COLUMNS + j] += x0 * y0[j]
+                total[j] += x0 * y0[j]
 
 
-@jit(fastmath={"nnan", "nsz"})
-def move_on(sums, grown, squared, least):  # type: ignore[no-untyped-def]
+@jit()
+def move_on(sums, grown, squared, moved, least):  # type: ignore[no-untyped-def]
     """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
 
-    ``least`` (n / TILE,) takes the least ``squared[j] - 2 sums[j + 1]`` of each tile.
+    ``moved`` (n,) takes these sums, ``least`` (n / TILE,) the least ``squared[j] - 2 moved[j]`` of
+    each tile.
     """
-    for j in range(len(grown) - 1, -1, -1):
-        sums[j + 1] = sums[j] + grown[j]
+    for j in range(len(grown)):
+        moved[j] = sums[j] + grown[j]
+    sums[1:] = moved
     for tile in range(len(least)):
-        y, G = squared[tile * TILE :], sums[tile * TILE + 1 :]
+        some = slice(tile * TILE, (tile + 1) * TILE)
+        y, G = squared[some], moved[some]
         low = np.inf
         for j in range(TILE):
-            low = min(low, y[j] - 2.0 * G[j])
+            low = smaller(low, y[j] - 2.0 * G[j])
         least[tile] = low
 
 
@@ -839,7 +842,7 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
     for c in range(len(least)):
         begin = found.rows[row, c] * TILE
         for j in range(begin, begin + TILE):
-            if refs.squared[j] - 2.0 * G[j + 1] == least[c]:
+            if refs.squared[j] - 2.0 * G[j] == least[c]:
                 found.rows[row, c] = refs.rows[j]
                 break
         farthest = max(farthest, least[c] + query[0])
@@ -857,7 +860,7 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
         if of_tile[tile] > high:
             continue
         for j in range(tile * TILE, (tile + 1) * TILE):
-            if refs.rows[j] >= 0 and not refs.squared[j] - 2.0 * G[j + 1] > high:
+            if refs.rows[j] >= 0 and not refs.squared[j] - 2.0 * G[j] > high:
                 if n == MAX_CANDIDATES:
                     found.n_candidates[row] = -1
                     return

@@ -1,8 +1,8 @@
 """The searches of a committee's experts that see one step: nothing of them moves on with a stream.
 
-So every distance is known exactly. A forest has few numbers for a step: its point is compared with
-those of all references by differences, as ``predict`` does. Whitened features are many: a product
-in single precision bounds every distance, and what the bounds leave is compared by differences.
+So every distance is known exactly. The point of a step is made of its features, by the leaves of a
+forest or by whitening. A product in single precision bounds its distance to every reference, and
+what the bounds leave is compared by differences, as ``predict`` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..base.compiled import jit
 from ..base.fixed_order import multiply, padded
 from ..metric.forest import Forest, Leaves, points_of_leaves
 from ..metric.nearest import ANYWHERE, select_nearest
-from .incremental import Arrays, Found, clear
+from .incremental import Arrays, Found, clear, one_row
 from .references import References
 
 AT_ONCE = 2**22  # steps times references, whose products are held: 16 MB
@@ -34,26 +34,20 @@ class StepSearch:
     def __init__(self, expert: References) -> None:
         nearest, view = expert.nearest, expert.view
         self._size = float(nearest.points.size)
-        edges = np.searchsorted(expert.codes[nearest.rows], np.arange(len(expert.classes) + 1))
-        edges = edges.astype(np.int64)
         columns = np.arange(expert.n_seen) if view.columns is None else view.columns
-        of_points = nearest.mean, float(nearest.scale)
-        self._arrays: tuple[Any, ...]
+        self._at_once = max(1, AT_ONCE // max(1, len(expert)))
+        self._map: tuple[Any, ...]
         if isinstance(expert.metric, Forest):
-            # The points side by side, so that all of a state are compared at once.
-            places = np.ascontiguousarray(nearest.points.T), edges, nearest.rows
             roots, feature, *nodes = Leaves(expert.metric).nodes
             feature = np.where(feature < 0, -1, columns[feature]).astype(np.int32)
-            self._kernel, self._at_once = _by_leaves, AT_ONCE
-            self._arrays = ((roots, feature, *nodes), *of_points, *places)
+            self._kernel, self._map = _by_leaves, (roots, feature, *nodes)
         else:
             assert view.mixing is not None
-            among = nearest.candidates
-            exact = among.exact.reshape(-1), among.place, among.squared, among.rows
-            bounds = *among.rounding, among.bounded
-            self._kernel, self._at_once = _by_products, max(1, AT_ONCE // max(1, len(expert)))
-            whitening = columns.astype(np.int64), padded(view.mixing)
-            self._arrays = (whitening, *of_points, among.rough, (*exact, *bounds, edges))
+            self._kernel, self._map = _by_whitening, (columns.astype(np.int64), padded(view.mixing))
+        among = nearest.candidates
+        # The points side by side, so that one step is compared with several at once.
+        right, edges = np.ascontiguousarray(among.rough.T), expert.by_class.edges
+        self._among = nearest.mean, float(nearest.scale), right, (*among.prepared, edges)
 
     @classmethod
     def of(cls, expert: References) -> StepSearch | None:
@@ -75,55 +69,43 @@ class StepSearch:
     def push(self, state: Arrays, features: Floats, owner: Ints, marks: Ints, found: Found) -> None:
         size, count = self._at_once, state["count"]
         if len(features) <= size:  # one call, which is what a live step costs
-            self._kernel(features, owner, marks, *self._arrays, count, found)
+            self._kernel(features, owner, marks, self._map, self._among, count, found)
             return
         for begin in range(0, len(features), size):
             some = slice(begin, begin + size)
             of_some = features[some], owner[some], marks[some]
-            self._kernel(*of_some, *self._arrays, count, found.at(some))
+            self._kernel(*of_some, self._map, self._among, count, found.at(some))
 
 
 @jit()
-def _by_leaves(  # type: ignore[no-untyped-def]
-    features, owner, marks, nodes, mean, scale, columns, edges, rows, count, found
-):
-    """Of equally near references the first: those of a state are in the order of their rows."""
-    x, squared = np.empty((1, len(mean))), np.empty(columns.shape[1])
+def _by_leaves(features, owner, marks, nodes, among, count, found):  # type: ignore[no-untyped-def]
+    x = np.zeros((len(features), len(among[0])))
     for i in range(len(features)):
-        _begin(owner[i], marks[i], count, found, i)
-        if marks[i] == 0:
-            continue
-        x[:] = 0.0
-        points_of_leaves(features[i : i + 1], *nodes, x)
-        squared[:] = 0.0
-        for s in range(len(mean)):  # in the order of `squared_distance`
-            value, column = (x[0, s] - mean[s]) / scale, columns[s]
-            for j in range(len(squared)):
-                difference = value - column[j]
-                squared[j] += difference * difference
-        for s in range(len(edges) - 1):
-            best, at = _least(squared[edges[s] : edges[s + 1]]), -1
-            for j in range(edges[s], edges[s + 1]):
-                if squared[j] == best:
-                    at = j
-                    break
-            found.nearest[i, s] = scale * np.sqrt(best)
-            found.rows[i, s] = rows[at] if at >= 0 else -1
-        found.bound[i] = 0.0
+        if marks[i] != 0:
+            points_of_leaves(features[i : i + 1], *nodes, x[i : i + 1])
+    _find(x, owner, marks, *among, count, found)
 
 
 @jit()
-def _by_products(  # type: ignore[no-untyped-def]
-    features, owner, marks, whitening, mean, scale, rough, among, count, found
+def _by_whitening(  # type: ignore[no-untyped-def]
+    features, owner, marks, whitening, among, count, found
 ):
-    n, n_states = found.nearest.shape
     columns, mixing = whitening
-    seen, x = np.zeros((n, len(columns))), np.zeros((n, mixing.shape[1]))
-    for i in range(n):
-        _begin(owner[i], marks[i], count, found, i)
+    seen = np.zeros((len(features), len(columns)))
+    x = np.zeros((len(features), mixing.shape[1]))
+    for i in range(len(features)):
         for f in range(len(columns) if marks[i] != 0 else 0):
             seen[i, f] = features[i, columns[f]]
     multiply(seen, mixing, x)
+    _find(x, owner, marks, *among, count, found)
+
+
+@jit()
+def _find(  # type: ignore[no-untyped-def]
+    x, owner, marks, mean, scale, right, among, count, found
+):
+    """The nearest of each state to some points; the rows of ``x`` may be longer."""
+    n, n_states = found.nearest.shape
     points, norms = np.empty((n, len(mean))), np.zeros(n)
     for i in range(n):
         for f in range(len(mean)):
@@ -134,41 +116,18 @@ def _by_products(  # type: ignore[no-untyped-def]
         if not norms[i] < bounded:  # it would overflow, and is compared with every reference
             single[i] = 0.0
     # What the product rounds to depends on company; what it leaves to be compared is enough anyhow.
-    if n == 1:
-        product = np.empty((1, len(rough)), np.float32)
-        _dots(single[0], rough, product[0])
+    if n == 1:  # sooner done than by a library
+        product = np.empty((1, right.shape[1]), np.float32)
+        one_row(single[0], right, 0, len(right), 0, right.shape[1], product[0])
     else:
-        product = np.dot(single, rough.T)
+        product = np.dot(single, right)
     rows, squared = np.full((n, n_states), -1), np.full((n, n_states), np.inf)
     places = ANYWHERE, ANYWHERE
     select_nearest(product, 0, points, norms, *among, *places, rows, squared)
     for i in range(n):
+        stream = owner[i]
+        count[stream] = 0 if marks[i] == 0 else 1 if marks[i] == 2 else count[stream] + 1
+        clear(found, i)
         if marks[i] != 0:
             found.nearest[i], found.rows[i] = scale * np.sqrt(squared[i]), rows[i]
             found.bound[i] = 0.0
-
-
-@jit(fastmath={"reassoc", "nsz", "contract"})
-def _dots(x, rough, out):  # type: ignore[no-untyped-def]
-    """The products of one point, sooner done than by a library."""
-    for i in range(len(rough)):
-        row, total = rough[i], np.float32(0.0)
-        for f in range(len(x)):
-            total += x[f] * row[f]
-        out[i] = total
-
-
-@jit()
-def _begin(stream, mark, count, found, row):  # type: ignore[no-untyped-def]
-    """Count a step of a stream, of which nothing is found yet."""
-    count[stream] = 0 if mark == 0 else 1 if mark == 2 else count[stream] + 1
-    clear(found, row)
-
-
-@jit(fastmath={"nnan", "nsz"})
-def _least(squared):  # type: ignore[no-untyped-def]
-    """The least of some squares, several at a time."""
-    best = np.inf
-    for square in squared:
-        best = min(best, square)
-    return best

@@ -18,10 +18,9 @@ from ..base.checks import Bools, Floats, Ints
 from ..base.errors import InputError
 from ..base.work import n_threads, run_each
 from ..features.features import Features, View
-from ..metric.embedding import Embedding, smallest_space, transform_windows
+from ..metric.embedding import Embedding, Mahalanobis, smallest_space, transform_windows
 from ..metric.estimators import MarginMetric
 from ..metric.forest import Forest
-from ..metric.mahalanobis import Mahalanobis
 from ..stream.stream import Stream
 from ..stream.windows import Windows, counts_inside, flatten, sliding_windows
 from .search import MANY_REFERENCES, ClassDistances, NearestNeighbors

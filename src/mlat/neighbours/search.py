@@ -150,6 +150,8 @@ class ClassDistances:
     Attributes
     ----------
     n_classes : int
+    edges : array of shape (n_classes + 1,)
+        Where each state begins among the points of ``nearest``.
     nearest : NearestNeighbors
         The same references, for k nearest neighbours whatever their state. Its ``points`` are held
         state by state, and shared.
@@ -169,9 +171,7 @@ class ClassDistances:
             raise InputError(
                 f"codes must be 0 to {n_classes - 1}, not {codes.min()} to {codes.max()}"
             )
-        rows = _by_state(codes)
-        points = references[rows].astype(np.float64, copy=False)
-        self._hold(points, references.mean(axis=0), codes, rows, n_classes)
+        self._hold([(slice(None), references)], references.shape[1], codes, n_classes)
 
     @classmethod
     def of_blocks(
@@ -179,7 +179,14 @@ class ClassDistances:
     ) -> ClassDistances:
         """The same from some references at a time, in their order: they are in memory once."""
         search = cls.__new__(cls)
-        rows = _by_state(codes)
+        search._hold(blocks, n_dimensions, codes, n_classes)
+        return search
+
+    def _hold(
+        self, blocks: Iterable[tuple[slice, Floats]], n_dimensions: int, codes: Ints, n_classes: int
+    ) -> None:
+        # State by state, so that the inner loops run over contiguous memory.
+        rows = np.argsort(codes, kind="stable").astype(np.int64)
         place = np.empty_like(rows)
         place[rows] = np.arange(len(rows))
         points, total = np.empty((len(rows), n_dimensions)), None
@@ -188,13 +195,9 @@ class ClassDistances:
             # One after the other, as the mean of all at once sums them: to the last bit.
             total = np.add.reduce(Z if total is None else np.concatenate([total[None], Z]), axis=0)
         assert total is not None
-        search._hold(points, total / len(rows), codes, rows, n_classes)
-        return search
-
-    def _hold(self, points: Floats, mean: Floats, codes: Ints, rows: Ints, n_classes: int) -> None:
         self.n_classes = n_classes
-        self._edges = np.searchsorted(codes[rows], np.arange(n_classes + 1)).astype(np.int64)
-        self.nearest = NearestNeighbors.of_own(points, mean, rows)
+        self.edges = np.searchsorted(codes[rows], np.arange(n_classes + 1)).astype(np.int64)
+        self.nearest = NearestNeighbors.of_own(points, total / len(rows), rows)
 
     def __len__(self) -> int:
         return len(self.nearest)
@@ -230,7 +233,7 @@ class ClassDistances:
         if exclude is None and self.clusters is not None:
             clusters = self.clusters if self.share_left <= most else None
         best, where = self.nearest.nearest_of_each(
-            Z, 1, self._edges, exclude=exclude, clusters=clusters
+            Z, 1, self.edges, exclude=exclude, clusters=clusters
         )
         where[np.isinf(best)] = -1
         return self.nearest.scale * np.sqrt(best), where
@@ -240,7 +243,7 @@ class ClassDistances:
         """The references in clusters, where there are many."""
         if len(self) < MANY_REFERENCES:
             return None
-        return TimeClusters(self.nearest.points, self.nearest.rows, self._edges)
+        return TimeClusters(self.nearest.points, self.nearest.rows, self.edges)
 
     @cached_property
     def share_left(self) -> float:
@@ -258,8 +261,3 @@ class ClassDistances:
         distances = self.query(x * self.nearest.scale + self.nearest.mean, exclude=exclude)
         reach = np.where(np.isfinite(distances), distances / self.nearest.scale, -np.inf)
         return self.clusters.share_left(x, reach)
-
-
-def _by_state(codes: Ints) -> Ints:
-    """Rows state by state, so that the inner loops run over contiguous memory."""
-    return np.argsort(codes, kind="stable").astype(np.int64)

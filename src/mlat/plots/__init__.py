@@ -9,16 +9,12 @@ from ..base.errors import require_package
 
 require_package("matplotlib", "plots", "a picture")
 
-from .blocks import plot_blocks, plot_lags
-from .committee import plot_committee
 from .confusion import plot_confusion
-from .explain import explain_prediction
+from .explain import explain_prediction, plot_committee
 from .figure import save_figure
-from .history import plot_history
+from .learned import plot_blocks, plot_history, plot_lags, plot_usage
 from .overview import plot_overview
-from .stream import plot_stream
-from .timeline import plot_timeline
-from .usage import plot_usage
+from .timeline import plot_stream, plot_timeline
 
 __all__ = [
     "explain_prediction",

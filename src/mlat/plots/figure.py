@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -45,11 +45,6 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure, Axes]:
         return figure, figure.add_subplot()
     # Not get_figure(root=True), which matplotlib before 3.10 does not have.
     return ax.figure.figure, ax
-
-
-def axes_width(ax: Axes) -> float:
-    """How wide axes are before the layout, in inches: with short names about what they get."""
-    return float(ax.get_window_extent().width / ax.figure.figure.dpi)
 
 
 def state_colours(n_states: int) -> Floats:
@@ -107,15 +102,47 @@ def states_in(ribbons: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.unique(np.concatenate(found)) if found else np.array([])
 
 
-def legend_rows(states: Sequence[Any] | NDArray[Any], width: float) -> int:
-    """How many rows the legend of states has where it may be ``width`` inches wide."""
-    if not 0 < len(states) <= MAX_LEGEND:
-        return 0
-    return -(-len(states) // _legend_columns([_legend_name(s) for s in states], width))
+class StateLegend:
+    """The colour and pattern of each state, above axes; nothing of no states, or of too many.
 
+    Parameters
+    ----------
+    states : array of shape (S,)
+    width : float
+        Of the axes, in inches; the legend is not wider.
 
-def _legend_name(state: Any) -> str:
-    return shorten(str(state), MAX_LETTERS)
+    Attributes
+    ----------
+    height : float
+        In points, with the space around it; 0 without a legend.
+    """
+
+    def __init__(self, states: NDArray[Any], width: float) -> None:
+        shown = states if len(states) <= MAX_LEGEND else states[:0]
+        self._names = [shorten(str(state), MAX_LETTERS) for state in shown]
+        self._n_columns = _legend_columns(self._names, width)
+        n_rows = -(-len(self._names) // self._n_columns)
+        self.height = (n_rows * 1.75 + 1) * LEGEND_SIZE if n_rows else 0.0
+
+    def draw(self, ax: Axes) -> None:
+        """Draw it above the axes."""
+        patches = [
+            Patch(facecolor=c, edgecolor=ink_on(c), linewidth=0, hatch=state_pattern(i), label=name)
+            for i, (c, name) in enumerate(
+                zip(state_colours(len(self._names)), self._names, strict=True)
+            )
+        ]
+        if patches:
+            ax.legend(
+                handles=patches,
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                ncols=self._n_columns,
+                frameon=False,
+                fontsize=LEGEND_SIZE,
+                handlelength=1.4,
+                borderaxespad=0.2,
+            )
 
 
 def _legend_columns(names: list[str], width: float) -> int:
@@ -129,56 +156,24 @@ def _legend_columns(names: list[str], width: float) -> int:
     return 1
 
 
-def state_legend(ax: Axes, states: NDArray[Any], width: float) -> float:
-    """The colour and pattern of each state, above the axes, at most ``width`` inches wide.
-
-    Returns
-    -------
-    float
-        The height of the legend in points, 0 without one.
-    """
-    n_rows = legend_rows(states, width)
-    if not n_rows:
-        return 0.0
-    names = [_legend_name(state) for state in states]
-    patches = [
-        Patch(facecolor=c, edgecolor=ink_on(c), linewidth=0, hatch=state_pattern(i), label=name)
-        for i, (c, name) in enumerate(zip(state_colours(len(states)), names, strict=True))
-    ]
-    ax.legend(
-        handles=patches,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=_legend_columns(names, width),
-        frameon=False,
-        fontsize=LEGEND_SIZE,
-        handlelength=1.4,
-        borderaxespad=0.2,
-    )
-    return legend_height(n_rows)
-
-
-def legend_height(n_rows: int) -> float:
-    """How high a legend of states with so many rows is, in points, with the space around it."""
-    return n_rows * 1.75 * LEGEND_SIZE + LEGEND_SIZE if n_rows else 0.0
-
-
 def axes_below_legend(
     ax: Axes | None, height: float, states: NDArray[Any]
-) -> tuple[Figure, Axes, float]:
+) -> tuple[Figure, Axes, float, StateLegend]:
     """The given axes, or new ones with room for the legend of states above ``height`` inches.
 
     Returns
     -------
-    figure, axes, float
-        The last is how wide the axes are, in inches.
+    figure, axes, float, StateLegend
+        How wide the axes are before the layout, in inches: with short names about what they get;
+        and the legend.
     """
     is_new = ax is None
     figure, ax = axes_for(ax, (11, height))
-    width = axes_width(ax)
+    width = float(ax.get_window_extent().width / figure.dpi)
+    legend = StateLegend(states, width)
     if is_new:
-        figure.set_figheight(height + legend_height(legend_rows(states, width)) / 72)
-    return figure, ax, width
+        figure.set_figheight(height + legend.height / 72)
+    return figure, ax, width, legend
 
 
 def draw_boundaries(ax: Axes, places: Iterable[float]) -> None:

@@ -12,9 +12,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike
 
 from ..stream.stream import Stream
-from .blocks import plot_lags
 from .figure import BLUE, FAINT, INK, bare, shorten, state_colours
-from .stream import plot_stream
+from .learned import plot_lags
+from .timeline import plot_stream
 
 _BAR = "#b8c4cc"
 

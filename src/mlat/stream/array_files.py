@@ -6,8 +6,12 @@ What their readers raise becomes an `InputError` where files are opened (``file_
 
 from __future__ import annotations
 
+import math
+import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +19,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from .mat_structure import check_structure
-from .sources import refuse_growth
+from .sources import most_unpacked, refuse_growth
+
+# Types of elements and classes of variables in MATLAB files of version 5.
+# Bytes of a number, by type.
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
+_WHOLE, _BYTES, _TEXTS = (5, 6), (1, 2, 16), (1, 2, 4, 16, 17, 18)
+_MATRIX, _PACKED = 14, 15
+_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _FUNCTION, _OPAQUE = 1, 2, 3, 4, 5, 16, 17
+_DEPTH = 50
+
+_Element = tuple[int, memoryview]
 
 
+@dataclass(eq=False)
 class ColumnsTable:
     """Columns by name that are arrays in memory.
 
-    Parameters
+    Attributes
     ----------
     name : str
-        The file, for messages.
-    columns : mapping of names to arrays of shape (T,)
+        The file, for messages; empty for what is none.
+    held : mapping of names to columns of T entries
     states : sequence of names
         Columns that can be the label and are never channels.
-    notes : sequence of str
+    notes : tuple of str
         What the user should know of how the file was read.
-    left_out : mapping of names to reasons, optional
+    left_out : mapping of names to reasons
         Columns that are channels only if they are named.
     """
 
-    def __init__(
-        self,
-        name: str,
-        columns: Mapping[str, NDArray[Any]],
-        states: Sequence[str] = (),
-        notes: Sequence[str] = (),
-        left_out: Mapping[str, str] | None = None,
-    ) -> None:
-        self._name, self._columns = name, columns
-        self.columns: Sequence[Any] = list(columns)
-        self.states, self.notes = tuple(states), tuple(notes)
-        self.left_out = dict(left_out or {})
+    name: str
+    held: Mapping[Any, Any]
+    states: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.columns: Sequence[Any] = list(self.held)
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._columns[name] for name in (*channels, *roles)}
+        return {name: self.held[name] for name in (*channels, *roles)}
 
     def where(self, steps: Sequence[int]) -> str:
-        return f"{self._name}: "
+        return f"{self.name}: " if self.name else ""
 
 
 def read_npy(path: Path) -> NDArray[Any] | ColumnsTable:
@@ -165,4 +175,110 @@ def _table(path: Path, arrays: Mapping[str, NDArray[Any]]) -> ColumnsTable:
             columns[column] = entries
     left = [name for name in arrays if name not in usable or len(arrays[name]) != n_steps]
     note = f"not used, for they are not {n_steps} steps long: {', '.join(left)}"
-    return ColumnsTable(str(path), columns, notes=[note] if left else [])
+    return ColumnsTable(str(path), columns, notes=(note,) if left else ())
+
+
+# ------------------------------------------------------------------ damaged MATLAB files
+
+
+def check_structure(path: Path) -> None:
+    """Check a MATLAB file of version 5; files of other versions are not looked at.
+
+    SciPy's compiled reader trusts it to be whole: a damaged length or type ends the process there,
+    or asks for memory without end. So every element is followed here first: each must lie within
+    the one around it, and be as long as its shape says.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged.
+    """
+    content = memoryview(path.read_bytes())
+    order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:128]))
+    if order is None or content[125 if order == "<" else 124] != 1:
+        return
+    most = most_unpacked(len(content))
+    for kind, part in _elements(content[128:], order):
+        if kind == _PACKED:
+            inflate = zlib.decompressobj()
+            part = memoryview(inflate.decompress(part, most))
+            most -= len(part)
+            if most <= 0:
+                raise ValueError("it unpacks to far more than the file")
+            _, part = next(_elements(part, order), (0, part))
+        _check_matrix(part, order, 0)
+
+
+def _elements(content: memoryview, order: str) -> Iterator[_Element]:
+    """The elements one after the other: the type of each, and its bytes."""
+    at = 0
+    while at + 8 <= len(content):
+        kind, n = struct.unpack_from(f"{order}II", content, at)
+        begin = at + 8
+        if kind >> 16 and kind >> 16 <= 4:  # a short one, within its own eight bytes
+            kind, n, begin = kind & 0xFFFF, kind >> 16, at + 4
+        if begin + n > len(content):
+            raise ValueError("an element is cut off")
+        yield kind, content[begin : begin + n]
+        at = begin + n if kind == _PACKED else begin + n + -n % (4 if begin == at + 4 else 8)
+
+
+def _check_matrix(content: memoryview, order: str, depth: int) -> None:
+    if not content and depth:
+        return  # of an empty cell
+    if depth > _DEPTH:
+        raise ValueError("cells are in cells without end")
+    parts = _elements(content, order)
+    flags = _next(parts, _WHOLE)
+    if len(flags) != 8:
+        raise ValueError("a variable has no flags")
+    (flag,) = struct.unpack_from(f"{order}I", flags)
+    kind, is_complex = flag & 0xFF, flag >> 11 & 1
+    if kind == _OPAQUE:
+        for _ in range(3):
+            _next(parts, _BYTES)
+        _check_matrix(_next(parts, (_MATRIX,)), order, depth + 1)
+        return
+    lengths = _next(parts, _WHOLE)
+    shape = struct.unpack(f"{order}{len(lengths) // 4}i", lengths[: len(lengths) // 4 * 4])
+    if len(shape) < 2 or len(shape) > 32 or min(shape) < 0:
+        raise ValueError(f"a variable has the shape {shape}")
+    size = math.prod(shape)
+    _next(parts, _BYTES)  # its name
+    if kind in (_CELL, _STRUCT, _OBJECT, _FUNCTION):
+        if kind == _OBJECT:
+            _next(parts, _BYTES)
+        if kind in (_STRUCT, _OBJECT):
+            longest = _next(parts, _WHOLE)
+            names = _next(parts, _BYTES)
+            (length,) = struct.unpack(f"{order}i", longest)
+            if length < 1 or len(names) % length:
+                raise ValueError("a structure has no names of fields")
+            size *= len(names) // length
+        for _ in range(1 if kind == _FUNCTION else size):
+            _check_matrix(_next(parts, (_MATRIX,)), order, depth + 1)
+    elif kind == _CHAR:
+        text = _next(parts, _TEXTS)
+        if size > max(len(text), 1 << 16):  # SciPy fills a text that is not there with spaces
+            raise ValueError("a text is shorter than its shape")
+    elif kind == _SPARSE:
+        for _ in range(2):
+            _next(parts, _WHOLE)
+        for _ in range(1 + is_complex):
+            _next(parts, tuple(_SIZES))
+    elif 6 <= kind <= 15:
+        for _ in range(1 + is_complex):
+            kind, part = next(parts, (0, content[:0]))
+            if len(part) != size * _SIZES.get(kind, math.inf):
+                raise ValueError(
+                    f"a variable of shape {shape} has {len(part)} bytes of type {kind}"
+                )
+    else:
+        raise ValueError(f"a variable is of class {kind}")
+
+
+def _next(parts: Iterator[_Element], kinds: tuple[int, ...]) -> memoryview:
+    kind, part = next(parts, (0, memoryview(b"")))
+    if kind not in kinds:
+        raise ValueError(f"an element of type {kind} stands where one of type {kinds[0]} belongs")
+    return part

@@ -284,16 +284,16 @@ def as_states(
         array = np.where(np.isin(array, texts), NO_STATE_NAME, array) if texts else array
         return _writable(array, "state")
     if array.dtype.kind in "ib":
+        if array.dtype.kind == "b" and not ours:
+            said = "states that are booleans become 0 and 1, as a step without a state is -1"
+            keep = "mlat.model_selection.EveryStep predicts booleans"
+            warnings.warn(f"{said}; {keep}", UserWarning, stacklevel=4)
         numbers = array.astype(np.int64)
         absent = [int(entry) for entry in map(_as_number, no_state_entries) if is_whole(entry)]
-        if not ours and NO_STATE_NUMBER not in absent:
-            marked = numbers == NO_STATE_NUMBER
-            if marked.any():
-                count, first = int(marked.sum()), int(np.argmax(marked))
-                _check_minus_one(count, n_steps, first, np.unique(numbers), unlabelled, 4)
-        numbers[np.isin(numbers, absent)] = NO_STATE_NUMBER
-        return numbers
-    if array.dtype.kind not in "ufOT":
+        if ours or NO_STATE_NUMBER in absent or (numbers != NO_STATE_NUMBER).all():
+            numbers[np.isin(numbers, absent)] = NO_STATE_NUMBER
+            return numbers
+    elif array.dtype.kind not in "ufOT":
         remedy = "; decode them with states.astype(str)" if array.dtype.kind == "S" else ""
         raise InputError(f"states must be texts or whole numbers, not {array.dtype}{remedy}")
     return decode_states(*encode(array), unlabelled, ours=ours)
@@ -393,9 +393,8 @@ def states_of(seen: Entries, unlabelled: Any = None, *, ours: bool = False) -> N
     numbered = set(others)
     marks = [i for i in others if entries[i] == NO_STATE_NUMBER and seen.count[i]]
     if marks and not ours:
-        n_marked = sum(seen.count[i] for i in marks)
-        numbers = [int(entries[i]) for i in others]
-        _check_minus_one(n_marked, seen.n_steps, seen.first_of(marks), numbers, unlabelled, 6)
+        states = sorted({int(entries[i]) for i in others} - {NO_STATE_NUMBER})
+        _check_minus_one(seen, marks, states, unlabelled)
     table = [int(e) if i in numbered else NO_STATE_NUMBER for i, e in enumerate(entries)]
     return np.array(table, dtype=np.int64)
 
@@ -406,31 +405,14 @@ def _listed(unlabelled: Any) -> list[Any]:
 
 
 def _check_minus_one(
-    n_marked: int,
-    n_steps: int,
-    first: int,
-    states: Iterable[int],
-    unlabelled: Any,
-    stacklevel: int,
+    seen: Entries, marks: Sequence[int], others: Sequence[int], unlabelled: Any
 ) -> None:
-    """Warn that -1 is taken for "no state", or refuse it where it must be a state.
+    """Warn that -1, the entries ``marks``, is taken for "no state", or refuse it.
 
-    Parameters
-    ----------
-    n_marked, n_steps, first : int
-        How many of all steps have the number -1, and the first of them.
-    states : iterable of int
-        All numbers that occur.
-    unlabelled : value or list of values, optional
-        The entries that mean "no state" by the user's word, -1 not among them.
-
-    Raises
-    ------
-    InputError
-        If there is such a word, the only other state is 1, or others are below 0, too.
+    It must be a state where ``unlabelled``, the user's word, names other entries, and where the
+    only other state is 1, or others are below 0, too.
     """
-    count = f"{n_marked} of {n_steps} steps"
-    others = sorted({int(number) for number in states} - {NO_STATE_NUMBER})
+    count = f"{sum(seen.count[i] for i in marks)} of {seen.n_steps} steps"
     if unlabelled is not None or others == [1] or (others and others[0] < 0):
         say = ", or say that it means no state (unlabelled=-1)" if unlabelled is None else ""
         if others == [1]:
@@ -439,14 +421,14 @@ def _check_minus_one(
             f"the state of {count} is -1, which stands for no state, and with the states "
             f"{', '.join(map(str, others[:5])) or 'none'} it seems to be one; number the states "
             f"from 0, or name them{say}",
-            first,
+            seen.first_of(marks),
         )
     if others:
         warnings.warn(
             f"the state of {count} is -1, and they are taken as unlabelled; if that is right say "
             "so (unlabelled=-1), and if -1 is a state number the states from 0, or name them",
             UserWarning,
-            stacklevel=stacklevel,
+            stacklevel=6,
         )
 
 
@@ -530,9 +512,12 @@ def _time_from_objects(objects: NDArray[Any], first: int) -> NDArray[Any]:
     if all(isinstance(stamp, timedelta) for stamp in times):
         return np.array(times, dtype="timedelta64[us]")
     if all(isinstance(stamp, date) for stamp in times):
-        if len({getattr(stamp, "tzinfo", None) is None for stamp in times}) > 1:
+        has_zone = {getattr(stamp, "tzinfo", None) is not None for stamp in times}
+        if len(has_zone) > 1:
             raise InputError("some of the time has a time zone and some has none; choose one")
-        return np.array([_in_utc(stamp) for stamp in times], dtype="datetime64[us]")
+        if has_zone == {True}:
+            times = [stamp.astimezone(UTC).replace(tzinfo=None) for stamp in times]
+        return np.array(times, dtype="datetime64[us]")
     return np.array(times)
 
 
@@ -541,12 +526,6 @@ def in_seconds(elapsed: NDArray[Any]) -> Floats:
     if elapsed.dtype.kind == "m":
         return elapsed / np.timedelta64(1, "s")
     return elapsed.astype(np.float64)
-
-
-def _in_utc(stamp: date) -> date:
-    if isinstance(stamp, datetime) and stamp.tzinfo is not None:
-        return stamp.astimezone(UTC).replace(tzinfo=None)
-    return stamp
 
 
 def changes(entries: Any, n_steps: int, *, first: bool = False) -> Bools:

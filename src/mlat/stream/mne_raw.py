@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import InputError, require_package
-from .array_files import ColumnsTable
-from .mat_structure import check_structure
+from .array_files import ColumnsTable, check_structure
 from .sources import reading, refuse_growth
 
 SUFFIXES = (".edf", ".bdf", ".gdf", ".fif", ".vhdr", ".set", ".cnt")
@@ -34,7 +33,7 @@ NO_SENSORS = {"stim", "exci", "syst", "ias", "gof", "dipole", "chpi"}  # types o
 TRIGGER = re.compile(r"sti ?\d*|stim(ulus)?|trig(ger)?s?|status|markers?", re.IGNORECASE)
 
 
-def table_of(source: Any) -> RawTable | ColumnsTable | None:
+def table_of(source: Any) -> ColumnsTable | None:
     """The table of an object of MNE; None for anything else.
 
     Raises
@@ -54,7 +53,7 @@ def table_of(source: Any) -> RawTable | ColumnsTable | None:
     )
 
 
-def read_raw(path: Path) -> RawTable | ColumnsTable:
+def read_raw(path: Path) -> ColumnsTable:
     """The table of a file that MNE reads.
 
     Raises
@@ -70,7 +69,7 @@ def read_raw(path: Path) -> RawTable | ColumnsTable:
         _refuse_circle(path)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        table: RawTable | ColumnsTable
+        table: ColumnsTable
         if is_epochs:
             table = _table_of_epochs(mne.read_epochs(path, verbose="warning"), str(path))
         else:
@@ -136,36 +135,30 @@ def _refuse_taken(channels: Sequence[str], names: Iterable[str], where: str) -> 
             raise InputError(f"{where} has a channel called {name!r}; rename it")
 
 
-class RawTable:
+class RawTable(ColumnsTable):
     """The channels of a recording of MNE, its ``time`` in seconds and its ``annotation``."""
 
     def __init__(self, raw: Any, name: str = "the recording") -> None:
-        self._raw, self._name = raw, name
-        self.columns: Sequence[Any] = [*raw.ch_names, "time", ANNOTATION]
         _refuse_taken(raw.ch_names, ("time", ANNOTATION), name)
         if not len(raw.times):
             raise InputError(f"{name} holds no steps")
-        self.states, self.left_out = (ANNOTATION,), _left_out(raw)
-        self._descriptions, self._bad, moments = _annotated(raw)
+        descriptions, self._bad, moments = _annotated(raw)
         notes = []
         if moments:
             notes.append(f"{moments} annotations without a duration give no state")
         if self._bad.any():
             notes.append(f"{int(self._bad.sum())} steps that are annotated as bad are missing")
-        self.notes: tuple[str, ...] = tuple(notes)
+        told = {"time": np.asarray(raw.times), ANNOTATION: descriptions}
+        super().__init__(name, told, [ANNOTATION], tuple(notes), _left_out(raw))
+        self._raw, self.columns = raw, [*raw.ch_names, *told]
 
     def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        columns: dict[Any, Any] = {"time": np.asarray(self._raw.times)}
-        columns[ANNOTATION] = self._descriptions
-        names = [name for name in (*channels, *roles) if name not in columns]
-        with reading(self._name):
-            values = self._raw.get_data(picks=names) if names else np.empty((0, len(self._bad)))
-        for name, row in zip(names, values, strict=True):
-            columns[name] = np.where(self._bad, np.nan, row)
-        return {name: columns[name] for name in (*channels, *roles)}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return f"{self._name}: "
+        """Only the channels that are wanted are loaded."""
+        names = [name for name in (*channels, *roles) if name not in self.held]
+        with reading(self.name):
+            values = self._raw.get_data(picks=names) if names else []
+        loaded = {n: np.where(self._bad, np.nan, row) for n, row in zip(names, values, strict=True)}
+        return {name: {**self.held, **loaded}[name] for name in (*channels, *roles)}
 
 
 def _annotated(raw: Any) -> tuple[NDArray[Any], NDArray[np.bool_], int]:

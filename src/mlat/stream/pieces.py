@@ -31,23 +31,21 @@ from .conversion import (
     no_state,
     no_states,
     recordings_of,
-    stack_columns,
     states_of,
 )
 from .read import (
     ArrowTable,
     ColumnPlan,
-    Text,
+    Wanted,
     as_numpy,
     encoded,
     plan_columns,
-    read_channels,
-    read_stream,
+    read_one,
+    values_of,
 )
-from .resampling import Between
 from .sources import names_of, sources_in
 from .stream import Stream, as_max_gap, goes_back, kind_of_time, refuse_infinity
-from .text_table import NAME_COLUMNS, TextTable
+from .text_table import TextTable
 
 STEPS = 65536  # of a piece
 IN_MEMORY = 1 << 25  # bytes of times between steps; more go to a temporary file
@@ -84,24 +82,11 @@ class Pieces(Protocol):
 
 
 def read_pieces(
-    source: Any,
-    channels: Sequence[str],
-    *,
-    named: bool = False,
-    label: Any = None,
-    recording: Any = None,
-    time: Any = None,
-    unlabelled: Any = None,
-    max_gap: float | None = None,
-    sep: str | None = None,
-    decimal: str | None = None,
-    rate: float | None = None,
-    between: Between = "linear",
-    size: int = STEPS,
+    source: Any, channels: Sequence[str], *, named: bool = False, size: int = STEPS, **options: Any
 ) -> Pieces:
     """A stream for a model that knows its channels, in pieces of ``size`` steps.
 
-    Parameters are those of :func:`mlat.stream.read.read_channels`; ``named`` says that the user
+    Options are those of :func:`mlat.stream.read.read_channels`; ``named`` says that the user
     chose the columns of the channels, and then no other column is looked at, as with
     :func:`mlat.read_stream`.
 
@@ -110,20 +95,16 @@ def read_pieces(
     InputError
         As those; of values in a file while its pieces are read.
     """
-    columns = {"label": label, "recording": recording, "time": time}
-    text = Text(sep, decimal)
-    form: dict[str, Any] = {"sep": sep, "decimal": decimal, "rate": rate, "between": between}
-    more: dict[str, Any] = {**columns, "unlabelled": unlabelled, "max_gap": max_gap}
+    wanted = Wanted(channels, others=not named, **options)
 
     def one(source: Any) -> Pieces:
-        plan = plan_columns(source, columns, channels, unlabelled, others=not named, text=text)
-        if isinstance(plan.table, TextTable | ArrowTable) and rate is None:
+        plan = plan_columns(source, wanted)
+        if isinstance(plan.table, TextTable | ArrowTable) and wanted.rate is None:
             try:
-                return _FilePieces(plan, unlabelled, max_gap, size)
+                return _FilePieces(plan, wanted.unlabelled, wanted.max_gap, size)
             except StepError as error:
                 raise InputError(f"{plan.table.where(error.steps)}{error}") from None
-        reader = read_stream if named else read_channels
-        return StreamPieces(reader(source, channels=channels, **form, **more), size)
+        return StreamPieces(read_one(wanted, source), size)
 
     sources = sources_in(source)
     if sources is None:
@@ -280,28 +261,41 @@ class _FilePieces:
     def _run_clock(self, column: Any, *, named: bool) -> _Clock:
         """Look at a column of time. Raises InputError if it is none."""
         self._type = {column: self._table.type_of(column)}
-        # Only a table that is asked for time explains why a column is none.
-        roles = {column: "time" if named else "row"} | dict.fromkeys(self._recording, "recording")
         clock = _Clock()
-        recordings = _Recordings(self)
-        for piece in self._table.pieces([], roles, self._size, self._type):
-            begins = recordings.next(piece)[1]
+        # Only a table that is asked for time explains why a column is none.
+        for piece, _, begins in self._pieces([], {column: "time" if named else "row"}, self._type):
             clock.add(as_numpy(piece[column]), begins)
         if not named and is_irregular(clock.n_gaps(), clock.n_inside):
             raise StepError(f"column {column!r} is not regular")
         return clock
 
+    def _pieces(
+        self, channels: Sequence[Any], roles: dict[Any, str], types: dict[Any, Any]
+    ) -> Iterator[tuple[dict[Any, Any], NDArray[Any] | None, Bools]]:
+        """The pieces of the table, the recording (T,) of each step, and where one begins."""
+        roles = roles | dict.fromkeys(self._recording, "recording")
+        last: dict[Any, int] = {}
+        number = 0
+        for piece in self._table.pieces(channels, roles, self._size, types):
+            begins = np.zeros(len(next(iter(piece.values()))), dtype=bool)
+            of = None
+            for column, table in self._recording.items():
+                codes = self._codes[column](piece[column])
+                begins |= np.diff(codes, prepend=last.get(column, codes[0])) != 0
+                last[column], of = int(codes[-1]), table[codes]
+            if len(self._recording) > 1:  # one begins wherever one of several columns changes
+                of = number + np.cumsum(begins)
+                number = int(of[-1])
+            yield piece, of, begins
+
     def __iter__(self) -> Iterator[Stream]:
-        roles = dict.fromkeys(self._recording, "recording")
-        if self._label is not None:
-            roles[self._label] = "label"
-        types: dict[Any, Any] = {}
-        if self._time is not None:
-            roles[self._time], types = "row", self._type
-        recordings, first, last = _Recordings(self), 0, None
-        for piece in self._table.pieces(self._plan.channels, roles, self._size, types):
+        roles = {} if self._label is None else {self._label: "label"}
+        roles |= {} if self._time is None else {self._time: "row"}
+        types = {} if self._time is None else self._type
+        first, last = 0, None
+        for piece, of, begins in self._pieces(self._plan.channels, roles, types):
             try:
-                stream = self._stream(piece, recordings, first, last)
+                stream = self._stream(piece, of, begins, first, last)
             except StepError as error:
                 raise InputError(f"{self._table.where(error.steps)}{error}") from None
             first += len(stream)
@@ -309,24 +303,25 @@ class _FilePieces:
             yield stream
 
     def _stream(
-        self, piece: dict[Any, Any], recordings: _Recordings, first: int, last: NDArray[Any] | None
+        self,
+        piece: dict[Any, Any],
+        of: NDArray[Any] | None,
+        gap_before: Bools,
+        first: int,
+        last: NDArray[Any] | None,
     ) -> Stream:
         """The stream of one piece; ``last`` is the time of the step before it."""
-        names = self._plan.channels
-        remedy = f"correct it, or {NAME_COLUMNS}"
-        values = stack_columns([as_numpy(piece[name]) for name in names], names, remedy=remedy)
+        values = values_of(piece, self._plan.channels)
         refuse_infinity(values, self.channels, first)
         states = no_states(len(values))
         if self._states is not None:
             states = self._states[self._codes[self._label](piece[self._label])]
-        of, gap_before = recordings.next(piece)
         time = None
         if self._time is not None:
             time = as_time(as_numpy(piece[self._time]), len(values), first).astype(self.time)
             before = time[:1] if last is None else last
-            gap_before |= in_seconds(np.diff(np.concatenate([before, time]))) > cast(
-                float, self._max_gap
-            )
+            elapsed = in_seconds(np.diff(np.concatenate([before, time])))
+            gap_before |= elapsed > cast(float, self._max_gap)
         return Stream._of_checked(
             values=values,
             states=states,
@@ -337,31 +332,6 @@ class _FilePieces:
             gap_before=gap_before,
             notes=self.notes,
         )
-
-
-class _Recordings:
-    """The recording of each step, from piece to piece."""
-
-    def __init__(self, of: _FilePieces) -> None:
-        self._tables, self._codes = of._recording, of._codes
-        self._last: dict[Any, int] = {}
-        self._number = 0
-
-    def next(self, piece: dict[Any, Any]) -> tuple[NDArray[Any] | None, Bools]:
-        """The recordings (T,) of the next steps, and where one begins."""
-        begins = np.zeros(len(next(iter(piece.values()))), dtype=bool)
-        one = None
-        for column, table in self._tables.items():
-            codes = self._codes[column](piece[column])
-            begins |= np.diff(codes, prepend=self._last.get(column, codes[0])) != 0
-            self._last[column] = int(codes[-1])
-            one = table[codes]
-        if len(self._tables) < 2:
-            return one, begins
-        # A recording begins wherever one of several columns changes.
-        numbers = self._number + np.cumsum(begins)
-        self._number = int(numbers[-1])
-        return numbers, begins
 
 
 @dataclass(eq=False)

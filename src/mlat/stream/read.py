@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -63,6 +64,7 @@ from .sources import (
 )
 from .stream import Stream, as_max_gap, refuse_infinity
 from .text_table import NAME_COLUMNS, TextTable, in_pieces
+from .windows import counts_inside
 from .xdf import read_xdf
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
@@ -176,41 +178,48 @@ def read_stream(
     Stream(3 steps, 2 channels, 2 labelled runs, states: 1, 2)
     """
     of_files = group == EACH_FILE
-    columns = {"label": label, "recording": recording, "time": time}
-    columns |= {} if group is None or of_files else {"group": group}
-    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
-    more = (columns, channels, unlabelled, max_gap)
-    others = channels is None
-    return read_each(
-        source,
-        lambda one: _read(one, *more, others=others, past=past, **form),
-        groups=of_files,
-    )
+    form = {"label": label, "recording": recording, "time": time, "sep": sep, "decimal": decimal}
+    form |= {"unlabelled": unlabelled, "max_gap": max_gap, "rate": rate, "past": past}
+    form |= {"between": between, "group": None if of_files else group}
+    wanted = Wanted(channels, others=channels is None, **form)
+    return read_each(source, partial(read_one, wanted), groups=of_files)
 
 
-def read_channels(
-    source: Any,
-    channels: Sequence[Any],
-    *,
-    label: Any = None,
-    recording: Any = None,
-    time: Any = None,
-    unlabelled: Any = None,
-    max_gap: float | None = None,
-    sep: str | None = None,
-    decimal: str | None = None,
-    rate: float | None = None,
-    between: Between = "linear",
-) -> Stream:
+def read_channels(source: Any, channels: Sequence[Any], **options: Any) -> Stream:
     """As :func:`read_stream`, for channels that a model knows: other columns are no danger.
 
     They are used as the time and the recordings where that is clear, and ignored where it is not;
     ``Stream.notes`` names those that are ignored.
     """
-    columns = {"label": label, "recording": recording, "time": time}
-    form: dict[str, Any] = {"text": Text(sep, decimal), "rate": rate, "between": between}
-    more = (columns, channels, unlabelled, max_gap)
-    return read_each(source, lambda one: _read(one, *more, others=True, **form))
+    return read_each(source, partial(read_one, Wanted(channels, others=True, **options)))
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is wanted of a source, as the parameters of :func:`read_stream` say it.
+
+    ``others`` says whether columns without a role may be the time or the recordings.
+    """
+
+    channels: Sequence[Any] | None
+    others: bool
+    label: Any = None
+    recording: Any = None
+    group: Any = None
+    time: Any = None
+    unlabelled: Any = None
+    max_gap: float | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    rate: float | None = None
+    between: Between = "linear"
+    past: int | None = None
+
+    @property
+    def by_role(self) -> dict[str, Any]:
+        """The columns that are named for something."""
+        named = {"label": self.label, "recording": self.recording, "time": self.time}
+        return named | ({} if self.group is None else {"group": self.group})
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,15 +250,7 @@ class ColumnPlan:
         return isinstance(self.table, TextTable)
 
 
-def plan_columns(
-    source: Any,
-    by_role: Mapping[str, Any],
-    channels: Sequence[Any] | None,
-    unlabelled: Any,
-    *,
-    others: bool,
-    text: Text,
-) -> ColumnPlan:
+def plan_columns(source: Any, wanted: Wanted) -> ColumnPlan:
     """Decide which column of a source is what, before the columns are read.
 
     Raises
@@ -257,11 +258,12 @@ def plan_columns(
     InputError
         If there is no such column, or one cannot be what it is named for.
     """
-    if by_role["label"] is None and unlabelled is not None:
+    by_role, channels, others = wanted.by_role, wanted.channels, wanted.others
+    if wanted.label is None and wanted.unlabelled is not None:
         raise InputError(
             "unlabelled names entries of the label column; say which column that is (label)"
         )
-    table = open_table(source, text, channels)
+    table = open_table(source, Text(wanted.sep, wanted.decimal), channels)
     if isinstance(table, ArrayTable):
         by_role = {role: _count_from_start(column, table) for role, column in by_role.items()}
         channels = None if channels is None else [_count_from_start(c, table) for c in channels]
@@ -281,35 +283,24 @@ def plan_columns(
     return ColumnPlan(table, names, roles, by_name, ignored)
 
 
-def _read(
-    source: Any,
-    by_role: dict[str, Any],
-    channels: Sequence[Any] | None,
-    unlabelled: Any,
-    max_gap: float | None,
-    *,
-    others: bool,
-    text: Text,
-    rate: float | None,
-    between: Between,
-    past: int | None = None,
-) -> Stream:
-    """Read a stream; ``others`` looks for time and recordings among columns without a role."""
-    plan = plan_columns(source, by_role, channels, unlabelled, others=others, text=text)
+def read_one(wanted: Wanted, source: Any) -> Stream:
+    """Read a stream from a single source."""
+    plan = plan_columns(source, wanted)
+    strict, rate, max_gap, past = wanted.channels is None, wanted.rate, wanted.max_gap, wanted.past
     table, names, roles, by_name = plan.table, plan.channels, plan.roles, plan.by_name
     is_array, is_text = isinstance(table, ArrayTable), plan.is_text
     is_file = isinstance(table, TextTable | ArrowTable)
     if rate is not None:
-        check_rate(rate, between)
-    in_parts = past is not None and is_file and by_role["label"] is not None and rate is None
+        check_rate(rate, wanted.between)
+    in_parts = past is not None and is_file and wanted.label is not None and rate is None
     try:
         # Only a table that is asked for time explains why a column is none.
         lenient = {name: "row" if role == "time" else role for name, role in by_name.items()}
-        wanted = {**roles, **(by_name if channels is None else lenient)}
-        columns = _read_narrow(table, wanted) if in_parts else table.read(names, wanted)
+        all_roles = {**roles, **(by_name if strict else lenient)}
+        columns = _read_narrow(table, all_roles) if in_parts else table.read(names, all_roles)
         # In parts the values come last, when it is known which of them are kept.
         n_steps = len(next(iter(columns.values())))
-        values = np.zeros((n_steps, 1), np.float32) if in_parts else _values(columns, names)
+        values = np.zeros((n_steps, 1), np.float32) if in_parts else values_of(columns, names)
         given = {role: columns[column] for column, role in roles.items()}
         settled = order_columns(
             {
@@ -324,23 +315,23 @@ def _read(
             len(values),
             recordings=_recordings(given["recording"], is_text) if "recording" in given else None,
             time=as_numpy(given["time"]) if "time" in given else None,
-            strict=channels is None,
+            strict=strict,
             regular=rate is None,
         )
-        if isinstance(table, FrameTable):
+        if is_frame(source):
             settled = settled.of_frame(source, len(values))
-        if channels is None and not is_array and not in_parts:
+        if strict and not is_array and not in_parts:
             refuse_counters(values, names, settled.recordings)
         states = None
         if "label" in given:
-            states = decode_states(*encoded(given["label"], is_text), unlabelled)
+            states = decode_states(*encoded(given["label"], is_text), wanted.unlabelled)
         groups = None
         if "group" in given:
             groups = as_recordings(_recordings(given["group"], is_text), n_steps, "group")
             if settled.recordings is None:
                 settled = replace(settled, recordings=groups)
         if rate is not None:
-            values, source_of, settled = _at_rate(values, settled, rate, max_gap, between)
+            values, source_of, settled = _at_rate(values, settled, rate, max_gap, wanted.between)
             states = None if states is None else states[source_of]
             groups = None if groups is None else groups[source_of]
             max_gap = GAP_FACTOR / rate
@@ -354,13 +345,13 @@ def _read(
             unlabelled=None if states is None else no_state(states),
             max_gap=max_gap,
         )
-        if channels is None and is_array:
+        if strict and is_array:
             warn_of_counters(values, stacklevel=4)
         stream.notes = (*settled.notes, *getattr(table, "notes", ()), *plan.ignored)
         if settled.breaks is not None:
             stream.gap_before |= settled.breaks
         if in_parts and past is not None:
-            return _with_labelled_values(stream, plan, past, strict=channels is None)
+            return _with_labelled_values(stream, plan, past, strict=strict)
         return stream
     except StepError as error:
         raise InputError(f"{table.where(error.steps)}{error}") from None
@@ -401,7 +392,8 @@ def _at_rate(
     )
 
 
-def _values(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+def values_of(columns: Mapping[Any, Any], names: Sequence[Any]) -> NDArray[np.floating[Any]]:
+    """The values (T, d) of some columns."""
     remedy = f"correct it, or {NAME_COLUMNS}"
     return stack_columns([as_numpy(columns[name]) for name in names], names, remedy=remedy)
 
@@ -425,18 +417,15 @@ def _with_labelled_values(steps: Stream, plan: ColumnPlan, past: int, *, strict:
     table: Any = plan.table
     names = tuple(map(str, plan.channels))
     runs = np.flatnonzero(np.diff(steps.labelled, prepend=False, append=False))
-    edges = np.zeros(len(steps) + 1, np.int32)
-    np.add.at(edges, np.maximum(runs[::2] - past, 0), 1)
-    np.add.at(edges, runs[1::2], -1)
-    kept = np.cumsum(edges[:-1]) > 0
+    kept = counts_inside(np.maximum(runs[::2] - past, 0), runs[1::2], len(steps)) > 0
     parts, first = [], 0
     label = {column: role for column, role in plan.roles.items() if role == "label"}
     for piece in table.pieces(plan.channels, label, BATCH):
-        values = _values(piece, plan.channels)
+        values = values_of(piece, plan.channels)
         if strict and not first:
             for name, column in zip(plan.channels, values.T, strict=True):
                 if not goes_up_and_down(column):  # so all of it must be seen
-                    whole = _values(table.read([name], {}), [name])
+                    whole = values_of(table.read([name], {}), [name])
                     refuse_counters(whole, [name], steps.recordings)
         refuse_infinity(values, names, first)
         parts.append(values[kept[first : first + len(values)]])
@@ -675,7 +664,8 @@ def open_table(
     if (table := table_of(source)) is not None:
         return table
     if is_frame(source):
-        return FrameTable(source)
+        distinct(list(source.columns), "columns of the frame")
+        return ColumnsTable("", {name: source[name] for name in source.columns})
     if isinstance(source, np.ndarray | Sequence):
         return ArrayTable(source)
     raise InputError(
@@ -765,10 +755,9 @@ class ArrowTable:
                 table = self._table.select(wanted)
             else:
                 table = self._table.to_table(columns=wanted)
-            table.validate(full=True)  # no reader looks whether texts are where it says, and UTF-8
         if not table.num_rows:
             raise InputError(f"{self._name} has columns but no steps")
-        return {name: table.column(name) for name in wanted}
+        return self._checked(table)
 
     def pieces(
         self,
@@ -787,14 +776,18 @@ class ArrowTable:
             batches = self._table.to_batches(
                 columns=wanted, batch_size=BATCH, batch_readahead=1, fragment_readahead=1
             )
-        empty = True
+        pieces = in_pieces(batches, size)
         with reading(self._name):
-            for table in in_pieces(batches, size):
-                table.validate(full=True)
-                empty = False
-                yield {name: table.column(name) for name in wanted}
-        if empty:
-            raise InputError(f"{self._name} has columns but no steps")
+            first = next(pieces, None)
+            if first is None:
+                raise InputError(f"{self._name} has columns but no steps")
+            for table in chain([first], pieces):
+                yield self._checked(table)
+
+    def _checked(self, table: Any) -> dict[Any, Any]:
+        with reading(self._name):
+            table.validate(full=True)  # no reader looks whether texts are where it says, and UTF-8
+        return dict(zip(table.column_names, table.columns, strict=True))
 
     def type_of(self, column: Any) -> Any:
         """The Arrow type of a column."""
@@ -824,30 +817,10 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-class FrameTable:
-    """A pandas or polars frame. The index of pandas is not a column."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.columns = list(frame.columns)
-        distinct(self.columns, "columns of the frame")
-
-    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._frame[name] for name in (*channels, *roles)}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
-
-
-class ArrayTable:
+class ArrayTable(ColumnsTable):
     """An array of shape (T, columns), whose columns are named by their numbers."""
 
     def __init__(self, rows: Any) -> None:
-        self._array = as_matrix(rows)
-        self.columns = range(self._array.shape[1])
-
-    def read(self, channels: Sequence[Any], roles: Mapping[Any, str]) -> dict[Any, Any]:
-        return {name: self._array[:, name] for name in (*channels, *roles)}
-
-    def where(self, steps: Sequence[int]) -> str:
-        return ""
+        array = as_matrix(rows)
+        super().__init__("", dict(enumerate(array.T)))
+        self.columns = range(array.shape[1])

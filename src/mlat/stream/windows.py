@@ -215,11 +215,7 @@ def counts_inside(start: Ints, stop: Ints, n: int) -> Ints:
 
 
 def sliding_windows(
-    stream: Stream,
-    width: int,
-    *,
-    stride: int = 1,
-    labelled: bool = True,
+    stream: Stream, width: int, *, stride: int = 1, labelled: bool = True
 ) -> Windows:
     """All windows that lie inside runs: a run of ``T`` steps gives ``T - width + 1`` windows.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from .arrow import pa
 from .conversion import as_states, changes, no_state, one_per_step
 from .sources import FileFormat, file_format
 from .stream import Stream
+from .text_table import in_pieces
 
 LOST = frozenset(pa.csv.ConvertOptions().null_values)  # texts that are read as "no state"
 ROWS = 1 << 17  # written at a time: a part of a Parquet file (a row group)
@@ -53,11 +56,8 @@ def write_states(
     DiskError
         If the file cannot be written.
     """
-    table = _table(stream, predicted, extra or {}, with_states=bool(stream.labelled.any()))
-    texts = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
-    with atomic_write(path) as temporary, StatesFile(temporary, file_format(Path(path))) as file:
-        file.texts = {text for column in texts for text in column if text is not None}
-        file.write(table)
+    table = states_table(stream, predicted, extra or {}, with_states=bool(stream.labelled.any()))
+    write_whole(path, file_format(Path(path)), table)
 
 
 def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "state") -> None:
@@ -100,24 +100,13 @@ def write_stream(path: str | os.PathLike[str], stream: Stream, *, label: str = "
         _refuse_lost_states(stream.classes.tolist())
     if len(stream.classes):  # an empty column would be read as one more channel
         columns[label] = _null_for_no_state(stream.states)
-    table = pa.table({name: _arrow(column) for name, column in columns.items()})
-    texts = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
-    with (
-        disk_errors(Path(path)),
-        atomic_write(path) as temporary,
-        StatesFile(temporary, form) as file,
-    ):
-        file.texts = {text for column in texts for text in column if text is not None}
-        file.write(table)
+    write_whole(path, form, _arrow_table(columns))
 
 
 def _with_all_gaps(stream: Stream) -> NDArray[Any] | None:
     """The recordings; numbered anew where the stream has gaps that its file would not show."""
     again = Stream(
-        stream.values,
-        recordings=stream.recordings,
-        time=stream.time,
-        channels=stream.channels,
+        stream.values, recordings=stream.recordings, time=stream.time, channels=stream.channels
     )
     if not (stream.gap_before & ~again.gap_before)[1:].any():
         return stream.recordings
@@ -134,88 +123,51 @@ def _refuse_lost_states(states: list[str]) -> None:
             )
 
 
-class StatesFile:
-    """A file of predicted states that is written piece by piece.
-
-    The content does not depend on the pieces.
+def write_tables(path: Path, form: FileFormat, tables: Iterable[Any], texts: Iterable[str]) -> None:
+    """Write tables one after the other; the file does not depend on how they are cut.
 
     Parameters
     ----------
     path : Path
     form : FileFormat
-    with_states : bool, default=False
-        Whether some step of the stream has a state, so that the column ``state`` is written.
+    tables : iterable of Arrow tables
     texts : iterable of str
         All texts that may be written: the states and the recordings. If one needs quotes, all are
         quoted.
     """
-
-    def __init__(
-        self,
-        path: Path,
-        form: FileFormat,
-        *,
-        with_states: bool = False,
-        texts: Iterable[str] = (),
-    ) -> None:
-        self._path, self._form, self._with_states = path, form, with_states
-        self.texts = set(texts)
-        self._first = self._n_held = 0
-        self._held: list[Any] = []
-        self._writer: Any = None
-        self._sink: Any = None
-
-    def add(
-        self, stream: Stream, predicted: ArrayLike, extra: Mapping[str, ArrayLike] | None = None
-    ) -> None:
-        """Write the next piece of the stream, as :func:`write_states` writes all of it."""
-        table = _table(
-            stream, predicted, extra or {}, with_states=self._with_states, first=self._first
-        )
-        self._first += len(stream)
-        self.write(table)
-
-    def write(self, table: Any) -> None:
-        """Write some rows."""
-        if self._writer is None:
-            self._open(table.schema)
-        self._held.append(table)
-        self._n_held += len(table)
-        while self._n_held >= ROWS:
-            self._write_rows(ROWS)
-
-    def __enter__(self) -> StatesFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._writer is None:
-            return
-        if error == (None, None, None) and self._n_held:
-            self._write_rows(self._n_held)
-        self._writer.close()
-        if self._sink is not None:
-            self._sink.close()
-
-    def _open(self, schema: Any) -> None:
-        if self._form.delimiter is None:
-            self._writer = pa.parquet.ParquetWriter(self._path, schema)
-            return
-        # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
-        special = {self._form.delimiter, '"', "\n", "\r"}
-        quoted = any(not special.isdisjoint(text) for text in self.texts)
-        options = pa.csv.WriteOptions(
-            delimiter=self._form.delimiter, quoting_style="needed" if quoted else "none"
-        )
-        self._sink = pa.output_stream(str(self._path), compression=self._form.compression)
-        self._writer = pa.csv.CSVWriter(self._sink, schema, write_options=options)
-
-    def _write_rows(self, n: int) -> None:
-        rows = pa.concat_tables(self._held).combine_chunks()
-        self._writer.write_table(rows.slice(0, n))
-        self._held, self._n_held = [rows.slice(n)], len(rows) - n
+    batches = (
+        batch
+        for table in tables
+        for batch in (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)])
+    )
+    first = next(batches)
+    with ExitStack() as stack:
+        if form.delimiter is None:
+            writer = stack.enter_context(pa.parquet.ParquetWriter(path, first.schema))
+        else:
+            # By default Arrow quotes every text. Without quoting it refuses texts that need quotes.
+            special = {form.delimiter, '"', "\n", "\r"}
+            quoted = any(not special.isdisjoint(text) for text in texts)
+            options = pa.csv.WriteOptions(
+                delimiter=form.delimiter, quoting_style="needed" if quoted else "none"
+            )
+            sink = stack.enter_context(pa.output_stream(str(path), compression=form.compression))
+            writer = stack.enter_context(
+                pa.csv.CSVWriter(sink, first.schema, write_options=options)
+            )
+        for rows in in_pieces(chain([first], batches), ROWS):
+            writer.write_table(rows.combine_chunks())
 
 
-def _table(
+def write_whole(path: str | os.PathLike[str], form: FileFormat, table: Any) -> None:
+    """Write a table of Arrow to a file, which appears whole or not at all."""
+    of_columns = [c.unique().to_pylist() for c in table.columns if pa.types.is_string(c.type)]
+    texts = {text for column in of_columns for text in column if text is not None}
+    with disk_errors(Path(path)), atomic_write(path) as temporary:
+        write_tables(temporary, form, [table], texts)
+
+
+def states_table(
     stream: Stream,
     predicted: ArrayLike,
     extra: Mapping[str, ArrayLike],
@@ -223,6 +175,10 @@ def _table(
     with_states: bool,
     first: int = 0,
 ) -> Any:
+    """The rows that :func:`write_states` writes of a stream, or of a piece from step ``first`` on.
+
+    ``with_states`` says whether some step of the whole stream has a state.
+    """
     n_steps = len(stream)
     columns: dict[str, Any] = {"step": np.arange(first, first + n_steps)}
     if stream.recordings is not None:
@@ -236,12 +192,17 @@ def _table(
         if name in columns:
             raise InputError(f"the extra column {name!r} has the name of another; rename it")
         columns[name] = one_per_step(column, n_steps, f"the extra column {name!r}")
-    return pa.table({name: _arrow(column) for name, column in columns.items()})
+    return _arrow_table(columns)
 
 
 def _null_for_no_state(states: NDArray[Any]) -> Any:
     return pa.array(states, mask=states == no_state(states))
 
 
-def _arrow(column: Any) -> Any:
-    return pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
+def _arrow_table(columns: Mapping[str, Any]) -> Any:
+    return pa.table(
+        {
+            name: pa.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+    )

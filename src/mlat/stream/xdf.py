@@ -65,7 +65,7 @@ def read_xdf(path: Path, channels: Sequence[Any] | None = None) -> ColumnsTable:
         for label, kind in zip(_labels(chosen), _described(chosen, "type"), strict=True)
         if TRIGGER.fullmatch(label) or TRIGGER.fullmatch(kind)
     }
-    return ColumnsTable(str(path), columns, [MARKER] if texts else [], notes, left_out)
+    return ColumnsTable(str(path), columns, [MARKER] if texts else [], tuple(notes), left_out)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 from mlat.base.append_log import encode_frame
 from mlat.base.errors import InputError
 from mlat.live.journal.records import SNAPSHOT
-from mlat.live.journal.snapshots import Snapshot, Snapshots, read_snapshot
+from mlat.live.journal.writer import Snapshot, Snapshots, read_snapshot
 
 # Version 1 as it was first written: what people have on their disks must always open.
 FIRST_SNAPSHOT = (

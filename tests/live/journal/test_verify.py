@@ -10,10 +10,9 @@ import pytest
 
 from live_runs import CLF, VALUES, batches, run, write_journal
 from mlat.live import LiveSession, Steps
-from mlat.live.journal.description import BrokenError
 from mlat.live.journal.records import Batch, Example
-from mlat.live.journal.snapshots import Snapshot, Snapshots
-from mlat.live.journal.verify import check_journal, main
+from mlat.live.journal.verify import BrokenError, check_journal, main
+from mlat.live.journal.writer import Snapshot, Snapshots
 from mlat.live.sources import Arrival
 
 RECORDING = Steps(VALUES[:60])

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from journal_description import JournalContents, read_journal
 from live_runs import CLF, VALUES, Collected, Given, arrivals, run, same
 from mlat.base.errors import DiskError, InputError
 from mlat.live import LiveSession, Prediction, Steps
-from mlat.live.journal.description import JournalContents, read_journal
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.writer import JournalWriter
 from mlat.live.page.hub import Hub
@@ -51,7 +51,7 @@ def test_a_stopped_session_goes_on_waiting(tmp_path):
 
     async def go(journal: Journal) -> None:
         source = Given([Arrival(late, "0")], endless=True)
-        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        runner = Runner(session, source, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await source.waiting.wait()
         runner.stop()
@@ -139,9 +139,7 @@ def test_nothing_is_seen_before_it_is_on_disk(tmp_path):
     async def go(journal: Journal) -> None:
         events = arrivals([1] * 30)
         writer = JournalWriter(journal)
-        runner = Runner(
-            session, Watching(events), CLF.channels_, writer=writer, lines=Printed(), hub=Page()
-        )
+        runner = Runner(session, Watching(events), writer=writer, lines=Printed(), hub=Page())
         await runner.run()
 
     with Journal(tmp_path, Identity.of(session)) as journal:
@@ -167,7 +165,7 @@ def test_what_arrives_while_the_disk_is_busy_is_one_record(tmp_path):
 
     async def go(journal: SlowDisk) -> None:
         source = Given(arrivals([1] * 50))
-        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        runner = Runner(session, source, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await asyncio.to_thread(journal.begun.wait, 10)
         await source.waiting.wait()  # it was read to its end meanwhile
@@ -190,7 +188,7 @@ def test_a_source_has_to_wait_for_a_slow_disk(tmp_path):
 
     async def go(journal: SlowDisk) -> None:
         source = Given(events)
-        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        runner = Runner(session, source, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await asyncio.to_thread(journal.begun.wait, 10)
         for _ in range(3 * pieces):  # it would have given everything by now
@@ -245,7 +243,7 @@ def teach_between(folder: Path, before: Sequence[Event], after: Sequence[Event])
 
     async def go(journal: Journal) -> None:
         source = InTwoParts(before, after)
-        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        runner = Runner(session, source, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await source.waiting.wait()
         await runner.teach("dance", 3)
@@ -294,7 +292,7 @@ def test_who_teaches_hears_of_a_full_disk(tmp_path):
 
     async def go(journal: Journal) -> None:
         source = Given(arrivals([30]), endless=True)
-        runner = Runner(session, source, CLF.channels_, writer=JournalWriter(journal))
+        runner = Runner(session, source, writer=JournalWriter(journal))
         task = asyncio.create_task(runner.run())
         await source.waiting.wait()
         with pytest.raises(DiskError, match="no space left"):
@@ -320,7 +318,7 @@ def test_the_page_of_a_new_process_shows_what_the_last_one_told(tmp_path, number
     _, printed = run(given, tmp_path)
     session, hub = LiveSession(CLF), Hub()
     with Journal(tmp_path, Identity.of(session)) as journal:
-        Runner(session, Given([]), CLF.channels_, writer=JournalWriter(journal), hub=hub).recover()
+        Runner(session, Given([]), writer=JournalWriter(journal), hub=hub).recover()
     header, (values, proba) = hub.history.between(0, len(printed))
     np.testing.assert_allclose(values, np.concatenate([a.steps.values for a in given]), rtol=1e-6)
     np.testing.assert_allclose(proba, [p.proba for p in printed], rtol=1e-6)

@@ -236,7 +236,7 @@ def test_a_line_without_end_is_refused_and_not_kept():
     parser.feed(b"1,2,3\n")
     for _ in range(1000):
         assert parser.feed(b"9" * 1000) == []
-        assert sum(map(len, parser._kept)) <= 1000
+        assert len(parser._kept) <= 1000
     refusal, steps = parser.feed(b"9\n4,5,6\n")
     assert refusal == Refusal("lines, line 2: longer than 1000 bytes; break it into lines")
     assert steps.values.tolist() == [[4, 5, 6]]

@@ -16,6 +16,7 @@ from websockets.sync.client import connect as connect_sync
 import brokers
 import mlat
 from cli_runs import write_csv
+from journal_description import read_journal
 from live_clients import (
     TOKEN,
     decode_frame,
@@ -28,7 +29,6 @@ from live_clients import (
     serving,
     until,
 )
-from mlat.live.journal.description import read_journal
 from mlat.live.page.server import MAX_CLIENTS
 from mlat.live.web import connections, server
 from mlat.live.web.connections import FEWEST_CONNECTIONS, MAX_CONNECTIONS, MAX_PER_ADDRESS

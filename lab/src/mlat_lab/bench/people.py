@@ -16,13 +16,13 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from mlat.classifier.classifier import StreamClassifier
-from mlat.classifier.state_filter import switch_delay
 from mlat.metric.estimators import LMNN, MLAT
 from mlat.neighbours.search import NearestNeighbors
 from mlat.stream.stream import Stream
 from mlat.stream.windows import Windows
 from mlat.synthetic import rotating_states
 
+from ..experiments.delay import switch_delay
 from ..experiments.experiment import Experiment
 from ..experiments.people import uci_people
 from ..experiments.protocol import Split, as_streams, split, split_seed

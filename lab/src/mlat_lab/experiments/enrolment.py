@@ -23,6 +23,8 @@ from sklearn.metrics import balanced_accuracy_score
 from mlat.base.checks import Floats
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
+from mlat.classifier.enrolment import followed_units
+from mlat.classifier.intake import Intake
 from mlat.features.features import Units, in_common_units
 from mlat.stream.stream import Stream
 from mlat.stream.windows import sliding_windows
@@ -46,10 +48,10 @@ MOST_JUDGED = 300  # steps of each state
 
 ENROLLED, ANEW, EUCLIDEAN = "enrolled", "learned anew", "Euclidean"
 SYSTEMS = (ENROLLED, ANEW, EUCLIDEAN)
-# With no labels: the default as it is for a new person, and not adapted; a forest and a linear
-# model over its features; others with the same past, QUANT where a Python that has aeon is given.
-OURS, NOT_ADAPTED = "default", "not adapted"
-RIVALS = ("Forest-features", "Linear-features", "ExtraTrees-past", "QUANT-past", "ED-past")
+# With no labels: the default as it is for a new person, as it follows one live, and not adapted; a
+# forest over its features, and QUANT with the same past where a Python that has aeon is given.
+OURS, FOLLOWED, NOT_ADAPTED = "default", "live", "not adapted"
+RIVALS = ("Forest-features", "QUANT-past")
 
 
 def enrol_experiment(
@@ -147,10 +149,12 @@ def _without_labels(
     def right(predicted: Any) -> float:
         return round(100 * float(balanced_accuracy_score(true, predicted)), 3)
 
-    def of(model: StreamClassifier) -> float:
-        return right(model.classes_[distances_at(model, mine, ends).argmin(axis=1)])
+    def of(model: StreamClassifier, follow: tuple[Units, float] | None = None) -> float:
+        nearest = distances_at(model, mine, ends, follow)
+        return right(model.classes_[nearest.argmin(axis=1)])
 
     found = {OURS: of(learned if learned.units_ is None else learned.adapt(mine))}
+    found[FOLLOWED] = of(learned, followed_units(learned))
     found[NOT_ADAPTED] = of(learned)
     if learned.units_ is not None:  # the rivals have them, too
         others, common = in_common_units(others)
@@ -184,8 +188,18 @@ def _systems(learned: StreamClassifier, split: StreamSplit, rate: float) -> dict
     }
 
 
-def distances_at(model: StreamClassifier, stream: Stream, ends: Any) -> Floats:
-    """The distance to each state of the windows that end at some steps, shape (n, S)."""
-    features = model.features_(stream)
+def distances_at(
+    model: StreamClassifier,
+    stream: Stream,
+    ends: Any,
+    follow: tuple[Units, float] | None = None,
+) -> Floats:
+    """The distance to each state of the windows that end at some steps, shape (n, S).
+
+    With the units of the stream that are to be followed, those of a live session.
+    """
+    intake = Intake(model.features_, model.width_, follow=follow)
+    values = np.asarray(stream.values, np.float64)
+    features = intake.take(intake.start(), values, stream.gap_before).features
     found = [expert.distances_at(features, ends) for expert in model.experts_]
     return model.committee_.combine(found)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from mlat.base.checks import Bools, Ints
 from mlat.base.errors import InputError
-from mlat.classifier.state_filter import SwitchDelay, switch_delay
 from mlat.stream.stream import Stream
 from mlat.stream.windows import Windows, sliding_windows
 
+from .delay import SwitchDelay, switch_delay
 from .protocol import (
     SplitStreams,
     all_windows,

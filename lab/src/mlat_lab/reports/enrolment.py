@@ -14,6 +14,7 @@ from ..experiments.enrolment import (
     ANEW,
     ENROLLED,
     EUCLIDEAN,
+    FOLLOWED,
     LEARNED_SECONDS,
     MOST_REFERENCES,
     NOT_ADAPTED,
@@ -93,7 +94,8 @@ def _text(
         "",
         "The whole recording is judged, with every switch. "
         f"*{OURS}*: the model of the others, adapted to the recording (`clf.adapt`) where it was "
-        f"learned in common units; *{NOT_ADAPTED}*: as it is. Rivals learn from the same windows, "
+        f"learned in common units; *{FOLLOWED}*: adapted step by step, as a live session does; "
+        f"*{NOT_ADAPTED}*: as it is. Rivals learn from the same windows, "
         "in the same units, and are adapted likewise: *-features* over the default's own features, "
         "*-past* over windows as long as the default looks back.",
         "",
@@ -147,13 +149,27 @@ def _without_labels(results: Sequence[Result]) -> list[str]:
 
 
 def _expectations(results: Sequence[Result]) -> list[str]:
-    told = [(r["expected"], r["without_labels"][OURS] / 100) for r in results if r["expected"]]
+    told = [
+        (r["expected"], r["without_labels"][OURS] / 100)
+        for r in results
+        if r["expected"] and r["expected"]["of"] == "group"
+    ]
     if not told:
         return []
     off = 100 * float(np.mean([abs(one["accuracy"] - truth) for one, truth in told]))
+    held = sum(one["low"] <= truth <= one["high"] for one, truth in told)
+    by_set = [
+        [r["without_labels"][OURS] for r in results if r["data_set"] == name]
+        for name in {r["data_set"] for r in results}
+    ]
+    apart = float(
+        np.mean(np.concatenate([np.abs(np.subtract(one, np.mean(one))) for one in by_set]))
+    )
     return [
         f"What `fit` expected of another group was off by {off:.1f} points in the mean absolute "
-        f"over {len(told)} recordings.",
+        f"over {len(told)} recordings, and its interval, which is to hold nine times in ten, held "
+        f"for {held} of them. The recordings of a set are {apart:.1f} points from their own mean: "
+        "no one number for all could be nearer.",
         "",
     ]
 
@@ -186,7 +202,7 @@ def _verdict(scores: Scores) -> str:
     return (
         f"In the mean over sets enrolling differs from learning anew by {', '.join(by_anew)} "
         f"points, with {', '.join(seconds)} s a state, and from the Euclidean distance by "
-        f"{', '.join(by_euclidean)}. Enrolling learns nothing, and so is done at once."
+        f"{', '.join(by_euclidean)}."
     )
 
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure as Drawing
 
 from mlat.base.errors import InputError
 from mlat.metric.estimators import MLAT
-from mlat.plots.blocks import plot_blocks
 from mlat.plots.figure import FAINT, INK, bare, ink_on, state_colours
+from mlat.plots.learned import plot_blocks
 
 from ..experiments.experiment import Experiment
 from ..experiments.protocol import split, split_seed

@@ -39,7 +39,7 @@ class _KNN(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[m
 
     def _store(self, X: Any, y: ArrayLike) -> None:
         """Check the training windows and their labels, and keep them."""
-        width = check_whole(self.width, "width", optional=True)
+        width = None if self.width is None else check_whole(self.width, "width")
         check_whole(self.n_neighbors, "n_neighbors")
         X = as_windows(X)
         if _is_folded(X):

@@ -19,9 +19,9 @@ from mlat.base import work
 from mlat.base.checks import Bools, Floats, Ints, check_real, check_whole
 from mlat.base.compiled import jit
 from mlat.base.errors import InputError
-from mlat.metric.lbfgs import NEGLIGIBLE, Curvature, minimize
 from mlat.metric.nearest import Places
 from mlat.metric.problem import TARGET_DISTANCE
+from mlat.metric.solvers import NEGLIGIBLE, Curvature, minimize
 from mlat.metric.targets import Gap, check_enough, check_found, places_of
 
 from . import dtw
@@ -191,7 +191,8 @@ class LMNNDTW(TimedKNN):
         return transform(windows, self.components_)
 
     def _check_parameters(self, width: int) -> None:
-        check_whole(self.n_targets, "n_targets", optional=True)
+        if self.n_targets is not None:
+            check_whole(self.n_targets, "n_targets")
         if self.target_gap != "run":
             check_whole(self.target_gap, "target_gap", 0, or_else=' or "run"')
         check_real(self.push_weight, "push_weight", 0, 1)
@@ -250,7 +251,7 @@ def learn(problem: Problem, *, max_iter: int = 50, n_steps: int = 10, tol: float
     """
     here = problem.align(problem.start())
     assert here is not None  # it is below infinity
-    first, memory = here.objective, Curvature(here.L.size)
+    first, memory = here.objective, Curvature()
     rounds: list[Round] = []
     changed, halvings = 0, 0
     converged, message = False, "the iteration limit was reached"
@@ -258,10 +259,10 @@ def learn(problem: Problem, *, max_iter: int = 50, n_steps: int = 10, tol: float
         max_iter, converged, message = 0, True, "one channel leaves nothing to learn"
     for iteration in range(max_iter):
         steps = minimize(here.loss, here.L, max_iter=n_steps, tol=STEP_TOL, memory=memory)
-        rounds.append(here.record(steps.value, changed, halvings))
+        rounds.append(here.record(steps.loss, changed, halvings))
         figures = {"objective": here.objective, "violated": float(here.n_violated)}
         work.report("LMNNDTW", iteration + 1, max_iter, figures)
-        found = _descend(problem, here, steps.x) if steps.value < here.objective else None
+        found = _descend(problem, here, steps.found) if steps.loss < here.objective else None
         if found is None:
             changed, halvings = 0, 0
             converged, message = True, "no step lowers the objective any further"

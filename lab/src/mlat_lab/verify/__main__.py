@@ -30,8 +30,7 @@ from mlat.base.errors import InputError, MlatError
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.model_file import load
 from mlat.live.core.steps import Steps
-from mlat.live.journal.description import BrokenError, read_journal
-from mlat.live.journal.verify import check_journal
+from mlat.live.journal.verify import BrokenError, check_journal, read_unbroken
 from mlat.live.sources.replay import read_recording
 from mlat.stream.stream import Stream
 from mlat.stream.write import write_stream
@@ -182,9 +181,9 @@ class _Played:
                 n_steps=len(recording) if args.mqtt or args.teach else None,
                 report=print if args.verbose else lambda _: None,
             )
-        contents = read_journal(place / "journal")
+        contents = read_unbroken(place / "journal")
         if args.mqtt:
-            recording, early = as_it_came(recording, contents.values)
+            recording, early = as_it_came(recording, contents)
             self._early += early
         self._found = check_journal(place / "journal", self._classifier, recording)
         _check_complete(self._found, place / "journal", recording)

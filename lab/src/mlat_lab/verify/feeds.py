@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from mlat.base.checks import Floats
 from mlat.base.errors import InputError, require_package
 from mlat.live.core.steps import Steps
-from mlat.live.journal.description import BrokenError, JournalContents
+from mlat.live.journal.journal import JournalContents
+from mlat.live.journal.records import Example, Undone
+from mlat.live.journal.verify import BrokenError
+from mlat.live.sources.source import Arrival
 
 TOPIC, CLIENT = "walk", "desk"
 PIECE = 100  # messages that are published at once
@@ -140,15 +142,16 @@ def _disconnect(client: Any) -> None:
     client.loop_stop()
 
 
-def as_it_came(recording: Steps, values: Floats) -> tuple[Steps, int]:
+def as_it_came(recording: Steps, contents: JournalContents) -> tuple[Steps, int]:
     """A recording in the order in which a broker sent it, and how many steps came early.
 
     When a client connects again mosquitto may send new steps ahead of a backlog. Without numbers
-    nobody can tell. If ``values``, which are in the journal, are not the recording's, each step
-    once, the recording is as it was.
+    nobody can tell. If the journal has not each step of the recording once, that is as it was.
     """
     place = {row.tobytes(): i for i, row in enumerate(recording.values)}
-    order = np.array([place.get(row.tobytes(), -1) for row in values], dtype=np.int64)
+    arrivals = [one for _, one in contents.inputs if isinstance(one, Arrival)]
+    came = [row.tobytes() for one in arrivals for row in one.steps.values]
+    order = np.array([place.get(row, -1) for row in came], dtype=np.int64)
     if not np.array_equal(np.sort(order), np.arange(len(recording))):
         return recording, 0
     least = np.minimum.accumulate(order[::-1])[::-1]  # of each step and all that came after it
@@ -193,10 +196,10 @@ class Teacher:
     def check(self, contents: JournalContents) -> str:
         """Check that every example that was answered is in a journal, once and in order."""
         kept = [
-            (what.get("state", UNDO), what.get("n", 0))
-            for _, kind, what in contents.inputs
-            if (kind == "teach" and what["state"] in self._states)
-            or (kind == "undo" and self._undoes)
+            (UNDO, 0) if isinstance(one, Undone) else (one.state, one.n)
+            for _, one in contents.inputs
+            if (isinstance(one, Example) and one.state in self._states)
+            or (isinstance(one, Undone) and self._undoes)
         ]
         # How many of those that are kept may have come so far: several numbers, since one that was
         # not answered may be there or not, and states and windows repeat after some time.

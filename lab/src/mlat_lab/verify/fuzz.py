@@ -39,7 +39,7 @@ from mlat.explain import learned
 from mlat.features.lifts import Lift
 from mlat.live.core.session import LiveSession
 from mlat.live.core.steps import Steps
-from mlat.live.journal import journal, recovery, snapshots
+from mlat.live.journal import journal, writer
 from mlat.live.journal.records import (
     BATCH,
     HEAD,
@@ -403,7 +403,7 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         Example("new"),
         Arrival(Steps(VALUES[12:14], late, late / 100), "14"),
     ]
-    predictions = [one for given in inputs for one in recovery.replay(session, given)]
+    predictions = [one for given in inputs for one in writer.replay(session, given)]
     taken = session.snapshot()
     identity = journal.Identity.of(session)
 
@@ -416,12 +416,12 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
     )
 
     def use_file(content: bytes) -> None:
-        found = snapshots.decode_snapshot(content, Path("fuzz"))
+        found = writer.decode_snapshot(content, Path("fuzz"))
         if found is None:
             raise InputError("it is passed over")
         use_state(found.session)
 
-    filed = snapshots.encode_snapshot(snapshots.Snapshot(1, "14", taken))
+    filed = writer.encode_snapshot(writer.Snapshot(1, "14", taken))
     yield Subject(
         f"snapshot file {name}", filed, _forging(_forge_file, filed, unpack(taken, "")), use_file
     )
@@ -435,7 +435,7 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         for found in journal.read_records(SEGMENT, content, identity, last=True):
             n_records += 1
             for given in journal.read_batch(SEGMENT, found).inputs:
-                recovery.replay(session, given)
+                writer.replay(session, given)
         whole = found_frames(content)
         if n_records < whole:
             raise AcceptedError(f"{n_records} records were read of {whole} whole ones")
@@ -458,7 +458,7 @@ def _forge_file(content: bytes, chance: random.Random, inside: Contents) -> byte
     if chance.random() < 0.5:
         return forge_frames(content, chance)
     forged = forge_checksummed(inside, chance)
-    return snapshots.encode_snapshot(snapshots.Snapshot(1, "14", forged))
+    return writer.encode_snapshot(writer.Snapshot(1, "14", forged))
 
 
 def use_model(content: bytes) -> None:

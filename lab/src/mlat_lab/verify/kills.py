@@ -14,13 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
-from mlat.live.journal.description import BrokenError, read_journal
+from mlat.live.journal.verify import BrokenError, read_unbroken
 
 from .warm import MODEL
 
@@ -274,8 +274,8 @@ class Printed:
     def check(self, out: Path, journal: Path) -> None:
         """Check what one process has printed, right after its end."""
         *lines, rest = (out.read_bytes() if out.exists() else b"").split(b"\n")
-        kept = read_journal(journal) if journal.exists() else None
-        on_disk = {} if kept is None else {one["step"]: one for _, one in kept.predictions}
+        kept = read_unbroken(journal) if journal.exists() else None
+        on_disk = {} if kept is None else {one.step: asdict(one) for _, one in kept.predictions}
         for line in lines:
             fields = json.loads(line)
             step = fields["step"]
@@ -297,14 +297,14 @@ class Printed:
 def _same(kept: Any, printed: Any) -> bool:
     if isinstance(kept, float) and math.isnan(kept):
         return printed is None
-    return bool(kept == printed)
+    return bool((list(kept) if isinstance(kept, tuple) else kept) == printed)
 
 
 def _stop_after(life: Life, journal: Path, n_steps: int) -> None:
     """Stop a process in order when so many steps are on disk, or when no more come."""
     there, last = 0, time.monotonic()
     while life.ended() is None and time.monotonic() < last + LONGEST_LIFE:
-        n = len(read_journal(journal).predictions) if journal.exists() else 0
+        n = len(read_unbroken(journal).predictions) if journal.exists() else 0
         if n >= n_steps:
             time.sleep(0.5)  # whatever may come twice has time to come
             life.stop()

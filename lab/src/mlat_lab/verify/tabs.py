@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlat.base.errors import require_package
-from mlat.live.journal.description import BrokenError
+from mlat.live.journal.verify import BrokenError
 
 from .feeds import free_port
 from .kills import Forked, Troubles, check_said

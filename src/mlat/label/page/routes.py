@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -28,7 +29,7 @@ from ...base.checks import is_real
 from ...base.disk import next_free, stamp
 from ...base.errors import InputError, MlatError
 from ...live.web.access import NO_STORE
-from ...live.web.page_files import answer_file, answer_icon, page_files
+from ...live.web.page_files import file_routes
 from ...stream.stream import Stream
 from ...stream.write import write_stream
 from ..learner import Learner
@@ -62,9 +63,9 @@ class LabelRoutes:
         self,
         session: LabelSession,
         *,
-        width: int | None,
-        model: Path | None,
         model_out: Path,
+        width: int | None = None,
+        model: Path | None = None,
         media: Path | None = None,
         offset: float = 0.0,
     ) -> None:
@@ -86,9 +87,7 @@ class LabelRoutes:
 
     def app(self) -> Starlette:
         routes = [
-            Route("/", self.file),
-            Route("/page/{name}", self.file),
-            Route("/favicon.ico", self.icon),
+            *file_routes(__package__),
             Route("/signal/{digest}/{level:int}/{number:int}", self.signal),
             Route("/spans/{recording:int}", self.spans),
             Route("/proposals/{recording:int}", self.proposals),
@@ -107,29 +106,22 @@ class LabelRoutes:
         self.refused("no such page")
         return JSONResponse({"error": "there is nothing here; the page is at /"}, 404, NO_STORE)
 
-    async def file(self, request: Request) -> Response:
-        answer = answer_file(page_files(__package__), request)
-        return answer or await self.missing(request, LookupError())
-
-    async def icon(self, request: Request) -> Response:
-        return answer_icon()
-
     async def signal(self, request: Request) -> Response:
         at = request.path_params
         found = [one for one in self._session.recordings if one.digest == at["digest"]]
         level, number = at["level"], at["number"]
         if not found or level >= len(found[0].envelopes.blocks):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         shape = found[0].envelopes
         if number >= shape.n_pieces(level):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         content = shape.piece(level, number).tobytes()
         return Response(content, headers=FOREVER, media_type="application/octet-stream")
 
     async def spans(self, request: Request) -> Response:
         recording, session = request.path_params["recording"], self._session
         if recording >= len(session.lists):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         with session.lock:
             told = {"version": session.version, "spans": [*session.lists[recording]]}
         return JSONResponse(told, headers=NO_STORE)
@@ -137,7 +129,7 @@ class LabelRoutes:
     async def proposals(self, request: Request) -> Response:
         recording = request.path_params["recording"]
         if recording >= len(self._session.lists):
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         version, found = self.learner.proposed(recording)
         told = [
             [start, end, state, round(confidence, 3)] for start, end, state, confidence in found
@@ -149,7 +141,7 @@ class LabelRoutes:
 
     async def media(self, request: Request) -> Response:
         if self._media is None:
-            return await self.missing(request, LookupError())
+            raise HTTPException(404)
         kind = mimetypes.guess_type(self._media.name)[0] or "application/octet-stream"
         return FileResponse(self._media, media_type=kind, headers=NO_STORE)  # with ranges
 
@@ -297,6 +289,9 @@ class LabelRoutes:
         def edit(method: Callable[..., int], *names: str) -> Callable[[dict[str, Any]], Any]:
             return lambda asked: {"version": method(*(asked[name] for name in names))}
 
+        def run(method: Callable[[], Any]) -> Callable[[dict[str, Any]], Any]:
+            return lambda asked: method() or {}
+
         return {
             "label": edit(session.label, "recording", "start", "end", "state"),
             "clear": edit(session.clear, "recording", "start", "end"),
@@ -307,14 +302,14 @@ class LabelRoutes:
             "undo": edit(session.undo),
             "redo": edit(session.redo),
             "label many": self._label_many,
-            "map": self._map,
+            "map": run(self.learner.make_map),
             "take": self._take_stretch,
             "take all": self._take_all,
-            "next": self._next,
+            "next": run(self.learner.next_span),
             "view": self._view,
             "save": self._save,
             "export": self._export,
-            "compare": self._compare,
+            "compare": run(self.learner.compare),
         }
 
     def _label_many(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -334,10 +329,6 @@ class LabelRoutes:
             else:
                 some.append(Stretch(start, end, state))
         return {"version": self._session.fill(pieces, proposed=True)}
-
-    def _map(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.learner.make_map()
-        return {}
 
     def _take_stretch(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Take what a page has shown of a stretch."""
@@ -376,15 +367,8 @@ class LabelRoutes:
             )
             return {"version": session.fill(pieces, proposed=True), "taken": taken}
 
-    def _next(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self.learner.next_span()
-
     def _view(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.learner.view = int(asked["recording"]), int(asked["step"])
-        return {}
-
-    def _compare(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.learner.compare()
         return {}
 
     def _save(self, asked: dict[str, Any]) -> dict[str, Any]:

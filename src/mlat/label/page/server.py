@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 from ...live.web.server import Server, check_packages, start
 from ..learner import Learner
@@ -35,12 +35,8 @@ async def serve(
     port: int = 0,
     token: str | None = None,
     *,
-    width: int | None = None,
-    model_out: Path,
-    model: Path | None = None,
-    media: Path | None = None,
-    offset: float = 0.0,
     say: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> LabelServer:
     """Serve the page of a session; it is ready when this returns.
 
@@ -49,16 +45,10 @@ async def serve(
     session : LabelSession
     host, port, token
         As for the live page: beyond loopback a token is needed.
-    width : int, optional
-        Steps per window of what is learned; default those of a second, as far as runs allow.
-    model_out : path
-        Where the page saves a model.
-    model : path, optional
-        A model that proposes from the beginning.
-    media, offset
-        A video or audio file, and the second of the recording at which it begins.
     say : callable, optional
         Called with a line where connections had to be closed.
+    **options
+        See :class:`~mlat.label.page.routes.LabelRoutes`.
 
     Raises
     ------
@@ -67,9 +57,7 @@ async def serve(
     check_packages()
     from .routes import LabelRoutes
 
-    routes = LabelRoutes(
-        session, width=width, model=model, model_out=model_out, media=media, offset=offset
-    )
+    routes = LabelRoutes(session, **options)
     server = await start(routes.app(), host, port, token, refused=routes.refused, say=say)
     routes.learner.start()
     return LabelServer(server, routes.learner)

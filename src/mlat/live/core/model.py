@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +21,23 @@ from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.decision import Decision, nothing_decided
-from ...classifier.intake import BEGINS, FAR, KNOWN, REASONS, UNTAUGHT, Intake, Taken, dead_after
+from ...classifier.enrolment import followed_units
+from ...classifier.intake import (
+    BEGINS,
+    FAR,
+    KNOWN,
+    LEAST,
+    MEAN,
+    REASONS,
+    UNTAUGHT,
+    VARIANCE,
+    Intake,
+    Taken,
+    dead_after,
+)
 from ...classifier.searches import ExpertSearches, Search, cheaper, incremental_searches
 from ...classifier.state_filter import Belief, extended_filter, filter_proba
+from ...features.features import Units
 from ...neighbours.references import References
 from .options import LiveOptions
 from .order import Order, arrange, check_order, find_gaps, longest_step, release
@@ -82,12 +97,15 @@ class LiveModel:
             unknown = ", ".join(sorted(set(options) - set(LiveOptions.__dataclass_fields__)))
             raise InputError(f"there is no option {unknown}; the options are {known}") from None
         self.clf, self.n_channels = clf, len(clf.channels_)
+        follow = followed_units(clf) if self.options.adapt == "auto" else None
+        self.options = replace(self.options, adapt="off" if follow is None else "auto")
         self._known: list[str | int] = clf.classes_.tolist()
         self._hash = fingerprint_of(clf)
         self.dead_after, self._width = dead_after(clf.windows_), clf.width_
         self.intake = Intake(
             *(clf.features_, clf.width_, self.options.missing, self.options.hold),
             self.dead_after if self.options.dead == "auto" else None,
+            follow,
         )
         dead = [f"dead channel {name}" for name in clf.channels_]
         self._reasons = [*REASONS, *dead]
@@ -163,6 +181,14 @@ class LiveModel:
     def classes(self, state: LiveState) -> list[str | int]:
         """The states that can be predicted, those of the model first."""
         return [*self._known, *state.taught.names]
+
+    def units(self, state: LiveState) -> Units | None:
+        """The mean and deviation of each channel by now; None where they are not followed."""
+        if self.options.adapt == "off":
+            return None
+        common, own = cast(Units, self.clf.units_), state.memory.units[0]
+        scale = np.sqrt(np.maximum(own[VARIANCE], LEAST)) * common.scale
+        return Units(own[MEAN] * common.scale + common.mean, scale, adapted=True)
 
     def check(self, steps: Any, seq: Any = None, time: Any = None) -> Steps:
         """Refuse what is no chunk of steps of this model."""

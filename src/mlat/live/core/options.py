@@ -11,6 +11,7 @@ from ...base.errors import InputError
 from ...stream.conversion import GAP_FACTOR
 
 OLD_NAME = "flat"  # of the incremental search
+BEFORE = {"adapt": "off"}  # what sessions did that have no such option
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,10 @@ class LiveOptions:
     filtered : bool, default=False
         Filter the states over time: steadier, and later at a switch. As
         ``predict(filtered=True)`` does.
+    adapt : "auto" or "off", default="auto"
+        Whether the mean and deviation of each channel are followed, slowly, where the model was
+        learned from several groups in common units and is not adapted to one. The states are then
+        not those of ``predict``. Other models have nothing to follow.
     max_taught : int, default=256
         Taught windows that are kept.
     forget : "oldest" or "balanced", default="oldest"
@@ -65,6 +70,7 @@ class LiveOptions:
     far: Annotated[float, Limits(SMALLEST)] | None = 3.0
     search: Literal["auto", "exact", "incremental"] = "auto"
     filtered: bool = False
+    adapt: Literal["auto", "off"] = "auto"
     max_taught: Annotated[int, Limits(0)] = 256
     forget: Literal["oldest", "balanced"] = "oldest"
     teachable: Annotated[int, Limits(1)] = 16

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ...base.checks import Floats
 from ...classifier.classifier import StreamClassifier
 from ...classifier.empty import empty_classifier
+from ...features.features import Units
 from .model import LiveModel
 from .state import LiveState
 from .steps import Prediction, Steps
@@ -274,8 +275,19 @@ class LiveSession:
 
     @property
     def window(self) -> Floats:
-        """The channels of the last steps, shape (at most w, d), with held values filled in."""
+        """The channels of the last steps as they are compared, shape (at most w, d).
+
+        With held values filled in, and in common units where these are followed.
+        """
         return self.state.window
+
+    @property
+    def units(self) -> Units | None:
+        """The mean and deviation that each channel has by now, where they are followed.
+
+        See ``adapt`` of :class:`~mlat.live.core.options.LiveOptions`; ``None`` where they are not.
+        """
+        return self.model.units(self.state)
 
     @property
     def recent(self) -> list[Prediction]:

@@ -57,7 +57,7 @@ from ...classifier.searches import States, TaughtReferences
 from ...classifier.state_filter import Belief
 from ...neighbours.incremental import FOLLOW
 from ...neighbours.references import References, compact
-from .options import OLD_NAME, LiveOptions, other_option, stored_name
+from .options import BEFORE, OLD_NAME, LiveOptions, other_option, stored_name
 from .order import N_DIFFERENCES, REMEMBERED, Order, Waiting
 from .steps import COUNTED, Counters
 from .teaching import Examples, TaughtSpan, check_state
@@ -232,7 +232,7 @@ class Fingerprint:
             )
         theirs = other.get("options")
         # An option that the snapshot does not have is newer than it: it had its default.
-        theirs = LiveOptions().as_dict() | (theirs if isinstance(theirs, dict) else {})
+        theirs = LiveOptions().as_dict() | BEFORE | (theirs if isinstance(theirs, dict) else {})
         name = other_option(theirs, mine["options"])
         if name is not None:
             raise InputError(
@@ -346,6 +346,7 @@ def _arrays(state: LiveState) -> Arrays:
         "raw": memory.rows(last)[:, :-1],
         "belief": state.belief.proba,
         **_example_arrays(state),
+        **({"units": memory.units[0]} if memory.units.size else {}),
         "past": memory.rows(state.n_past),
         "times": np.array(state.times, dtype=np.float64),
     }
@@ -554,6 +555,7 @@ def _rebuild_memory(arrays: Arrays, header: dict[str, Any], memory: Memory) -> M
     memory.channels[0, SUMS:] = arrays["lift_sums"]
     memory.counts[0, [MISSING_FOR, STILL_FOR]] = arrays["missing_for"], arrays["still_for"]
     memory.ring[0] = arrays["lift_ring"]
+    memory.units[0] = arrays.get("units", memory.units[0])
     memory.past[0, : len(past)] = past
     memory.places[0, [REFUSED, LENGTH]] = header["refused"], header["length"]
     memory.places[0, [WHY, N_PAST]] = REASONS.index(header["why"]), len(past)

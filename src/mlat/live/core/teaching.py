@@ -18,7 +18,7 @@ import numpy as np
 from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.enrolment import with_taught
+from ...classifier.enrolment import in_units, with_taught
 from ...classifier.searches import TaughtReferences, windows_over
 from ...classifier.state_filter import Belief
 
@@ -372,7 +372,7 @@ class Teaching:
                 "so they cannot be part of a model file; undo or forget them, and teach them anew"
             )
         names = self._model.classes(state)
-        return with_taught(
+        taught = with_taught(
             self._clf,
             [
                 (piece.steps, piece.start, names[piece.code])
@@ -382,6 +382,8 @@ class Teaching:
             self._model.state_filter(len(state.taught.names)),
             names,
         )
+        units = self._model.units(state)
+        return taught if units is None else in_units(taught, units)
 
     def _taught(self, state: LiveState, name: str | int, rows: Floats, ends: Ints) -> LiveState:
         most, old, known = self._options.max_taught, state.taught, self._model.classes(state)

@@ -16,7 +16,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -45,9 +45,10 @@ from ...base.checksummed import (
 )
 from ...base.disk import disk_errors
 from ...base.errors import InputError
-from ..core.options import LiveOptions, other_option
+from ..core.options import BEFORE, LiveOptions, other_option
 from ..core.session import LiveSession
-from .records import BATCH, END, HEAD, Batch, decode_batch, decode_json, encode_batch
+from ..core.steps import Prediction
+from .records import BATCH, END, HEAD, Batch, Input, decode_batch, decode_json, encode_batch
 
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
@@ -104,7 +105,7 @@ class Identity:
         known = LiveOptions().as_dict()
         options = {name: value for name, value in fields["options"].items() if name in known}
         try:
-            before = LiveOptions(**options).as_dict()
+            before = LiveOptions(**BEFORE | options).as_dict()
         except InputError as error:
             raise InputError(f"{folder} was begun with options that are none: {error}") from None
         name = other_option(before, self.options)
@@ -224,11 +225,7 @@ class Journal:
             )
         expected = _first(segments[start])
         for segment in segments[start:]:
-            if _first(segment) != expected:
-                raise InputError(
-                    f"{self.folder} lacks the records {expected} to {_first(segment) - 1}, which "
-                    f"come before {segment.name}; put the missing segment back"
-                )
+            _check_follows(expected, segment)
             with disk_errors(segment, REMEDY):
                 content = segment.read_bytes()
             for found in read_records(segment, content, self.identity, last=False):
@@ -238,7 +235,7 @@ class Journal:
 
     def segments(self) -> list[Path]:
         """Return the files, oldest first."""
-        return sorted(self.folder.glob(PATTERN), key=_first)
+        return segments_of(self.folder)
 
     def delete_before(self, record: int, *, keep: int) -> list[Path]:
         """Delete the segments that end before a record, but never the newest ``keep``."""
@@ -253,7 +250,7 @@ class Journal:
     def _open_last(self) -> None:
         """Find the end, cut off what is unfinished, and get ready to append."""
         segments = self.segments()
-        if segments and not _has_head(segments[-1]):
+        if segments and not _has_head(segments[-1], segments[-1].read_bytes()):
             # A crash between making the file and writing its head: it holds no record.
             unfinished = segments.pop()
             self.cut += unfinished.stat().st_size
@@ -310,20 +307,13 @@ class Journal:
                 if n == size:
                     break
                 n *= 4  # records can be long
-        fields, _ = _check_head(segment, head, self.identity)
-        if fields["journal"] != self.name:
-            raise InputError(f"{segment} is of another journal; put back a copy of the file")
+        _check_head(segment, head, self.identity, self.name)
         if end is None:
-            list(
-                read_records(segment, segment.read_bytes(), self.identity, last=False)
-            )  # says at which byte
+            # Says at which byte.
+            list(read_records(segment, segment.read_bytes(), self.identity, last=False))
         if end is None or end.kind != BATCH:
             raise InputError(f"{segment} holds no record; put back a copy of the file")
-        if end.number + 1 != _first(following):
-            raise InputError(
-                f"{self.folder} lacks the records {end.number + 1} to {_first(following) - 1}, "
-                f"which come before {following.name}; put the missing segment back"
-            )
+        _check_follows(end.number + 1, following)
 
     def _begin_segment(self) -> None:
         new = AppendLog(self.folder / f"steps-{self.end:016d}.journal", then=REMEDY)
@@ -337,8 +327,76 @@ class Journal:
         self._segment = new
 
 
+@dataclass(slots=True)
+class JournalContents:
+    """What a journal holds.
+
+    Attributes
+    ----------
+    head : dict
+        The fields in the head of the first segment; empty where there is none.
+    first_record : int
+    batches : list of Batch
+    n_segments : int
+    unfinished : int
+        Bytes after the last record.
+    """
+
+    head: dict[str, Any] = field(default_factory=dict)
+    first_record: int = 0
+    batches: list[Batch] = field(default_factory=list)
+    n_segments: int = 0
+    unfinished: int = 0
+
+    @property
+    def inputs(self) -> list[tuple[int, Input]]:
+        """Each with the number of its record."""
+        every = enumerate(self.batches, self.first_record)
+        return [(number, one) for number, batch in every for one in batch.inputs]
+
+    @property
+    def predictions(self) -> list[tuple[int, Prediction]]:
+        """Each with the number of its record."""
+        every = enumerate(self.batches, self.first_record)
+        return [(number, one) for number, batch in every for one in batch.predictions]
+
+
+def read_journal(folder: Path) -> JournalContents:
+    """Read all segments of a folder, which is not changed; a session may go on with it meanwhile.
+
+    Raises
+    ------
+    InputError
+        If it is damaged.
+    DiskError
+    """
+    contents, segments = JournalContents(), segments_of(folder)
+    for segment in segments:
+        with disk_errors(segment):
+            content = segment.read_bytes()
+        last = segment == segments[-1]
+        stop = 0
+        if not last or _has_head(segment, content):
+            name = contents.head.get("journal")
+            fields, stop = _check_head(segment, decode_frame(content), None, name)
+            if name is None:
+                contents.head, contents.first_record = fields, _first(segment)
+            _check_follows(contents.first_record + len(contents.batches), segment)
+            contents.n_segments += 1
+            for found in read_records(segment, content, None, last=last):
+                contents.batches.append(read_batch(segment, found))
+                stop = found.stop
+        contents.unfinished = len(content) - stop
+    return contents
+
+
+def segments_of(folder: Path) -> list[Path]:
+    """Return the segments in a folder, oldest first."""
+    return sorted(folder.glob(PATTERN), key=_first)
+
+
 def read_records(
-    segment: Path, content: bytes, identity: Identity, *, last: bool
+    segment: Path, content: bytes, identity: Identity | None, *, last: bool
 ) -> Iterator[Frame]:
     """Yield the records of a segment, without its head; in the last one up to an unfinished one.
 
@@ -375,9 +433,9 @@ def read_batch(segment: Path, found: Frame) -> Batch:
 
 
 def _check_head(
-    segment: Path, head: Frame | None, identity: Identity
+    segment: Path, head: Frame | None, identity: Identity | None, journal: str | None = None
 ) -> tuple[dict[str, Any], int]:
-    """Return the fields of the head of a segment, and where it stops."""
+    """Return the fields of the head of a segment, which is of a journal, and where it stops."""
     damaged = f"{segment} is damaged at byte 0"
     if head is None or head.kind != HEAD or head.number != _first(segment):
         raise InputError(f"{damaged}: no head is there; put back a copy of the file")
@@ -388,13 +446,25 @@ def _check_head(
             f"{segment} has version {version}, this mlat knows up to {_VERSION}; upgrade mlat"
         )
     _HEAD(fields, damaged)
-    identity.check(fields, segment.parent)
+    if identity is not None:
+        identity.check(fields, segment.parent)
+    if journal not in (None, fields["journal"]):
+        raise InputError(f"{segment} is of another journal; put back a copy of the file")
     return fields, head.stop
 
 
-def _has_head(segment: Path) -> bool:
+def _check_follows(expected: int, segment: Path) -> None:
+    """Refuse a segment that does not begin with the record that is expected."""
+    if _first(segment) != expected:
+        raise InputError(
+            f"{segment.parent} lacks the records {expected} to {_first(segment) - 1}, which come "
+            f"before {segment.name}; put the missing segment back"
+        )
+
+
+def _has_head(segment: Path, content: bytes) -> bool:
     """Whether the head was ever written; raises `InputError` if it has been damaged since."""
-    return any(True for _ in decode_frames(segment.read_bytes(), str(segment), last=True))
+    return any(True for _ in decode_frames(content, str(segment), last=True))
 
 
 def _first(segment: Path) -> int:

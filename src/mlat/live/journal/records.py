@@ -1,6 +1,6 @@
 """The batches inside the records of a journal, as bytes.
 
-``docs/live/journal.md`` describes the format; ``mlat.live.journal.description`` reads it by that
+``docs/live/journal.md`` describes the format; ``tests/journal_description.py`` reads it by that
 description alone. The bytes of predictions are canonical: equal predictions have equal bytes, NaN
 included.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ...base.checks import Ints
 from ...base.checksummed import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
 from ...base.errors import InputError
-from ..core.steps import Prediction, Predictions, Steps, parts_of
+from ..core.steps import Prediction, Predictions, Steps, join, parts_of
 from ..sources.source import Arrival
 
 
@@ -66,6 +67,11 @@ class Batch:
         return [one for one in self.inputs if isinstance(one, Arrival)]
 
     @property
+    def steps(self) -> list[Steps]:
+        """Those of the arrivals, joined as far as they have the same columns."""
+        return [joined(group).steps for group in joinable(self.arrivals)]
+
+    @property
     def n_steps(self) -> int:
         return sum(len(arrival.steps) for arrival in self.arrivals)
 
@@ -78,6 +84,21 @@ class Batch:
 def last_position(arrivals: Sequence[Arrival]) -> str:
     """Return the last position that an arrival has; ``""`` if none has one."""
     return next((a.position for a in reversed(arrivals) if a.position), "")
+
+
+def joinable(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
+    """Split arrivals, in order, into groups that have the same columns."""
+    return [list(group) for _, group in groupby(arrivals, _columns)]
+
+
+def _columns(arrival: Arrival) -> tuple[object, ...]:
+    steps = arrival.steps
+    return steps.values.shape[1:], steps.seq is None, steps.time is None
+
+
+def joined(group: Sequence[Arrival]) -> Arrival:
+    """Arrivals of the same columns as one."""
+    return Arrival(join([arrival.steps for arrival in group]), last_position(group))
 
 
 HEAD, BATCH, SNAPSHOT, END = 1, 2, 3, 4  # the kinds of frames
@@ -100,14 +121,22 @@ def decode_json(text: bytes, kind: Kind, where: str) -> Any:
 
 # Batches: entries one after the other, each a kind, a length and a body.
 
-_STEPS, _EXAMPLE, _FLUSHED, _PREDICTIONS, _AGREEMENT, _SPAN_EXAMPLE, _UNDONE = range(1, 8)
+_STEPS, _PREDICTIONS, _AGREEMENT = 1, 4, 5
 _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
+# Of predictions: step, state, why, has, probability, distance, seq, time, and how many neighbours
+# and probabilities there are.
+_COLUMNS = ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
 _STATE = either(TEXT, whole())
-_EXAMPLE_FIELDS = record({"state": _STATE, "n": SIZE})
-_SPAN_FIELDS = record({"state": _STATE, "begin": COUNT, "end": SIZE})
+# The other inputs: their fields are written as JSON, if they have any.
+_OTHERS: dict[int, tuple[type[Any], Kind | None]] = {
+    2: (Example, record({"state": _STATE, "n": SIZE})),
+    3: (Flushed, None),
+    6: (SpanExample, record({"state": _STATE, "begin": COUNT, "end": SIZE})),
+    7: (Undone, None),
+}
 _TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 
 
@@ -138,14 +167,10 @@ def decode_batch(payload: bytes) -> Batch:
         body = entries.bytes(length)
         if kind == _STEPS:
             inputs.append(_decode_arrival(body))
-        elif kind == _EXAMPLE:
-            inputs.append(Example(**decode_json(body, _EXAMPLE_FIELDS, "what was taught")))
-        elif kind == _SPAN_EXAMPLE:
-            inputs.append(SpanExample(**decode_json(body, _SPAN_FIELDS, "what was taught")))
-        elif kind == _UNDONE:
-            inputs.append(Undone())
-        elif kind == _FLUSHED:
-            inputs.append(Flushed())
+        elif kind in _OTHERS:
+            made, form = _OTHERS[kind]
+            given = {} if form is None else decode_json(body, form, "what was taught")
+            inputs.append(made(**given))
         elif kind == _PREDICTIONS:
             n_before = len(predictions)
             predictions += decode_predictions(body)
@@ -165,14 +190,9 @@ def decode_batch(payload: bytes) -> Batch:
 def _encode_input(one: Input) -> tuple[int, bytes]:
     if isinstance(one, Arrival):
         return _STEPS, _encode_arrival(one)
-    if isinstance(one, Example):
-        return _EXAMPLE, json.dumps({"state": one.state, "n": one.n}).encode()
-    if isinstance(one, SpanExample):
-        fields = {"state": one.state, "begin": one.begin, "end": one.end}
-        return _SPAN_EXAMPLE, json.dumps(fields).encode()
-    if isinstance(one, Undone):
-        return _UNDONE, b""
-    return _FLUSHED, b""
+    kind = next(kind for kind, (made, _) in _OTHERS.items() if isinstance(one, made))
+    fields = asdict(one)
+    return kind, json.dumps(fields).encode() if fields else b""
 
 
 def _encode_arrival(arrival: Arrival) -> bytes:
@@ -216,21 +236,21 @@ def encode_predictions(part: Predictions) -> bytes:
     has = _HAS_SEQ * (part.seq is not None) | _HAS_TIME * (part.time is not None)
     near = part.neighbours >= 0
     there = np.repeat(~np.isnan(part.distance)[:, None], part.probabilities.shape[1], axis=1)
-    columns = [
-        _bytes(np.arange(part.first, part.first + n), "<i8"),
-        _bytes(state, "<u2"),
-        _bytes(why, "<u2"),
-        _bytes(np.full(n, has), "<u1"),
-        _bytes(part.proba, "<f8"),
-        _bytes(part.distance, "<f8"),
-        _bytes(np.zeros(n) if part.seq is None else part.seq, "<i8"),
-        _bytes(np.zeros(n) if part.time is None else part.time, "<f8"),
-        _bytes(near.sum(axis=1), "<u2"),
-        _bytes(there.sum(axis=1), "<u2"),
-        _bytes(part.neighbours[near], "<i8"),
-        _bytes(part.probabilities[there], "<f8"),
-    ]
-    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *columns])
+    columns = (
+        np.arange(part.first, part.first + n),
+        state,
+        why,
+        np.full(n, has),
+        part.proba,
+        part.distance,
+        np.zeros(n) if part.seq is None else part.seq,
+        np.zeros(n) if part.time is None else part.time,
+        near.sum(axis=1),
+        there.sum(axis=1),
+    )
+    parts = [_bytes(column, kind) for column, kind in zip(columns, _COLUMNS, strict=True)]
+    parts += [_bytes(part.neighbours[near], "<i8"), _bytes(part.probabilities[there], "<f8")]
+    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *parts])
 
 
 def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
@@ -250,30 +270,31 @@ def decode_predictions(body: bytes) -> list[Prediction]:
     reader = _Reader(body)
     n, length = reader.unpack(_PREDICTIONS_HEAD)
     table = decode_json(reader.bytes(length), _TABLES, "the states of predictions")
-    step, state, why, has, proba, distance, seq, time, n_rows, n_probabilities = (
-        reader.column(kind, n).tolist()
-        for kind in ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
-    )
-    rows = _split(reader.column("<i8", sum(n_rows)).tolist(), n_rows)
-    probabilities = _split(reader.column("<f8", sum(n_probabilities)).tolist(), n_probabilities)
+    columns = [reader.column(kind, n).tolist() for kind in _COLUMNS]
+    n_rows, n_probabilities = columns[-2:]
+    rows = iter(reader.column("<i8", sum(n_rows)).tolist())
+    probabilities = iter(reader.column("<f8", sum(n_probabilities)).tolist())
     if reader.left:
         raise InputError("predictions have another length than their entry")
-    if n and (max(state) >= len(table["states"]) or max(why) >= len(table["why"])):
+    states, reasons = table["states"], table["why"]
+    if n and (max(columns[1]) >= len(states) or max(columns[2]) >= len(reasons)):
         raise InputError("a prediction is of no state in its entry")
     return [
         Prediction(
-            step=step[i],
-            state=table["states"][state[i]],
-            proba=proba[i],
-            distance=distance[i],
-            neighbours=tuple(rows[i]),
-            why=table["why"][why[i]],
-            seq=seq[i] if has[i] & _HAS_SEQ else None,
-            time=time[i] if has[i] & _HAS_TIME else None,
-            probabilities=tuple(probabilities[i]),
-            agreement=_usual_agreement(table["why"][why[i]]),
+            step,
+            states[state],
+            proba,
+            distance,
+            tuple(islice(rows, n_near)),
+            reasons[why],
+            seq if has & _HAS_SEQ else None,
+            time if has & _HAS_TIME else None,
+            tuple(islice(probabilities, n_shares)),
+            _usual_agreement(reasons[why]),
         )
-        for i in range(n)
+        for step, state, why, has, proba, distance, seq, time, n_near, n_shares in zip(
+            *columns, strict=True
+        )
     ]
 
 
@@ -292,14 +313,6 @@ def _bytes(values: Any, kind: str) -> bytes:
     if kind == "<f8":
         column[np.isnan(column)] = np.nan  # the one NaN for every NaN
     return column.tobytes()
-
-
-def _split(flat: list[Any], lengths: Iterable[int]) -> list[list[Any]]:
-    parts, start = [], 0
-    for length in lengths:
-        parts.append(flat[start : start + length])
-        start += length
-    return parts
 
 
 class _Reader:

@@ -1,9 +1,8 @@
 """``python -m mlat.live.journal.verify JOURNAL MODEL [RECORDING]``: checks of a journal.
 
 They are what must be true whatever happened while it was written: no step is lost, doubled or out
-of order, and every prediction is that of a session that never stopped. The journal is read by its
-description, not with the code that writes it, and nobody may be writing it. Exit status 1:
-something is wrong.
+of order, and every prediction is that of a session that never stopped. Nobody may be writing it.
+Exit status 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,33 @@ from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.model_file import load
 from ...stream.stream import Stream
+from ..core.options import BEFORE
 from ..core.session import LiveSession
-from ..core.steps import Prediction, Steps, join
+from ..core.steps import Prediction, Steps
 from ..page.hub import MOST_STEPS
 from ..sources.replay import read_recording
-from .description import BrokenError, JournalContents, read_journal
-from .snapshots import Snapshot, read_snapshot
+from ..sources.source import Arrival
+from .journal import JournalContents, read_journal
+from .records import Flushed, joinable, joined
+from .writer import read_snapshot, replay
+
+
+class BrokenError(Exception):
+    """Something is wrong with a journal or a session; the message is one line."""
+
+
+def read_unbroken(folder: Path) -> JournalContents:
+    """Read a journal.
+
+    Raises
+    ------
+    BrokenError
+        If it is damaged.
+    """
+    try:
+        return read_journal(folder)
+    except InputError as error:
+        raise BrokenError(str(error)) from None
 
 
 def check_journal(
@@ -41,12 +60,12 @@ def check_journal(
     BrokenError
         At the first that does not.
     """
-    contents = read_journal(folder)
+    contents = read_unbroken(folder)
     if not contents.n_segments:
         raise BrokenError(f"{folder}: no journal is there")
     rest = f"; {contents.unfinished} bytes of an unfinished one at the end"
     found = [
-        f"{contents.n_records} records in {contents.n_segments} segments, none missing, none "
+        f"{len(contents.batches)} records in {contents.n_segments} segments, none missing, none "
         f"damaged{rest if contents.unfinished else ''}"
     ]
     session = LiveSession(classifier, **_options(contents))
@@ -56,7 +75,8 @@ def check_journal(
     if contents.first_record == 0:
         if recording is not None:
             found.append(check_recording(contents, recording))
-        found.append(check_session(contents, session))
+        _check_replay(contents, session)
+        found.append("all equal those of a session that never stopped")
         found.append(check_predict(contents, classifier))
     found.append(check_snapshots(contents, classifier, folder))
     return found
@@ -64,42 +84,31 @@ def check_journal(
 
 def check_steps(contents: JournalContents) -> str:
     """Check that every accepted step has one prediction, in order."""
-    steps = [prediction["step"] for _, prediction in contents.predictions]
-    first = steps[0] if contents.first_record and steps else 0
-    for i, step in enumerate(steps):
-        if step != first + i:
-            record = contents.predictions[i][0]
-            raise BrokenError(f"record {record}: step {step} where {first + i} should be")
-    return f"{len(steps)} predictions, every step once and in order"
+    predictions = contents.predictions
+    first = predictions[0][1].step if contents.first_record and predictions else 0
+    for expected, (record, one) in enumerate(predictions, first):
+        if one.step != expected:
+            raise BrokenError(f"record {record}: step {one.step} where {expected} should be")
+    return f"{len(predictions)} predictions, every step once and in order"
 
 
 def check_recording(contents: JournalContents, recording: Steps) -> str:
     """Check that the steps are the first ones of the recording, bit by bit, each once."""
-    values = contents.values
+    values = _values(contents)
     if len(values) > len(recording):
         raise BrokenError(f"it holds {len(values)} steps of a recording of {len(recording)}")
-    same = _same_bits(values, recording.values[: len(values)])
+    expected = recording.values[: len(values)]
+    same = ((values == expected) | (np.isnan(values) & np.isnan(expected))).all(axis=1)
     if not same.all():
         step = int(np.argmin(same))
         raise BrokenError(f"step {step} is not that of the recording: lost, doubled or changed")
-    for n_steps, position in contents.positions:
-        number, is_count, _ = position.partition(":")  # a count of messages, or a row
+    n_steps = 0
+    for arrival in _arrivals(contents):
+        n_steps += len(arrival.steps)
+        number, is_count, _ = arrival.position.partition(":")  # a count of messages, or a row
         if number != str(n_steps if is_count else n_steps - 1):
-            raise BrokenError(f"after {n_steps} steps the source was at {position!r}")
+            raise BrokenError(f"after {n_steps} steps the source was at {arrival.position!r}")
     return f"{len(values)} of {len(recording)} steps of the recording, each once and in order"
-
-
-def check_session(contents: JournalContents, session: LiveSession) -> str:
-    """Check against a session that never stopped: the same predictions, bit by bit."""
-    kept = [one for _, one in contents.predictions]
-    again = list(_replay(contents, session))
-    for one, other in zip(kept, again, strict=False):
-        difference = _difference(one, other)
-        if difference:
-            raise BrokenError(f"step {one['step']}: {difference}")
-    if len(kept) != len(again):
-        raise BrokenError(f"it holds {len(kept)} predictions, a session makes {len(again)}")
-    return "all equal those of a session that never stopped"
 
 
 def check_predict(contents: JournalContents, classifier: StreamClassifier) -> str:
@@ -107,18 +116,17 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
     why_not = _why_not_predict(contents)
     if why_not:
         return f"not compared with predict: {why_not}"
-    kept = [one for _, one in contents.predictions]
-    values = contents.values.copy()
-    values[[one["why"].startswith("dead channel") for one in kept]] = np.nan
+    kept, values = [one for _, one in contents.predictions], _values(contents)
+    values[[one.why.startswith("dead channel") for one in kept]] = np.nan
     recordings = np.cumsum(_gaps(contents, classifier.usual_step_))
     expected = classifier.predict(
         Stream(values, recordings=recordings, channels=classifier.channels_),
         filtered=contents.head["options"]["filtered"],
     )
     for one, state in zip(kept, expected.tolist(), strict=True):
-        if one["state"] != (classifier.unknown_ if one["why"] else state):
+        if one.state != (classifier.unknown_ if one.why else state):
             raise BrokenError(
-                f"step {one['step']} is {one['state']!r} ({one['why']}), predict says {state!r}"
+                f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}"
             )
     return "all equal predict on the whole stream"
 
@@ -130,72 +138,80 @@ def check_snapshots(contents: JournalContents, classifier: StreamClassifier, fol
         snapshot = read_snapshot(path)
         if snapshot is None:
             raise BrokenError(f"{path}: damaged, though it was written whole")
-        if snapshot.record > contents.first_record + contents.n_records:
+        if snapshot.record > contents.first_record + len(contents.batches):
             raise BrokenError(f"{path}: after record {snapshot.record}, which is not there")
-        _check_snapshot(contents, classifier, path, snapshot)
+        session = LiveSession(classifier, **_options(contents))
+        try:
+            session.restore(snapshot.session)
+        except InputError as error:
+            raise BrokenError(f"{path}: {error}") from None
+        _check_replay(contents, session, snapshot.record, f"{path}: from there ")
         n_snapshots += 1
     return f"{n_snapshots} snapshots, from each of which a session goes on alike"
 
 
-def _check_snapshot(
-    contents: JournalContents, classifier: StreamClassifier, path: Path, snapshot: Snapshot
+def _check_replay(
+    contents: JournalContents, session: LiveSession, first: int = 0, where: str = ""
 ) -> None:
-    session = LiveSession(classifier, **_options(contents))
-    try:
-        session.restore(snapshot.session)
-    except InputError as error:
-        raise BrokenError(f"{path}: {error}") from None
-    kept = [one for record, one in contents.predictions if record >= snapshot.record]
-    for one, other in zip(kept, _replay(contents, session, snapshot.record), strict=True):
-        difference = _difference(one, other)
-        if difference:
-            raise BrokenError(f"{path}: from there step {one['step']}: {difference}")
+    """Check that a session predicts the same, bit by bit, from the records from ``first`` on."""
+    kept = [one for record, one in contents.predictions if record >= first]
+    again = list(_replay(contents, session, first))
+    for one, other in zip(kept, again, strict=False):
+        for name in Prediction.__slots__:
+            was, now = getattr(one, name), getattr(other, name)
+            if was != now and (was == was or now == now):  # NaN equals NaN
+                raise BrokenError(
+                    f"{where}step {one.step}: {name} is {was!r} in the journal, a session says "
+                    f"{now!r}"
+                )
+    if len(kept) != len(again):
+        raise BrokenError(f"{where}it holds {len(kept)} predictions, a session makes {len(again)}")
 
 
-def _replay(
-    contents: JournalContents, session: LiveSession, first: int = 0
-) -> Iterator[Prediction]:
+def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iterator[Prediction]:
     """Yield what a session predicts from the inputs of the records from ``first`` on.
 
     Steps are pushed in the longest pieces possible, not in those of the records.
     """
-    inputs = [(kind, what) for record, kind, what in contents.inputs if record >= first]
-    for (kind, *_), group in groupby(inputs, _columns):
-        if kind == "steps":
-            parts = [Steps(what["values"], what["seq"], what["time"]) for _, what in group]
-            yield from session.push(join(parts))
+    waiting: list[Arrival] = []
+    for one in [*(one for record, one in contents.inputs if record >= first), None]:
+        if isinstance(one, Arrival):
+            waiting.append(one)
             continue
-        for _, what in group:
-            if kind == "teach":
-                session.teach(what["state"], n=what["n"])
-            elif kind == "teach span":
-                session.teach_span(what["state"], what["begin"], what["end"])
-            elif kind == "undo":
-                session.undo()
-            else:
-                yield from session.flush()
+        for arrived in map(joined, joinable(waiting)):
+            yield from replay(session, arrived)
+        waiting.clear()
+        if one is not None:
+            yield from replay(session, one)
 
 
-def _columns(entry: tuple[str, dict[str, Any]]) -> tuple[str, bool, bool]:
-    kind, what = entry
-    return kind, what.get("seq") is None, what.get("time") is None
+def _arrivals(contents: JournalContents) -> list[Arrival]:
+    return [arrival for batch in contents.batches for arrival in batch.arrivals]
+
+
+def _values(contents: JournalContents) -> Floats:
+    """The steps as they arrived, of shape (n, d)."""
+    none = np.empty((0, len(contents.head["channels"])))
+    return np.concatenate([none, *(arrival.steps.values for arrival in _arrivals(contents))])
 
 
 def _options(contents: JournalContents) -> dict[str, Any]:
     """Those of the head; examples may reach back further in a session that an older mlat began."""
     options: dict[str, Any] = contents.head["options"]
-    return options | {"teachable": max(options["teachable"], MOST_STEPS)}
+    return BEFORE | options | {"teachable": max(options["teachable"], MOST_STEPS)}
 
 
 def _why_not_predict(contents: JournalContents) -> str:
     options = contents.head["options"]
-    if any(kind in ("teach", "teach span", "undo") for _, kind, _ in contents.inputs):
+    if not all(isinstance(one, Arrival | Flushed) for _, one in contents.inputs):
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"
+    if options.get("adapt", "off") != "off":
+        return f"adapt={options['adapt']}"
     if options["order_by"] != "none":
         return f"order_by={options['order_by']}"
-    if len(contents.predictions) != len(contents.values):
+    if len(contents.predictions) != len(_values(contents)):
         return "steps were refused"
     return ""
 
@@ -203,7 +219,7 @@ def _why_not_predict(contents: JournalContents) -> str:
 def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
     """True at each step that does not follow the one before it."""
     options = contents.head["options"]
-    times = [one["time"] for _, one in contents.predictions]
+    times = [one.time for _, one in contents.predictions]
     longest = np.full(len(times), math.inf)
     if options["max_gap"] or options["rate"]:
         longest[:] = options["max_gap"] or 1.5 / options["rate"]
@@ -217,30 +233,11 @@ def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
     gaps: list[bool] = []
     seq = time = None
     for most, (_, one) in zip(longest.tolist(), contents.predictions, strict=True):
-        jumped = seq is not None and one["seq"] is not None and one["seq"] - seq > 1
-        paused = time is not None and one["time"] is not None and one["time"] - time > most
+        jumped = seq is not None and one.seq is not None and one.seq - seq > 1
+        paused = time is not None and one.time is not None and one.time - time > most
         gaps.append(jumped or paused)
-        seq, time = one["seq"], one["time"]
+        seq, time = one.seq, one.time
     return np.array(gaps, dtype=bool)
-
-
-def _same_bits(ours: Floats, theirs: Floats) -> Bools:
-    return ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))).all(axis=1)
-
-
-def _difference(one: dict[str, Any], other: Prediction) -> str:
-    for name, value in one.items():
-        now = getattr(other, name)
-        if not _equal(value, list(now) if isinstance(value, list) else now):
-            return f"{name} is {value!r} in the journal, a session says {now!r}"
-    return ""
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Whether numbers, texts or lists of numbers are equal; NaN equals NaN."""
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return one == other or (one != one and other != other)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

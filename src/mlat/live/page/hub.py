@@ -9,6 +9,7 @@ Each page has a `Subscription`: first frames of the recent past, then live ones.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import struct
@@ -16,18 +17,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Ints, finite
-from ..core.steps import Predictions, parts_of
+from ...classifier.drift import Drift
+from ...stream.conversion import changes
+from ..core.steps import Prediction, Predictions, Steps, parts_of
 from .metrics import Counts, exposition
-
-if TYPE_CHECKING:
-    from ...classifier.drift import Drift
-    from ..core.steps import Prediction, Steps
 
 FRAMES_PER_SECOND = 25
 FRAME_STEPS = 1000  # in one frame; of a stream that is faster, only the newest steps are shown
@@ -273,6 +273,18 @@ class Hub:
             )
 
 
+def setter(event: asyncio.Event) -> Callable[[], None]:
+    """A function that sets an event of the running loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        if not event.is_set():  # publishing is frequent: do not wake the loop twice
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(event.set)
+
+    return wake
+
+
 class Subscription:
     """The frames for one page, oldest first; made by :meth:`Hub.subscribe`.
 
@@ -324,6 +336,10 @@ class Subscription:
         self._hub.unsubscribe(self)
 
 
+_COLUMNS = [("proba", "f4"), ("agreement", "f4"), ("label", "i4")]
+_COLUMNS += [("time", "f8"), ("arrived", "f8")]
+
+
 class History:
     """The last steps and their predictions: steps ``first`` to ``next - 1``, without a gap.
 
@@ -348,11 +364,7 @@ class History:
         self.n_channels = 0
         self.labels: list[tuple[Any, str]] = []
         self._label_index: dict[tuple[Any, str], int] = {}
-        self._proba = np.empty(capacity, np.float32)
-        self._agreement = np.empty(capacity, np.float32)
-        self._label = np.empty(capacity, np.int32)
-        self._arrived = np.empty(capacity, np.float64)
-        self._time = np.empty(capacity, np.float64)
+        self._kept = np.empty(capacity, _COLUMNS)
         self._values = np.empty((capacity, 0), np.float32)
 
     def extend(self, part: Predictions, values: NDArray[Any], arrived: float) -> None:
@@ -367,10 +379,10 @@ class History:
         at = np.arange(self.next - len(part) + new.start, self.next) % self.capacity
         with np.errstate(over="ignore"):  # what a 32-bit float cannot hold is drawn as infinite
             self._values[at] = values[new]
-        self._proba[at], self._agreement[at] = part.proba[new], part.agreement[new]
-        self._label[at] = self._labels_of(part)[new]
-        self._time[at] = np.nan if part.time is None else part.time[new]
-        self._arrived[at] = arrived
+        self._kept["proba"][at], self._kept["agreement"][at] = part.proba[new], part.agreement[new]
+        self._kept["label"][at] = self._labels_of(part)[new]
+        self._kept["time"][at] = np.nan if part.time is None else part.time[new]
+        self._kept["arrived"][at] = arrived
         self.first = max(self.first, self.next - self.capacity)
 
     def _labels_of(self, part: Predictions) -> list[int]:
@@ -389,7 +401,7 @@ class History:
 
     def oldest_within(self, seconds: float) -> int:
         """The first kept step that arrived at most so long before the last one."""
-        arrived = self._arrived[self._at(self.first, self.next)]
+        arrived = self._kept["arrived"][self._at(self.first, self.next)]
         if not len(arrived):
             return self.next
         return self.first + int(np.searchsorted(arrived, arrived[-1] - seconds))
@@ -402,34 +414,27 @@ class History:
         times, the seconds since the header's ``time`` (n,).
         """
         at = self._at(begin, end)
-        header: dict[str, Any] = {
-            "kind": "steps",
-            "first": begin,
-            "n": len(at),
-            "d": self.n_channels,
-        }
-        arrays = [self._values[at], self._proba[at]]
-        if (self._agreement[at] < 1).any():
+        kept, n = self._kept[at], len(at)
+        header: dict[str, Any] = {"kind": "steps", "first": begin, "n": n, "d": self.n_channels}
+        arrays = [self._values[at], kept["proba"]]
+        if (kept["agreement"] < 1).any():
             header["agreement"] = True
-            arrays.append(self._agreement[at])
-        if len(at):
-            header["runs"] = self._runs(at, begin)
+            arrays.append(kept["agreement"])
+        if n:
+            # Where the label changes, and to what: ``[step, state or None, why]``.
+            labels = kept["label"]
+            starts = np.flatnonzero(changes(labels, n, first=True)).tolist()
+            header["runs"] = [[begin + i, *self.labels[labels[i]]] for i in starts]
             # Of both ends of the frame: the page shows the latency of the oldest and newest step.
-            arrived = self._arrived[at[[0, -1]]]
+            arrived = kept["arrived"][[0, -1]]
             header["arrived"] = [round(1000 * float(t), 1) for t in arrived]
-            time = self._time[at]
+            time = kept["time"]
             known = time[~np.isnan(time)]
             if len(known):
                 # A 32-bit float alone would be off by a minute for seconds since 1970.
                 header["time"] = float(known[0])
                 arrays.append(time - known[0])
         return header, arrays
-
-    def _runs(self, at: Ints, begin: int) -> list[list[Any]]:
-        """Where the label changes, and to what: ``[step, state or None, why]``."""
-        labels = self._label[at]
-        starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
-        return [[begin + int(i), *self.labels[labels[i]]] for i in starts]
 
     def _at(self, begin: int, end: int) -> Ints:
         return np.arange(begin, end) % self.capacity

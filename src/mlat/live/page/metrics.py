@@ -6,13 +6,11 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from ..core.steps import Predictions
+from ..core.steps import Predictions
 
 # prometheus_client's own constant names version 1.0.0 of the format in its newer releases. The two
 # differ only in names beyond ASCII, and there are none here.
@@ -112,66 +110,53 @@ def exposition(
         By how many deviations channels lie outside what the references cover.
     """
     from prometheus_client import generate_latest
+    from prometheus_client.core import CounterMetricFamily as counter  # noqa: N813
+    from prometheus_client.core import GaugeMetricFamily as gauge  # noqa: N813
+    from prometheus_client.core import HistogramMetricFamily
 
-    families = partial(_families, counts, session, clients, age, drift or {})
+    def families() -> Iterator[Any]:
+        for name, about, value in (
+            ("mlat_steps", "Steps with a prediction.", counts.steps),
+            ("mlat_frames", "Frames made for pages.", counts.frames),
+            ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
+            ("mlat_taught", "Windows taught from the page.", counts.taught),
+            ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
+            ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
+            *((name, about, session.get(key, 0)) for key, (name, about) in _SESSION.items()),
+        ):
+            yield counter(name, about, value)
+        unknown, refused = "Steps without a state, by reason.", "Requests refused, by reason."
+        lasting = "For how long each state was the present one."
+        switched = "How often each state became that."
+        unlike = "Deviations by which a channel is not as in training."
+        present = {state: float(state == counts.state) for state in counts.seconds}
+        labelled: tuple[tuple[Any, str, str, str, Mapping[str, float]], ...] = (
+            (counter, "mlat_unknown", "reason", unknown, counts.unknown),
+            (counter, "mlat_requests_refused", "reason", refused, counts.refused),
+            (counter, "mlat_state_seconds", "state", lasting, counts.seconds),
+            (counter, "mlat_state_switches", "state", switched, counts.switches),
+            (gauge, "mlat_state", "state", "1 for the present state.", present),
+            (gauge, "mlat_drift", "channel", unlike, drift or {}),
+        )
+        for kind, name, label, about, by_label in labelled:
+            family = kind(name, about, labels=[label])
+            for entry, n in sorted(by_label.items()):
+                family.add_metric([entry or UNKNOWN], n)
+            yield family
+        nearest = "Distance from the last window to the nearest reference."
+        for name, about, figure in (
+            ("mlat_distance", nearest, None if math.isnan(counts.distance) else counts.distance),
+            ("mlat_clients", "Pages watching.", clients),
+            ("mlat_last_step_age_seconds", "Seconds since the last step.", age),
+        ):
+            if figure is not None:
+                yield gauge(name, about, figure)
+        bounds = [*map(str, LAG_BOUNDS), "+Inf"]
+        yield HistogramMetricFamily(
+            "mlat_lag_seconds",
+            "Seconds from a step's arrival to its prediction.",
+            buckets=list(zip(bounds, accumulate(counts.lags), strict=True)),
+            sum_value=counts.total_lag,
+        )
+
     return generate_latest(cast(Any, SimpleNamespace(collect=families))).decode()
-
-
-def _families(
-    counts: Counts,
-    session: Mapping[str, int],
-    clients: int,
-    age: float | None,
-    drift: Mapping[str, float],
-) -> Iterator[Any]:
-    """The metrics, as prometheus_client collects them."""
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-    )
-
-    for name, about, value in (
-        ("mlat_steps", "Steps with a prediction.", counts.steps),
-        ("mlat_frames", "Frames made for pages.", counts.frames),
-        ("mlat_frames_dropped", "Frames dropped for slow pages.", counts.dropped),
-        ("mlat_taught", "Windows taught from the page.", counts.taught),
-        ("mlat_source_refused", "Messages that were no step.", counts.source_refused),
-        ("mlat_doubtful", "Steps that may have come before; publish seq.", counts.doubtful),
-        *((name, about, session.get(key, 0)) for key, (name, about) in _SESSION.items()),
-    ):
-        yield CounterMetricFamily(name, about, value)
-    lasting = "For how long each state was the present one."
-    for label, name, about, by_label in (
-        ("reason", "mlat_unknown", "Steps without a state, by reason.", counts.unknown),
-        ("reason", "mlat_requests_refused", "Requests refused, by reason.", counts.refused),
-        ("state", "mlat_state_seconds", lasting, counts.seconds),
-        ("state", "mlat_state_switches", "How often each state became that.", counts.switches),
-    ):
-        family = CounterMetricFamily(name, about, labels=[label])
-        for entry, n in sorted(by_label.items()):
-            family.add_metric([entry or UNKNOWN], n)
-        yield family
-    present = GaugeMetricFamily("mlat_state", "1 for the present state.", labels=["state"])
-    for state in sorted(counts.seconds):
-        present.add_metric([state or UNKNOWN], float(state == counts.state))
-    yield present
-    if not math.isnan(counts.distance):
-        about = "Distance from the last window to the nearest reference."
-        yield GaugeMetricFamily("mlat_distance", about, counts.distance)
-    about = "Deviations by which a channel is not as in training."
-    apart = GaugeMetricFamily("mlat_drift", about, labels=["channel"])
-    for channel, by in drift.items():
-        apart.add_metric([channel], by)
-    yield apart
-    yield GaugeMetricFamily("mlat_clients", "Pages watching.", clients)
-    if age is not None:
-        about = "Seconds since the last step."
-        yield GaugeMetricFamily("mlat_last_step_age_seconds", about, age)
-    bounds = [*map(str, LAG_BOUNDS), "+Inf"]
-    yield HistogramMetricFamily(
-        "mlat_lag_seconds",
-        "Seconds from a step's arrival to its prediction.",
-        buckets=list(zip(bounds, accumulate(counts.lags), strict=True)),
-        sum_value=counts.total_lag,
-    )

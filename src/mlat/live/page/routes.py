@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable
@@ -19,30 +18,45 @@ from ...base.checks import check_text
 from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
 from ..web.access import NO_STORE
-from ..web.page_files import answer_file, answer_icon, page_files
-from .hub import Hub, Subscription, encode_page_frame, json_state
+from ..web.page_files import file_routes
+from .hub import Hub, Subscription, encode_page_frame, json_state, setter
 from .metrics import CONTENT_TYPE
 from .model_view import describe, reference
 
-# Labels the last n windows with a state; an InputError that it raises is shown on the page.
-Teach = Callable[[Any, int], Awaitable[Any] | Any]
-# As above, of the windows inside some steps; and what takes the last example back. Both return the
-# state and how many windows it was about.
-TeachSpan = Callable[[Any, int, int], Awaitable[tuple[Any, int]] | tuple[Any, int]]
-Undo = Callable[[], Awaitable[tuple[Any, int]] | tuple[Any, int]]
-Save = Callable[[], Awaitable[str] | str]  # writes a new model file, and returns its name
-
+Action = Callable[..., Any]
 MAX_TAUGHT = 256  # windows at once
 TOO_BIG, POLICY = 1009, 1008  # closing codes of RFC 6455
 
 
 class PageActions(NamedTuple):
-    """What a page may do to the session; None of each that is not offered."""
+    """What a page may do to the session; None of each that is not offered.
 
-    teach: Teach | None = None
-    teach_span: TeachSpan | None = None
-    undo: Undo | None = None
-    save: Save | None = None
+    Each may be a coroutine; an `InputError` that it raises is shown on the page.
+
+    Attributes
+    ----------
+    teach : callable(state, n)
+        Labels the last n windows with a state.
+    teach_span : callable(state, begin, end)
+        Those inside some steps. This and the next return the state and a number of windows.
+    undo : callable()
+        Takes the last example back.
+    save : callable()
+        Writes what was taught into a new model file, and returns the file's name.
+    """
+
+    teach: Action | None = None
+    teach_span: Action | None = None
+    undo: Action | None = None
+    save: Action | None = None
+
+
+class RefusedError(Exception):
+    """A request that is refused: the status, the reason by which it is counted, and the text."""
+
+    def __init__(self, status: int, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.reason = status, reason
 
 
 class Routes:
@@ -52,22 +66,20 @@ class Routes:
     ----------
     hub : Hub
     clf : fitted StreamClassifier
-    teaching : PageActions
+    actions : PageActions
     max_clients : int
     """
 
     def __init__(
-        self, hub: Hub, clf: StreamClassifier, teaching: PageActions, max_clients: int
+        self, hub: Hub, clf: StreamClassifier, actions: PageActions, max_clients: int
     ) -> None:
-        self._hub, self._clf, self._teaching, self._max_clients = hub, clf, teaching, max_clients
-        offered = {name: given is not None for name, given in teaching._asdict().items()}
+        self._hub, self._clf, self._actions, self._max_clients = hub, clf, actions, max_clients
+        offered = {name: given is not None for name, given in actions._asdict().items()}
         self._model = {**describe(clf), **offered}
 
     def app(self) -> Starlette:
         routes = [
-            Route("/", self.file),
-            Route("/page/{name}", self.file),
-            Route("/favicon.ico", self.icon),  # which browsers request before they have the page
+            *file_routes(__package__),
             Route("/healthz", self.healthz),
             Route("/metrics", self.metrics),
             Route("/references/{row}", self.reference),
@@ -76,24 +88,31 @@ class Routes:
             Route("/save", self.save, methods=["POST"]),
             WebSocketRoute("/frames", self.frames),
         ]
-        return Starlette(routes=routes, exception_handlers={404: self.missing})
+        handlers = {
+            404: self.missing,
+            InputError: self.bad_request,
+            MlatError: self.trouble,
+            RefusedError: self.refusal,
+        }
+        return Starlette(routes=routes, exception_handlers=handlers)
 
     def refused(self, reason: str) -> None:
         self._hub.counts.refused[reason] += 1
 
-    def _refuse(self, status: int, reason: str, text: str) -> Response:
-        self.refused(reason)
-        return JSONResponse({"error": text}, status, NO_STORE)
+    async def refusal(self, request: Request, error: RefusedError) -> Response:
+        self.refused(error.reason)
+        return JSONResponse({"error": str(error)}, error.status, NO_STORE)
 
     async def missing(self, request: Request, error: Exception) -> Response:
-        return self._refuse(404, "no such page", "there is nothing here; the page is at /")
+        text = "there is nothing here; the page is at /"
+        return await self.refusal(request, RefusedError(404, "no such page", text))
 
-    async def file(self, request: Request) -> Response:
-        answer = answer_file(page_files(__package__), request)
-        return answer or self._refuse(404, "no such page", "there is no such file")
+    async def bad_request(self, request: Request, error: InputError) -> Response:
+        return await self.refusal(request, RefusedError(400, "bad request", str(error)))
 
-    async def icon(self, request: Request) -> Response:
-        return answer_icon()
+    async def trouble(self, request: Request, error: MlatError) -> Response:
+        """Such as a full disk: the session ends, and the page says why."""
+        return await self.refusal(request, RefusedError(503, _what(request), str(error)))
 
     async def healthz(self, request: Request) -> Response:
         health = {**self._hub.health(), "max_clients": self._max_clients}
@@ -107,64 +126,52 @@ class Routes:
         is_row = row.isascii() and row.isdecimal() and len(row) < 16  # longer ones are no rows
         found = reference(self._clf, self._hub.session, int(row)) if is_row else None
         if found is None:
-            return self._refuse(404, "no such reference", "there is no reference of that row")
+            raise RefusedError(404, "no such reference", "there is no reference of that row")
         return JSONResponse(found, headers=NO_STORE)
 
     async def teach(self, request: Request) -> Response:
-        async def given(body: Any) -> dict[str, Any]:
-            state, about = self._example(body)
-            if "n" in about:
-                assert self._teaching.teach is not None
-                n = about["n"]
-                await _awaited(self._teaching.teach(state, n))
-            else:
-                if self._teaching.teach_span is None:
-                    raise InputError("spans cannot be taught here; teach the last n windows")
-                taught = self._teaching.teach_span(state, about["begin"], about["end"])
-                _, n = await _awaited(taught)
-            self._hub.counts.taught += n
-            return {"state": state, "n": n}
-
-        return await self._change(request, self._teaching.teach, given)
+        teach, body = await self._asked(request, self._actions.teach)
+        state, about = self._example(body)
+        if "n" in about:
+            n = about["n"]
+            await _awaited(teach(state, n))
+        elif self._actions.teach_span is None:
+            raise InputError("spans cannot be taught here; teach the last n windows")
+        else:
+            given = self._actions.teach_span(state, about["begin"], about["end"])
+            _, n = await _awaited(given)
+        self._hub.counts.taught += n
+        return JSONResponse({"state": state, "n": n})
 
     async def undo(self, request: Request) -> Response:
-        async def given(body: Any) -> dict[str, Any]:
-            _check_empty(body)
-            assert self._teaching.undo is not None
-            state, n = await _awaited(self._teaching.undo())
-            return {"state": json_state(state), "n": n}
-
-        return await self._change(request, self._teaching.undo, given)
+        undo, _ = await self._asked(request, self._actions.undo, {})
+        state, n = await _awaited(undo())
+        return JSONResponse({"state": json_state(state), "n": n})
 
     async def save(self, request: Request) -> Response:
-        async def given(body: Any) -> dict[str, Any]:
-            _check_empty(body)
-            assert self._teaching.save is not None
-            return {"file": await _awaited(self._teaching.save())}
+        save, _ = await self._asked(request, self._actions.save, {})
+        return JSONResponse({"file": await _awaited(save())})
 
-        return await self._change(request, self._teaching.save, given)
+    async def _asked(
+        self, request: Request, action: Action | None, expected: Any = None
+    ) -> tuple[Action, Any]:
+        """What does what a request asks for, and its JSON, which is ``expected`` if that is given.
 
-    async def _change(
-        self,
-        request: Request,
-        offered: Callable[..., Any] | None,
-        given: Callable[[Any], Awaitable[dict[str, Any]]],
-    ) -> Response:
-        """Answer a request that changes something, with what ``given`` makes of its JSON."""
-        what = request.url.path.removeprefix("/")
-        if offered is None:
-            return self._refuse(404, what, "teaching is not offered here")
+        Raises
+        ------
+        RefusedError, InputError
+        """
+        if action is None:
+            raise RefusedError(404, _what(request), "teaching is not offered here")
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            return self._refuse(415, "bad request", "send JSON: Content-Type: application/json")
+            raise RefusedError(415, "bad request", "send JSON: Content-Type: application/json")
         try:
-            answer = await given(json.loads(await request.body()))
-        except InputError as error:
-            return self._refuse(400, "bad request", str(error))
-        except MlatError as error:  # such as a full disk: the session ends, and the page says why
-            return self._refuse(503, what, str(error))
+            body = json.loads(await request.body())
         except (ValueError, RecursionError):
-            return self._refuse(400, "bad request", "the body is not JSON")
-        return JSONResponse(answer)
+            raise InputError("the body is not JSON") from None
+        if expected not in (None, body):
+            raise InputError(f"send {expected}")
+        return action, body
 
     def _example(self, body: Any) -> tuple[Any, dict[str, int]]:
         """The state of a request to teach, and the number of windows or the steps of a span."""
@@ -204,18 +211,12 @@ class Routes:
             await socket.send_denial_response(PlainTextResponse(text, 503))
             return
         await socket.accept()
-        loop, ready = asyncio.get_running_loop(), asyncio.Event()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(ready.set)
-
-        hub = self._hub
+        hub, ready = self._hub, asyncio.Event()
         since = socket.query_params.get("since", "")
         subscription = hub.subscribe(
             since=int(since) if since.isdecimal() and len(since) < 16 else None,
             stream=socket.query_params.get("stream"),
-            wake=wake,
+            wake=setter(ready),
         )
         hello = {"kind": "hello", "stream": hub.stream, "rate": hub.rate, "now": hub.status()}
         try:
@@ -248,9 +249,8 @@ async def _awaited(value: Awaitable[Any] | Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _check_empty(body: Any) -> None:
-    if body != {}:
-        raise InputError("send {}")
+def _what(request: Request) -> str:
+    return request.url.path.removeprefix("/")
 
 
 async def _send(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..web.server import Server, check_packages, start
-from .hub import FRAMES_PER_SECOND, Hub
+from .hub import FRAMES_PER_SECOND, Hub, setter
 
 if TYPE_CHECKING:  # the packages of the extra "live" are imported on use
     from ...classifier.classifier import StreamClassifier
-    from .routes import Save, Teach, TeachSpan, Undo
+    from .routes import Action
 
 MAX_CLIENTS = 32
 
@@ -24,12 +23,9 @@ async def serve(
     port: int = 8765,
     token: str | None = None,
     *,
-    teach: Teach | None = None,
-    teach_span: TeachSpan | None = None,
-    undo: Undo | None = None,
-    save: Save | None = None,
     max_clients: int = MAX_CLIENTS,
     say: Callable[[str], None] = lambda line: None,
+    **actions: Action,
 ) -> Server:
     """Serve the page of a hub; it is ready when this returns.
 
@@ -44,18 +40,12 @@ async def serve(
     token : str, optional
         What a browser (``/?token=…``) or program (``Authorization: Bearer …``) has to show. Beyond
         loopback the default is the environment's ``MLAT_TOKEN``.
-    teach : callable, optional
-        Called with a state and a number of windows; without it the page has no buttons to teach.
-    teach_span : callable, optional
-        Called with a state, a first step and the step after the last, for spans on the page.
-    undo : callable, optional
-        Takes the last example back. This and the one before return a state and a number of windows.
-    save : callable, optional
-        Writes what was taught into a new model file, and returns the file's name.
     max_clients : int, default=32
         Pages that may watch at once.
     say : callable, optional
         Called with a line where connections had to be closed.
+    **actions : callable
+        What the page has buttons for: "teach", "teach_span", "undo" and "save"; see `PageActions`.
 
     Raises
     ------
@@ -68,7 +58,7 @@ async def serve(
     check_packages()
     from .routes import PageActions, Routes
 
-    routes = Routes(hub, clf, PageActions(teach, teach_span, undo, save), max_clients)
+    routes = Routes(hub, clf, PageActions(**actions), max_clients)
     return await start(
         routes.app(),
         host,
@@ -82,9 +72,8 @@ async def serve(
 
 async def _pump(hub: Hub) -> None:
     """Make the hub emit frames: at once after a pause, and at most `FRAMES_PER_SECOND`."""
-    loop = asyncio.get_running_loop()
     news = asyncio.Event()
-    stop = hub.listen(_setter(loop, news))
+    stop = hub.listen(setter(news))
     news.set()  # something may have come before anyone listened
     period = 1 / FRAMES_PER_SECOND
     try:
@@ -95,15 +84,3 @@ async def _pump(hub: Hub) -> None:
                 await asyncio.sleep(period)
     finally:
         stop()
-
-
-def _setter(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """A function that sets an event of a loop, from any thread."""
-
-    def wake() -> None:
-        if event.is_set():  # publishing is frequent: do not wake the loop twice
-            return
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(event.set)
-
-    return wake

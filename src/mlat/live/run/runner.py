@@ -11,15 +11,15 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ...base.errors import InputError, MlatError
+from ...classifier.classifier import StreamClassifier
 from ...classifier.drift import DriftWatch
 from ..core.session import LiveSession
-from ..core.steps import Prediction, Steps, join
+from ..core.steps import Prediction, Steps
 from ..journal.records import (
     Batch,
     Example,
@@ -28,16 +28,13 @@ from ..journal.records import (
     SpanExample,
     Taught,
     Undone,
-    last_position,
+    joinable,
+    joined,
 )
-from ..journal.recovery import Recovered, give_example
-from ..journal.writer import JournalWriter
+from ..journal.writer import JournalWriter, give_example
+from ..page.hub import Hub
 from ..sources.source import Arrival, Notice, Refusal, Source
 from .output import Lines, Notices
-
-if TYPE_CHECKING:
-    from ...classifier.classifier import StreamClassifier
-    from ..page.hub import Hub
 
 WAITING_STEPS = 4096  # that may wait for the disk before the source has to wait
 KEPT_LAGS = 10_000
@@ -54,14 +51,10 @@ class Runner:
     ----------
     session : LiveSession
     source : Source
-    channels : tuple of str
-        The channels of the model.
     writer : JournalWriter, optional
         Has every step and prediction on disk before it is acknowledged or shown.
     lines, notices : Lines, Notices, optional
     hub : Hub, optional
-    classifier : StreamClassifier, optional
-        That of the session: channels that are not as in its training are said.
 
     Attributes
     ----------
@@ -73,40 +66,39 @@ class Runner:
         self,
         session: LiveSession,
         source: Source,
-        channels: tuple[str, ...],
         *,
         writer: JournalWriter | None = None,
         lines: Lines | None = None,
         notices: Notices | None = None,
         hub: Hub | None = None,
-        classifier: StreamClassifier | None = None,
     ) -> None:
-        self.session, self.source, self.channels = session, source, channels
-        self._classifier = classifier
+        self.session, self.source = session, source
+        self._channels = tuple(session.model.clf.channels_)
         self._drift: DriftWatch | None = None
         self._drifting: set[str] = set()
         self.writer, self.lines, self.hub = writer, lines, hub
         self.notices = notices or Notices()
         self.lags: deque[float] = deque(maxlen=KEPT_LAGS)
-        self._no_steps = Steps(np.empty((0, len(channels))))
+        self._no_steps = Steps(np.empty((0, len(self._channels))))
         self._inbox: Inbox[_Waiting] = Inbox(WAITING_STEPS)
         self._reader: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._stopped = self._ended = False
         self._n_warnings = 0
 
-    def recover(self) -> Recovered | None:
+    def recover(self) -> None:
         """Bring the session to the end of its journal. Call it before :meth:`run`."""
-        recovered = None if self.writer is None else self.writer.recover(self.session)
+        if self.writer is None:
+            return
+        self.writer.recover(self.session)
         self._n_warnings = len(self.session.warnings)  # the last process has said these
-        if self.writer is not None and self.hub is not None:
+        if self.hub is not None:
             self._show_past(self.writer, self.hub)
-        return recovered
 
     async def run(self) -> None:
         """Run until the source ends or :meth:`stop` is called."""
         position = "" if self.writer is None else self.writer.position
-        await self.source.open(self.channels, after=position)
+        await self.source.open(self._channels, after=position)
         try:
             if position:  # on disk, but the last process may not have acknowledged it
                 await self.source.acknowledge(position)
@@ -222,18 +214,18 @@ class Runner:
 
     def _classify(self, arrivals: Sequence[Arrival]) -> list[Result]:
         results: list[Result] = []
-        for group in _joinable(arrivals):
-            joined = _joined(group)
+        for group in joinable(arrivals):
+            arrived = joined(group)
             try:
-                results.append((joined, self.session.push(joined.steps)))
+                results.append((arrived, self.session.push(arrived.steps)))
             except InputError as error:  # the session is as it was before
                 if len(group) > 1:
                     for arrival in group:
                         results += self._classify([arrival])
                 else:
-                    self._notice(Refusal(str(error), len(joined.steps)))
+                    self._notice(Refusal(str(error), len(arrived.steps)))
                     # Keep the position: the source need not send these steps again.
-                    results.append((Arrival(self._no_steps, joined.position), []))
+                    results.append((Arrival(self._no_steps, arrived.position), []))
         return results
 
     async def _commit(self, results: Sequence[Result], since: float) -> None:
@@ -265,10 +257,10 @@ class Runner:
         """Say of a channel, once, that it is not as in training, and show it as long as it is."""
         news = False
         for one, predictions in results:
-            if self._classifier is None or not isinstance(one, Arrival) or not len(predictions):
+            if not isinstance(one, Arrival) or not len(predictions):
                 continue
             if self._drift is None:
-                self._drift = DriftWatch(self._classifier, predictions[0].step)
+                self._drift = DriftWatch(self.session.model.clf, predictions[0].step)
             news |= self._drift.push(one.steps.values)
         if self._drift is None or not news:
             return
@@ -305,8 +297,7 @@ class Runner:
         """Publish the last records of the journal, which an earlier process wrote."""
         view = SessionView.of(self.session)
         for batch in writer.last_batches():
-            groups = [_joined(group).steps for group in _joinable(batch.arrivals)]
-            *before, last = groups or [self._no_steps]
+            *before, last = batch.steps or [self._no_steps]
             for steps in before:
                 hub.publish(steps, [], view, 0.0, past=True)
             hub.publish(last, batch.predictions, view, 0.0, past=True)
@@ -328,20 +319,6 @@ class SessionView:
     @property
     def state(self) -> SessionView:
         return self
-
-
-def _joinable(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
-    """Split arrivals, in order, into groups that have the same columns."""
-    return [list(group) for _, group in groupby(arrivals, _columns)]
-
-
-def _columns(arrival: Arrival) -> tuple[object, ...]:
-    steps = arrival.steps
-    return steps.values.shape[1:], steps.seq is None, steps.time is None
-
-
-def _joined(group: Sequence[Arrival]) -> Arrival:
-    return Arrival(join([arrival.steps for arrival in group]), last_position(group))
 
 
 Item = TypeVar("Item")

@@ -1,13 +1,11 @@
 """Where live steps come from, by one small interface.
 
-A new source is a module with a class like `Source`, and its line in `KINDS`.
+A new source is a module with a class like `Source`, and its case in `open_source`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from ...base.checks import check_whole
 from ...base.errors import InputError
@@ -17,46 +15,7 @@ from .mqtt import MqttAddress, MqttSource
 from .replay import ReplaySource, split_rate
 from .source import Arrival, Event, Notice, Refusal, Source
 
-__all__ = ["KINDS", "Arrival", "Event", "Notice", "Refusal", "Source", "open_source"]
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """What `open_source` is given besides the text."""
-
-    max_tries: int | None = None
-    file: IO[Any] | None = None
-    time: str = "time"
-
-
-class SourceKind(NamedTuple):
-    """How a source is written, and how it is made from that text."""
-
-    form: str
-    make: Callable[[str, SourceOptions], Source]
-
-
-_MQTT = SourceKind(
-    "mqtt://host[:port]/topic",
-    lambda spec, given: MqttSource(MqttAddress.parse(spec), max_tries=given.max_tries),
-)
-
-# By what a text begins with, up to its first colon.
-KINDS = {
-    "-": SourceKind("- for lines on standard input", lambda _, given: LineSource(given.file)),
-    "replay:": SourceKind(
-        "replay:FILE[@rate]",
-        lambda spec, given: ReplaySource(
-            *split_rate(spec.removeprefix("replay:")), time=given.time
-        ),
-    ),
-    "mqtt:": _MQTT,
-    "mqtts:": _MQTT,
-    "lsl:": SourceKind(
-        "lsl:NAME",
-        lambda spec, given: LslSource(spec.removeprefix("lsl:"), max_tries=given.max_tries),
-    ),
-}
+__all__ = ["Arrival", "Event", "Notice", "Refusal", "Source", "open_source"]
 
 
 def open_source(
@@ -80,11 +39,20 @@ def open_source(
     >>> open_source("replay:walk.csv@2x").name
     'replay:walk.csv'
     """
-    check_whole(max_tries, "max_tries", optional=True)
-    name, colon, _ = spec.partition(":")
-    kind = KINDS.get(name + colon)
-    if kind is None:
-        *forms, last = dict.fromkeys(kind.form for kind in KINDS.values())
-        # Only the name is repeated: what follows may hold a password.
-        raise InputError(f"source {name[:20]!r} is not known; give {', '.join(forms)} or {last}")
-    return kind.make(spec, SourceOptions(max_tries, file, time))
+    if max_tries is not None:
+        check_whole(max_tries, "max_tries")
+    kind, colon, rest = spec.partition(":")
+    match kind + colon:
+        case "-":
+            return LineSource(file)
+        case "replay:":
+            return ReplaySource(*split_rate(rest), time=time)
+        case "mqtt:" | "mqtts:":
+            return MqttSource(MqttAddress.parse(spec), max_tries=max_tries)
+        case "lsl:":
+            return LslSource(rest, max_tries=max_tries)
+    # Only the kind is repeated: what follows may hold a password.
+    raise InputError(
+        f"source {kind[:20]!r} is not known; give - for lines on standard input, "
+        "replay:FILE[@rate], mqtt://host[:port]/topic or lsl:NAME"
+    )

@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import IO, Any
 
@@ -30,7 +31,7 @@ from .payloads import (
     rows_to_steps,
     shown,
 )
-from .source import Arrival, Closing, Event, Notice, Refusal
+from .source import Arrival, Event, Notice, Refusal, Source
 
 BLOCK = 1 << 16  # bytes at a time, what a pipe holds: more arrives while these are classified
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -41,7 +42,7 @@ _MISSING = frozenset(
 )
 
 
-class LineSource:
+class LineSource(Source):
     """CSV or JSON lines as they are written to a pipe, a terminal or a file.
 
     What has arrived is read at once, up to 64 KB: a single line without delay, many lines as
@@ -55,11 +56,10 @@ class LineSource:
     """
 
     def __init__(self, file: IO[Any] | None = None) -> None:
-        self.name = "-"
+        super().__init__("-")
         self._file: IO[Any] | None = sys.stdin if file is None else file
         self._title = "standard input" if file is None else "lines"
         self._parser: LineParser | None = None
-        self._closing = Closing()
         self._readable: asyncio.Future[None] | None = None
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
@@ -84,11 +84,8 @@ class LineSource:
                 yield Notice("ended", f"{self._title} ended")
                 return
 
-    async def acknowledge(self, position: str) -> None:
-        pass
-
     async def close(self) -> None:
-        self._closing.close()
+        await super().close()
         if self._readable is not None:
             _set_done(self._readable)
 
@@ -168,8 +165,7 @@ class LineParser:
         self._channels = channels
         self._name = name
         self._max_line = max_line
-        self._kept: list[bytes] = []  # the start of a line, in the pieces it came in
-        self._n_kept = 0
+        self._kept = bytearray()  # the start of a line
         self._too_long = False
         self._line = 0
         self._read: Callable[[bytes], list[Row]] | None = None
@@ -214,21 +210,19 @@ class LineParser:
 
     def _end_line(self, end: bytes) -> bytes | None:
         """The whole line, None if it is too long."""
-        if not self._kept and not self._too_long:
-            return end if len(end) <= self._max_line else None
         self._keep(end)
-        whole = None if self._too_long else b"".join(self._kept)
-        self._kept, self._n_kept, self._too_long = [], 0, False
+        whole = None if self._too_long else bytes(self._kept)
+        self._kept.clear()
+        self._too_long = False
         return whole
 
     def _keep(self, piece: bytes) -> None:
-        if not piece or self._too_long:
-            return
-        self._n_kept += len(piece)
-        if self._n_kept > self._max_line:
-            self._kept, self._too_long = [], True
+        if len(self._kept) + len(piece) > self._max_line:
+            self._too_long = True
+        if self._too_long:
+            self._kept.clear()
         else:
-            self._kept.append(piece)
+            self._kept += piece
 
 
 def _merge(outcomes: Iterator[tuple[str, str] | Row]) -> list[Steps | Refusal]:
@@ -271,37 +265,33 @@ class CsvReader:
         """The step of a line; none for a header, a comment or an empty line."""
         if self._is_skipped(line):
             return []
-        if not self._begun:
-            return self._read_first(line)
-        # The usual line, quickly: as many columns as expected, and all of them are numbers.
-        fields = line.split(self._delimiter)
-        if self._fits and len(fields) == self._n_columns:
-            picked = fields if self._in_order else [fields[i] for i in self._columns]
-            try:
-                values = list(map(float, picked))
-            except ValueError:
-                pass
-            else:
-                if b"_" not in line:  # which float() would allow among digits
-                    refuse_infinity(values, self._channels)
-                    seq = None if self._seq is None else _whole(_text(fields[self._seq]))
-                    time = None if self._time is None else _seconds(_text(fields[self._time]))
-                    return [Row(values, seq, time)]
-        return self._read_fields(self._split(line))
-
-    def _read_first(self, line: bytes) -> list[Row]:
-        self._begun = True
         fields = self._split(line)
-        if all(_is_number(field) for field in fields):
-            return self._read_fields(fields)
-        self._set_header(fields)
-        return []
+        if not self._begun:
+            self._begun = True
+            if self._names_channels(fields) or not all(map(_is_number, fields)):
+                self._set_header(fields)
+                return []
+        # float() also reads 1_000 and the digits of other scripts.
+        values = self._usual(fields) if line.isascii() and b"_" not in line else None
+        if values is None:
+            if self._names_channels(fields):
+                self._set_header(fields)
+                return []
+            values = self._described(fields)
+        refuse_infinity(values, self._channels)
+        seq = None if self._seq is None else _whole(fields[self._seq])
+        time = None if self._time is None else _seconds(fields[self._time])
+        return [Row(values, seq, time)]
 
-    def _read_fields(self, fields: list[str]) -> list[Row]:
-        """Any line: quoted fields, missing values, a header, or an error to describe."""
-        if set(self._channels) <= set(fields):
-            self._set_header(fields)
-            return []
+    def _usual(self, fields: list[str]) -> list[float] | None:
+        """The values of a line with as many columns as expected, all of them numbers; else None."""
+        if self._fits and len(fields) == self._n_columns:
+            with suppress(ValueError):
+                return [float(fields[i]) for i in self._columns]
+        return None
+
+    def _described(self, fields: list[str]) -> list[float]:
+        """The values of any line, some of them missing, or an error that says what is wrong."""
         if not self._fits:
             raise MalformedError("no header names the model's channels yet; see the first refusal")
         if len(fields) != self._n_columns:
@@ -311,18 +301,15 @@ class CsvReader:
                 else f"the header has {self._n_columns}"
             )
             raise MalformedError(f"{len(fields)} columns where {wanted}")
-        values = [
-            _number(fields[at], name)
-            for at, name in zip(self._columns, self._channels, strict=True)
-        ]
-        refuse_infinity(values, self._channels)
-        seq = None if self._seq is None else _whole(fields[self._seq])
-        time = None if self._time is None else _seconds(fields[self._time])
-        return [Row(values, seq, time)]
+        named = zip(self._columns, self._channels, strict=True)
+        return [_number(fields[at], name) for at, name in named]
+
+    def _names_channels(self, fields: list[str]) -> bool:
+        return set(self._channels) <= set(fields)
 
     def _set_header(self, names: list[str]) -> None:
         self._fits = False
-        if not set(self._channels) <= set(names):
+        if not self._names_channels(names):
             raise MalformedError(
                 f"the header {shown(','.join(names))} lacks the model's channel "
                 f"{missing_names(self._channels, names)}; name the columns as in training"
@@ -358,10 +345,6 @@ class CsvReader:
 
 def _is_comment(line: bytes) -> bool:
     return line.startswith(b"#") and not line.startswith((b"#N", b"#n"))  # "#N/A" is missing
-
-
-def _text(field: bytes) -> str:
-    return field.decode("utf-8", "replace").strip()
 
 
 def _is_number(field: str) -> bool:

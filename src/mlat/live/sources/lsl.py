@@ -14,9 +14,9 @@ import numpy as np
 
 from ...base.checks import Floats
 from ...base.errors import InputError, require_package
+from ...stream.conversion import changes
 from ..core.steps import Steps
-from .backoff import Tries
-from .source import Arrival, Closing, Event, Notice, Refusal
+from .source import Arrival, Event, Refusal, Source, Tries
 
 RESOLVE = 3.0  # seconds to look for an outlet in one try
 TIMEOUT = 0.8  # seconds for a call that blocks: a source closes within one
@@ -28,7 +28,7 @@ _UNNAMED = re.compile(r"x\d+")  # what `Stream` calls channels that have no name
 T = TypeVar("T")
 
 
-class LslSource:
+class LslSource(Source):
     """Samples of one outlet, found by its name or another property (``type=EEG``).
 
     pylsl blocks, so it runs in a thread of its own, and asks for nothing before the last samples
@@ -51,9 +51,8 @@ class LslSource:
                 "lsl: needs the name of an outlet, without apostrophes, or a property: "
                 "lsl:NAME, lsl:type=EEG, lsl:source_id=…"
             )
-        self.name = f"lsl:{spec}"
+        super().__init__(f"lsl:{spec}")
         self._tries = Tries(max_tries)
-        self._closing = Closing()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="mlat-lsl")
 
     async def open(self, channels: tuple[str, ...], after: str = "") -> None:
@@ -70,13 +69,11 @@ class LslSource:
                     inlet = await self._connect()
                 except UnfitError as error:
                     wait = self._tries.could_not_connect()
-                    failed = self._tries.failed
                     if error.refused:
                         yield Refusal(f"{self.name}: {error}")
+                    yield self._notice(*self._tries.news(error, wait))
                     if self._tries.given_up:
-                        yield self._notice("ended", f"{error}; gave up after {failed} tries")
                         return
-                    yield self._notice("retrying", f"{error}; try {failed + 1} in {wait:.1f} s")
                     await self._closing.sleep(wait)
                     continue
                 if inlet is None:
@@ -98,12 +95,6 @@ class LslSource:
                 await self._closing.sleep(wait)
         finally:
             self._thread.shutdown(wait=False)
-
-    async def acknowledge(self, position: str) -> None:
-        pass
-
-    async def close(self) -> None:
-        self._closing.close()
 
     async def _connect(self) -> Inlet | None:
         """Find the outlet and check that it fits; None if the source is closed meanwhile."""
@@ -130,36 +121,26 @@ class LslSource:
             pulled = await self._in_thread(inlet.pull)
             if pulled is None:
                 return
-            for steps, n_refused, reason in _split_at_bad(*pulled, self._channels):
-                if len(steps):
-                    yield Arrival(steps)
-                if n_refused:
-                    yield Refusal(f"{self.name}: {reason}", n_refused)
+            for event in self._split_at_bad(*pulled):
+                yield event
+
+    def _split_at_bad(self, values: Floats, time: Floats) -> Iterator[Arrival | Refusal]:
+        """Samples in groups: good ones as steps, bad ones with the reason of the first."""
+        infinite, n = np.isinf(values), len(values)
+        bad = np.asarray(infinite.any(axis=1)) | ~np.isfinite(time)
+        edges = [*np.flatnonzero(changes(bad, n, first=True)).tolist(), n]
+        for start, stop in itertools.pairwise(edges):
+            if not bad[start]:
+                yield Arrival(Steps(values[start:stop], None, time[start:stop]))
+                continue
+            reason = f"its time stamp is {time[start]}"
+            if infinite[start].any():
+                channel = self._channels[int(np.argmax(infinite[start]))]
+                reason = f"channel {channel!r} is infinite"
+            yield Refusal(f"{self.name}: {reason}", stop - start)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-
-    def _notice(self, kind: str, text: str) -> Notice:
-        return Notice(kind, f"{self.name}: {text}")
-
-
-def _split_at_bad(
-    values: Floats, time: Floats, channels: tuple[str, ...]
-) -> Iterator[tuple[Steps, int, str]]:
-    """Groups of samples: good ones as steps, or the number of bad ones and their reason."""
-    infinite = np.isinf(values)
-    bad = np.asarray(infinite.any(axis=1)) | ~np.isfinite(time)
-    edges = [0, *(np.flatnonzero(bad[1:] != bad[:-1]) + 1).tolist(), len(bad)]
-    for start, stop in itertools.pairwise(edges):
-        if start == stop:  # nothing came
-            continue
-        if bad[start]:
-            reason = f"its time stamp is {time[start]}"
-            if infinite[start].any():
-                reason = f"channel {channels[int(np.argmax(infinite[start]))]!r} is infinite"
-            yield Steps(values[:0]), stop - start, reason
-        else:
-            yield Steps(values[start:stop], None, time[start:stop]), 0, ""
 
 
 class UnfitError(Exception):

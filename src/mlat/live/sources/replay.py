@@ -15,14 +15,14 @@ from ...base.checks import Bools, Floats
 from ...base.errors import InputError
 from ...stream.column_roles import role_by_name
 from ..core.steps import Steps
-from .source import Arrival, Closing, Event, Notice
+from .source import Arrival, Event, Notice, Source
 
 MOST_STEPS = 512  # in one arrival
 _RATE = re.compile(r"max|(\d+\.?\d*|\.\d+)(x?)", re.ASCII)
 _LONGEST = 1.0  # seconds between steps; where it is usually more, time may be in milliseconds
 
 
-class ReplaySource:
+class ReplaySource(Source):
     """A file that :func:`mlat.read_stream` reads, such as CSV, Parquet or XDF.
 
     A step's position is the number of its row, from 0.
@@ -41,11 +41,10 @@ class ReplaySource:
     """
 
     def __init__(self, path: str | Path, rate: str = "", *, time: str = "time") -> None:
-        self.name = f"replay:{path}"
+        super().__init__(f"replay:{path}")
         self._path = Path(path)
         self._pace = Pace(rate)
         self._time_column = time
-        self._closing = Closing()
         self._steps: Steps | None = None
         self._first = 0
 
@@ -75,15 +74,9 @@ class ReplaySource:
             if self._closing:
                 return
             stop = min(stop, len(steps))
-            yield Arrival(_part(steps, at, stop), str(stop - 1))
+            yield Arrival(steps[at:stop], str(stop - 1))
             at = stop
         yield Notice("ended", f"{self.name} ended after row {len(steps) - 1}")
-
-    async def acknowledge(self, position: str) -> None:
-        pass
-
-    async def close(self) -> None:
-        self._closing.close()
 
     def _note(self, time: Floats | None) -> str:
         if time is None:
@@ -109,14 +102,6 @@ def _row_after(after: str, n_steps: int, name: str) -> int:
             "is this the recording that was played before?"
         )
     return int(after) + 1
-
-
-def _part(steps: Steps, start: int, stop: int) -> Steps:
-    return Steps(
-        steps.values[start:stop],
-        None if steps.seq is None else steps.seq[start:stop],
-        None if steps.time is None else steps.time[start:stop],
-    )
 
 
 def split_rate(text: str) -> tuple[str, str]:
@@ -151,7 +136,7 @@ class Pace:
                 "as recorded, or @max"
             )
         self.by_time = not text or (match is not None and match[2] == "x")
-        self.number = float(match[1]) if match is not None and match[1] is not None else 1.0
+        self.number = float(match[1] or 1) if match is not None else 1.0
         self.fastest = text == "max"
 
     def due(self, time: Floats | None, n_steps: int) -> Floats | None:

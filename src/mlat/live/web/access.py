@@ -86,8 +86,6 @@ class Guard:
         Part of the cookie's name, because browsers share cookies between all ports of a host.
     refused : callable
         Called with the reason of every refusal.
-    max_body : int
-        Bytes of the body of a request.
     """
 
     def __init__(
@@ -98,10 +96,8 @@ class Guard:
         token: str | None,
         port: int,
         refused: Callable[[str], None],
-        max_body: int = MAX_BODY,
     ) -> None:
         self._app, self._local, self._refused = app, local, refused
-        self._max_body = max_body
         self._token = None if token is None else token.encode()
         self._cookie_name = f"mlat-{port}"
         # The cookie is not the token itself: whoever reads it cannot use it elsewhere.
@@ -134,11 +130,11 @@ class Guard:
             return
         if scope["type"] == "http" and scope["method"] == "POST":
             try:
-                body = await _read_body(request.headers, receive, self._max_body)
+                body = await _read_body(request.headers, receive)
             except ClientDisconnect:  # whoever sent half a request gets no answer
                 return
             if body is None:
-                text = f"the body is longer than {self._max_body} bytes"
+                text = f"the body is longer than {MAX_BODY} bytes"
                 await self._refuse(scope, receive, send, 413, "too long", text)
                 return
             receive = _replay(body)
@@ -202,10 +198,10 @@ def _host_name(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes | None:
+async def _read_body(headers: Headers, receive: Receive) -> bytes | None:
     """The whole body; None if it is too long. `ClientDisconnect` if the rest does not come."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 10 or int(length) > most:
+    if not length.isdecimal() or len(length) > 10 or int(length) > MAX_BODY:
         return None
     body, more = b"", True
     while more:
@@ -214,7 +210,7 @@ async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes | N
             raise ClientDisconnect
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > most:
+        if len(body) > MAX_BODY:
             return None
     return body
 

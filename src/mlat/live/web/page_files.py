@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 _KINDS = {
     "html": "text/html; charset=utf-8",
@@ -17,6 +19,10 @@ _KINDS = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
+
+
+# Browsers request the icon there, before they have the page.
+_NAMES = {"/": "index.html", "/favicon.ico": "icon.svg"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +48,18 @@ def page_files(package: str) -> dict[str, PageFile]:
     return found
 
 
-def answer_file(known: dict[str, PageFile], request: Request) -> Response | None:
-    """The file that a request names, or the page itself; None if there is no such file."""
-    file = known.get(request.path_params.get("name", "index.html"))
-    if file is None:
-        return None
-    headers = {"ETag": file.tag, "Cache-Control": "no-cache"}
-    if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
-    return Response(file.content, headers={**headers, "Content-Type": file.kind})
+def file_routes(package: str) -> list[Route]:
+    """The page of a package, its files, and the icon."""
+    known = page_files(package)
 
+    async def file(request: Request) -> Response:
+        path = request.url.path
+        found = known.get(_NAMES.get(path) or path.removeprefix("/page/"))
+        if found is None:
+            raise HTTPException(404)
+        headers = {"ETag": found.tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == found.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, headers={**headers, "Content-Type": found.kind})
 
-def answer_icon() -> Response:
-    """The icon, which browsers request before they have the page."""
-    file = page_files(__package__)["icon.svg"]
-    return Response(file.content, headers={"Content-Type": file.kind})
+    return [Route(path, file) for path in (*_NAMES, "/page/{name}")]

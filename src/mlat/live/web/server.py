@@ -78,7 +78,6 @@ async def start(
     refused: Callable[[str], None],
     say: Callable[[str], None],
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    max_body: int | None = None,
 ) -> Server:
     """Serve an application; it is ready when this returns.
 
@@ -94,8 +93,6 @@ async def start(
         Called with a line where connections had to be closed.
     beside : callable, optional
         Makes a coroutine that runs for as long as the server does.
-    max_body : int, optional
-        Bytes of the body of a request, and of a message through a WebSocket; default `MAX_BODY`.
 
     Raises
     ------
@@ -105,18 +102,16 @@ async def start(
         The host or port cannot be used.
     MissingPackageError
     """
-    check_packages()
+    token = token_for(host, token)
     import uvicorn
 
     from .access import MAX_BODY, Guard, is_loopback
     from .connections import Connections
 
-    token = token_for(host, token)
     listening = _listen(host, port)
     port, local = int(listening.getsockname()[1]), is_loopback(host)
-    max_body = max_body or MAX_BODY
     config = uvicorn.Config(
-        Guard(app, local=local, token=token, port=port, refused=refused, max_body=max_body),
+        Guard(app, local=local, token=token, port=port, refused=refused),
         lifespan="off",
         http="h11",
         log_config=None,  # its messages go where the program's own go
@@ -125,7 +120,7 @@ async def start(
         server_header=False,
         h11_max_incomplete_event_size=16_384,
         ws="websockets-sansio",
-        ws_max_size=max_body,
+        ws_max_size=MAX_BODY,
         ws_per_message_deflate=False,  # it saves nothing on one machine
         ws_ping_interval=PING_EVERY,
         ws_ping_timeout=PING_EVERY,

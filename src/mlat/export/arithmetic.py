@@ -1,14 +1,14 @@
-"""The tables of C without floating point, and how far its rounding can change a distance.
+"""The arithmetic of C: the tables of a model with floating point, and without.
 
-A channel comes as a whole number in a power of two of its own, is scaled to 1/65536 of a deviation,
-and every feature is computed in the unit in which the references' steps are stored, with a few more
-digits (``X_BITS``). The metric between such units is a matrix of 16-bit numbers; all sums have 64
-bits, and shifts are chosen here so that none can overflow, whatever the stream does. Logarithms and
-powers are computed digit by digit.
+Without it a channel comes as a whole number in a power of two of its own, is scaled to 1/65536 of a
+deviation, and every feature is computed in the unit in which the references' steps are stored, with
+a few more digits (``X_BITS``). The metric between such units is a matrix of 16-bit numbers; all
+sums have 64 bits, and shifts are chosen here so that none can overflow, whatever the stream does.
+Logarithms and powers are computed digit by digit.
 
-A feature that is off by ``δ`` moves a distance by at most ``sqrt(δ·|M|δ)``, by the triangle
-inequality; rounding of products changes its square by at most ``e``, and so a distance D by at most
-``min(sqrt(e), e / D)``.
+How far that can change a distance is known. A feature that is off by ``δ`` moves it by at most
+``sqrt(δ·|M|δ)``, by the triangle inequality; rounding of products changes its square by at most
+``e``, and so a distance D by at most ``min(sqrt(e), e / D)``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..base.errors import InputError
 from ..features.lifts import CHANGE, DEVIATION
 from .plain_forest import StoredForest
 from .plain_model import PlainExpert, PlainModel, short_bits
-from .tables import SHORT, STORED, X_BITS, Tables
+from .tables import EXTREME, SHORT, SQUARE_LEVELS, STORED, X_BITS, Tables
 
 SCALED_BITS = 16  # of a scaled channel, after the point
 VALUE_BITS, LOG_BITS = 20, 24  # of statistics of a lift; of logarithms
@@ -38,6 +38,87 @@ typedef int64_t mlat_square;
 #define MLAT_NO_VALUE (-2147483647 - 1)
 extern const signed char mlat_input_bits[MLAT_CHANNELS];
 """
+
+
+class RealNumbers:
+    """Single or double precision."""
+
+    source = "in_reals.c"
+    missing = "NaN"
+    input_bits = None
+    anchor = 32.0  # additions after which a running sum begins anew, as in the C
+
+    def __init__(self, bits: int, *, short_squares: bool) -> None:
+        self._bits = bits
+        self.squares: list[Floats] = []
+        self.bounds: list[tuple[float, float]] = []
+        real = "double" if bits == 64 else "float"
+        self.types = f"typedef {real} mlat_real, mlat_square;\n"
+        self.square_type = SHORT if short_squares else real
+        self.metric_type = "short" if bits <= 16 else real
+        self.bytes_of_real = self.bytes_of_square = 8 if bits == 64 else 4
+
+    def add_channels(self, tables: Tables, model: PlainModel) -> None:
+        tables.real("mlat_channel_mean", model.channel_mean)
+        tables.real("mlat_channel_scale", model.channel_scale)
+
+    def add_features(self, tables: Tables, model: PlainModel, unit: Floats) -> None:
+        tables.real("mlat_feature_floor", model.lift.floors)
+        tables.real("mlat_feature_mean", model.feature_mean)
+        tables.real("mlat_feature_scale", model.feature_scale * unit)
+
+    def add_probabilities(self, tables: Tables, name: str, values: Floats) -> None:
+        tables.real(name, values)
+
+    def add_expert(
+        self, tables: Tables, number: int, one: PlainExpert, squares: Floats, units: Floats
+    ) -> Sequence[str]:
+        metric, metric_unit = one.packed(one.metric * one.units(units)), 1.0
+        if self.metric_type == "short":
+            metric_unit = 2.0 ** -short_bits(metric)
+            whole = np.rint(metric / metric_unit).astype(np.int64)
+            tables.whole(f"metric_{number}", whole, self.metric_type)
+        else:
+            tables.real(f"metric_{number}", metric)
+        kept: Floats = squares
+        unit, largest = 1.0, float(squares.max(initial=0.0))
+        if self.square_type == SHORT:
+            unit = max(largest, 1e-30) / SQUARE_LEVELS
+            whole = np.clip(np.rint(squares / unit), 0, SQUARE_LEVELS).astype(np.int64)
+            tables.whole(f"squares_{number}", whole, self.square_type)
+            kept = np.asarray(whole * unit)
+        else:
+            tables.real(f"squares_{number}", squares)
+        self.squares.append(kept)
+        return [*map(tables.number, (one.weight, one.typical, metric_unit, unit, 1.0, largest))]
+
+    def of_forest(self, one: StoredForest) -> Sequence[str]:
+        number = Tables("" if self._bits == 64 else "f").number
+        typical, unit = one.forest.typical / one.point_unit, 2.0**one.threshold_power
+        return [*map(number, (one.forest.weight, typical, unit, 1.0, one.point_unit, 0.0))]
+
+    def constants(self, model: PlainModel, limit: float) -> dict[str, str]:
+        suffix = "" if self._bits == 64 else "f"
+        number = Tables(suffix).number
+        threshold = 0.0
+        if np.isfinite(limit):
+            one = model.experts[0]
+            threshold = float(np.log(limit)) if len(model.experts) > 1 else limit / one.typical
+        return {
+            "SOFT": number(model.soft),
+            "BETA": number(model.beta),
+            "EXTREME": number(EXTREME[self._bits]),
+            "HUGE": "1e300" if self._bits == 64 else "1e38f",
+            "TINY": "1e-300" if self._bits == 64 else "1e-30f",
+            "NEVER": "(-MLAT_HUGE)",
+            "TEMPERING": number(model.tempering),
+            "HAS_THRESHOLD": str(int(np.isfinite(limit))),
+            "THRESHOLD": number(threshold),
+            "ABS(x)": f"fabs{suffix}(x)",
+            "SQRT(x)": f"sqrt{suffix}(x)",
+            "LOG(x)": f"log{suffix}(x)",
+            "EXP(x)": f"exp{suffix}(x)",
+        }
 
 
 class WholeNumbers:
@@ -61,13 +142,7 @@ class WholeNumbers:
     bytes_of_real, bytes_of_square = 4, 8
 
     def __init__(
-        self,
-        model: PlainModel,
-        bits: int,
-        largest: int,
-        *,
-        short_squares: bool,
-        narrow: int = 0,
+        self, model: PlainModel, bits: int, largest: int, *, short_squares: bool, narrow: int = 0
     ) -> None:
         if bits not in X_BITS:
             raise InputError(f"whole numbers are stored in 16 or 8 bits, not {bits}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Floats
+Floats = NDArray[np.float64]
 
 
 class BrokenError(Exception):

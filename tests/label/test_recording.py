@@ -8,9 +8,8 @@ import pytest
 import mlat
 from label_server import STATES, Labelling, states_stream
 from mlat.base.disk import next_free
-from mlat.label.journal_recording import is_journal, read_journal_recording
 from mlat.label.learner import set_aside
-from mlat.label.recording import Recording
+from mlat.label.recording import Recording, is_journal, read_journal_recording
 from mlat.label.span_list import Stretch
 from mlat.live import Steps
 from mlat.live.journal.journal import Identity, Journal

@@ -14,7 +14,7 @@ from compiled_c import COMPILER, PUSH, RESET, STRICT, TEACH, Compiled
 from export_models import FRESH, SHAPES, TRAIN, random_models
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, c_source, onnx_graph, write_c, write_onnx
-from mlat.export.whole_numbers import WholeNumbers
+from mlat.export.arithmetic import WholeNumbers
 from mlat.features.lifts import OVERS
 from state_streams import lasting
 
