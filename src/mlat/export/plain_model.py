@@ -10,6 +10,7 @@ So references can share one table of steps, as they overlap, and ``y·M y`` is o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -260,27 +261,28 @@ class PlainModel(ShortRepr):
             )
         return far * self.farthest
 
+    def seen_by(self, one: PlainExpert | PlainForest) -> Floats:
+        """The references in what an expert sees, (n, w, c)."""
+        first = self.start + self.width - one.width
+        seen: Floats = self.steps[:, one.columns][first[:, None] + np.arange(one.width)]
+        return seen
+
+    def _with_forests(self, change: Callable[[PlainForest], PlainForest]) -> PlainModel:
+        experts = (change(one) if isinstance(one, PlainForest) else one for one in self.experts)
+        return replace(self, experts=tuple(experts))
+
     def with_trees(self, n: int) -> PlainModel:
         """The same with at most so many trees of each forest."""
-        experts: list[PlainExpert | PlainForest] = []
-        for one in self.experts:
-            if isinstance(one, PlainForest) and len(one.sizes) > n:
-                first = self.start + self.width - one.width
-                windows = self.steps[:, one.columns][first[:, None] + np.arange(one.width)]
-                one = one.with_trees(n, windows)
-            experts.append(one)
-        return replace(self, experts=tuple(experts))
+        return self._with_forests(
+            lambda one: one if len(one.sizes) <= n else one.with_trees(n, self.seen_by(one))
+        )
 
     def ranked(self, windows: Floats) -> PlainModel:
         """The same with the trees of each forest in an order for :meth:`with_trees`, by some
         windows (n, w, F)."""
-        experts = tuple(
-            one.ranked(windows[:, self.width - one.width :, one.columns])
-            if isinstance(one, PlainForest)
-            else one
-            for one in self.experts
+        return self._with_forests(
+            lambda one: one.ranked(windows[:, self.width - one.width :, one.columns])
         )
-        return replace(self, experts=experts)
 
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""
@@ -288,16 +290,9 @@ class PlainModel(ShortRepr):
         start = self.start[rows]
         inside = counts_inside(start, start + self.width, len(self.steps)) > 0
         place = np.cumsum(inside) - 1
-        return replace(
-            self,
-            steps=self.steps[inside],
-            start=place[start],
-            codes=self.codes[rows],
-            experts=tuple(
-                replace(one, points=one.points[rows]) if isinstance(one, PlainForest) else one
-                for one in self.experts
-            ),
-        )
+        some = self._with_forests(lambda one: replace(one, points=one.points[rows]))
+        steps, start = self.steps[inside], place[start]
+        return replace(some, steps=steps, start=start, codes=self.codes[rows])
 
 
 def not_known(target: str, name: str) -> InputError:
