@@ -32,7 +32,6 @@ def brew(
     wait: Annotated[float, Limits(0)] | Literal["long"] = "long",
     sugar: Annotated[float, Limits(0)] | None = 1.5,
     iced: bool = False,
-    warm: bool = True,
     guests: list[str] | None = None,
 ) -> None:
     """Make tea.
@@ -49,8 +48,6 @@ def brew(
         Pieces.
     iced : bool, default=False
         With ice.
-    warm : bool, default=True
-        In a warm cup.
     guests : list of str, optional
         Who drinks it. Default: nobody.
 
@@ -82,8 +79,6 @@ def calls(*arguments):
         (["--strength", "4", "--kind", "green"], {"strength": 4, "kind": "green"}),
         (["--wait", "2.5", "--sugar", "off"], {"wait": 2.5, "sugar": None}),
         (["--wait", "long", "--sugar", "0"], {"wait": "long", "sugar": 0}),
-        (["--no-warm"], {"warm": False}),
-        (["--warm"], {"warm": True}),
         (["--iced", "--guests", "a,b", "--guests", "c"], {"iced": True, "guests": list("abc")}),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from full_disk import fill_the_disk
 from mlat import InputError
 from mlat.base.errors import DiskError
-from mlat.label.edit_log import EditLog
+from mlat.label.session import EditLog
 
 HEAD = {"format": "mlat label log", "version": 1}
 values = st.none() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=9)

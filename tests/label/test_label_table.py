@@ -54,6 +54,11 @@ def test_what_is_written_is_read(tmp_path_factory, spans, suffix):
     assert read_spans(path) == sorted(spans, key=lambda s: (s.recording, s.start))
 
 
+def test_a_table_is_plain_text_and_quotes_only_what_needs_it(tmp_path):
+    write_spans(tmp_path / "x.csv", [Span(0, 3, "walk"), Span(3, 9, "up, then down")])
+    assert (tmp_path / "x.csv").read_text() == 'start,end,state\n0,3,walk\n3,9,"up, then down"\n'
+
+
 @pytest.mark.parametrize("state", HOSTILE)
 def test_states_with_any_characters_reach_the_stream(state, tmp_path):
     stream = mlat.Stream(np.zeros((6, 1)), channels=["a"])

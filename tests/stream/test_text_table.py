@@ -89,6 +89,7 @@ TEXT_ERRORS = [
     ("a,b\n1,2\n\n3,inf\n", {}, "walk.csv, line 4: infinite value at step 1, channel 'b'"),
     ("a,b\n1,2\n3,1e999\n", {}, "walk.csv, line 3: infinite value at step 1, channel 'b'"),
     ("a,State\n1,2\n", {"label": "sate"}, "line 1: no column 'sate' (label); did you mean 'State'"),
+    ('"a\nb",c\n1,2\n', {"label": "state"}, r"the columns are 'a\nb', c"),
     ("a,State\n1,2\n", {"label": "zz"}, "no column 'zz' (label); the columns are a, State"),
     ("a,State\n1,2\n", {"channels": ["b"]}, "no column 'b' (channels)"),
     ("a,s\n1,2\n", {"label": ["x"]}, "label must be the name of a column, not a list"),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+from mlat.base.checks import Floats
+from mlat.live.core.steps import Steps
 from mlat.live.journal.journal import JournalContents
 from mlat.live.journal.records import Batch, Example, Undone
 from mlat.live.journal.verify import BrokenError
-from mlat_lab.verify.feeds import Teacher, free_port
+from mlat.live.sources.source import Arrival
+from mlat_lab.verify.feeds import Teacher, as_it_came, free_port
 
 SENT = [("a", 1, True), ("b", 2, False), ("a", 3, True), ("b", 4, True)]
 
@@ -61,3 +65,19 @@ def test_each_of_two_teachers_has_its_own_examples():
 def test_a_lost_or_doubled_one_is_found(teacher, found, why):
     with pytest.raises(BrokenError, match=why):
         teacher.check(kept(*found))
+
+
+def test_a_step_that_a_broker_sends_early_is_told_from_one_that_is_lost_or_doubled():
+    recording = Steps(np.random.default_rng(0).normal(size=(8, 2)))
+
+    def sent(values: Floats) -> JournalContents:
+        return JournalContents(batches=[Batch([Arrival(Steps(values), "8")])])
+
+    for came, early in (([0, 1, 2, 3, 4, 5, 6, 7], 0), ([0, 6, 7, 1, 2, 3, 4, 5], 2)):
+        found, n = as_it_came(recording, sent(recording.values[came]))
+        assert (found.values == recording.values[came]).all()
+        assert n == early
+    changed = recording.values.copy()
+    changed[3, 1] += 1e-12
+    for wrong in (recording.values[:7], recording.values[[0, 0, *range(1, 7)]], changed):
+        assert as_it_came(recording, sent(wrong)) == (recording, 0)

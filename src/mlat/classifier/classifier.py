@@ -73,8 +73,6 @@ LARGE_OFFSET = 1e11
 # this is the accuracy by which those left out must be predicted worse to say otherwise.
 IN_DOUBT = 0.05
 OUTLIER = 1e6  # times the usual deviation: no sensor has such a range
-
-
 STEPS = 8192  # predicted at a time: a report of progress after each
 # Times the typical distance. On development recordings 2 of 100 windows of known states are farther
 # in the half that was not learned from, and of four states that were left out 2, 57, 73 and 99.
@@ -809,8 +807,7 @@ def _is_share(most: float) -> bool:
 
 def _check_most(most: float, n_neighbors: int | None) -> None:
     """Refuse a wrong number or share of references."""
-    is_share = is_real(most) and 0 < most < 1
-    if not is_share and (not is_whole(most) or most < 1):
+    if not (is_real(most) and _is_share(most)) and (not is_whole(most) or most < 1):
         raise InputError(
             "max_references must be a number of references, or the share of decisions that stay "
             f"the same, such as 0.99, not {most!r}"

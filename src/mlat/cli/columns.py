@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 
 from ..base.errors import InputError
 from ..classifier.classifier import StreamClassifier
@@ -59,12 +58,7 @@ class Columns:
         self._given = given
         self.rate: float | None = given.get("rate")
 
-    def read(
-        self,
-        files: Path | list[Path],
-        label: str | None,
-        **more: Any,
-    ) -> Stream:
+    def read(self, files: Path | list[Path], label: str | None, **more: Any) -> Stream:
         """Read the stream in a file, or in several; as :func:`read_stream` does with ``more``."""
         return self._read(partial(read_stream, **more), files, label, self._channels)
 
@@ -83,8 +77,7 @@ class Columns:
         else:
             stream = self._read(read_channels, file, label, classifier.channels_)
         stream = labelled_by(stream, file, labels)
-        place = _place_of_states(file, label, labels)
-        _check_kind(classifier, place, stream.classes, stream.no_state)
+        _check_kind(classifier, stream, file, label, labels)
         return stream
 
     @contextmanager
@@ -109,8 +102,7 @@ class Columns:
                 there, names or classifier.channels_, named=bool(names), label=label, **self._given
             )
             self._print_notes(file, pieces.notes)
-            place = _place_of_states(file, label, None)
-            _check_kind(classifier, place, pieces.classes, pieces.no_state)
+            _check_kind(classifier, pieces, file, label, None)
             yield pieces
 
     def _own_channels(self, classifier: StreamClassifier, model: Path) -> list[str] | None:
@@ -142,20 +134,21 @@ class Columns:
 
 
 def _check_kind(
-    classifier: StreamClassifier, place: str, classes: NDArray[Any], no_state: Any
+    classifier: StreamClassifier,
+    read: Stream | Pieces,
+    file: Path | list[Path],
+    label: str | None,
+    labels: Path | None,
 ) -> None:
     """Refuse states that are names where the model's are numbers, or the other way round."""
-    if len(classes) and no_state != classifier.unknown_:
+    if len(read.classes) and read.no_state != classifier.unknown_:
+        place = f"{title_of(file)}: column {label!r}" if labels is None else f"{labels}: it"
         kind = "names" if classifier.unknown_ == "" else "numbers"
         known = ", ".join(str(state) for state in classifier.classes_[:10])
         raise InputError(
-            f"{place} holds states such as {classes[0]!s}, but the "
-            f"model's states are {kind}: {known}; write both in the same way"
+            f"{place} holds states such as {read.classes[0]!s}, but the model's states are {kind}: "
+            f"{known}; write both in the same way"
         )
-
-
-def _place_of_states(file: Path | list[Path], label: str | None, labels: Path | None) -> str:
-    return f"{title_of(file)}: column {label!r}" if labels is None else f"{labels}: it"
 
 
 def check_labelled(label: str | None, labels: Path | None) -> None:

@@ -86,7 +86,8 @@ def demo(
     """Learn and classify a synthetic stream, and write pictures that explain what was learned."""
     screen = console()
     folder = make_folder(out)
-    train, test = _recordings(seed)
+    train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
+    test = rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
     screen.print(
         f"A synthetic stream of {train.n_channels} sensors in {len(train.classes)} states: "
         f"{', '.join(train.classes)}. In every state a single step looks the same; only the order "
@@ -102,11 +103,6 @@ def demo(
         screen.print(f"Pictures: {files[0]} explains it all; {', '.join(map(str, files[1:]))}.")
     except MissingPackageError as error:  # which nothing else needs
         screen.say(f"No pictures: {error}.")
-
-
-def _recordings(seed: int) -> tuple[Stream, Stream]:
-    train = rotating_states(**SENSORS, **TRAIN, random_state=2 * seed)
-    return train, rotating_states(**SENSORS, **TEST, random_state=2 * seed + 1)
 
 
 def _learn(train: Stream, test: Stream) -> Iterator[tuple[str, Outcome]]:

@@ -111,7 +111,8 @@ def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: 
     from ..plots.figure import save_figure
     from ..plots.learned import plot_blocks, plot_history, plot_usage
 
-    metric, whose = expert.references.metric, file_name(expert.name)
+    metric = expert.references.metric
+    whose = "".join(f"{word}-" for word in re.findall(r"\w+", expert.name.lower()))
     files = []
     if metric is not None and not isinstance(metric, Forest):
         blocks = unmix_blocks(learned.blocks_of(metric), expert.mixing)
@@ -127,11 +128,6 @@ def _draw(screen: Screen, classifier: StreamClassifier, expert: Expert, folder: 
     except InputError as error:  # too few references to judge by; the rest is still worth it
         screen.say(f"No picture of usage: {error}.")
     return files
-
-
-def file_name(expert: str) -> str:
-    """What the names of an expert's pictures begin with."""
-    return "".join(f"{word}-" for word in re.findall(r"\w+", expert.lower()))
 
 
 def _print_model(screen: Screen, classifier: StreamClassifier, file: Path) -> None:

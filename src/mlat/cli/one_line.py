@@ -61,7 +61,8 @@ class OneLineGroup(TyperGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
-            _replace_what_cannot_be_printed()
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(errors="replace")  # characters that a terminal cannot show
             with _warnings_in_one_line():
                 status = super().main(*args, **{**extra, "standalone_mode": False})
                 sys.stdout.flush()
@@ -179,9 +180,3 @@ def _warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-def _replace_what_cannot_be_printed() -> None:
-    """Print a question mark for a character that the terminal cannot show."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")

@@ -25,7 +25,7 @@ from ..base.errors import InputError
 PANELS = {
     "Data": "source label labels recording group time max_gap channels unlabelled sep decimal fill "
     "rate between missing hold order_by reorder media offset changed seed step",
-    "Learning": "width metric reach stride max_references unknown_rate model adapt",
+    "Learning": "width metric reach stride max_references unknown_rate model",
     "Output": "out html as_json form pictures picture confidence filtered journal serve token "
     "no_browser against expert c onnx wasm target bits max_kb max_us prefix on report version help",
     "For experts": "lift whiten n_neighbors solver n_targets target_gap shrinkage device far dead "
@@ -153,8 +153,9 @@ class Options:
             said += "; repeatable"
         note = f" {self.notes[name]}" if name in self.notes else ""
         metavar = self.metavars.get(name) or LETTERS.get(kind, "WORD")
-        flag = f"{flag_of(name)}/--no-{flag_of(name)[2:]}" if default is True else flag_of(name)
-        option = typer.Option(flag, metavar=metavar, help=f"{said}.{note}", show_default=False)
+        option = typer.Option(
+            flag_of(name), metavar=metavar, help=f"{said}.{note}", show_default=False
+        )
         return inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,

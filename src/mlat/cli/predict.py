@@ -40,7 +40,7 @@ from ..stream.write import states_table, write_tables
 from .columns import Columns, StreamFile, title_of, with_columns
 from .options import Filtered, ModelFile, Seconds, TrueStates, steps_or_seconds
 from .output import STATES, check_can_write
-from .screen import AsJson, Screen, console, print_json, print_score, score_of, working
+from .screen import AsJson, console, print_json, print_score, score_of, working
 
 Fill = Annotated[
     str | None,
@@ -98,64 +98,52 @@ def predict(
         )
         form = FileFormat(",") if out is None or to_screen else file_format(out)
         predictions = Predictions(classifier, pieces, filtered=filtered, fill=fill)
-        found = _predict(classifier, pieces, predictions, target, form, confidence)
+        counter, labelled = ConfusionCounter(classifier.classes_), len(pieces.classes) > 0
+        named = [classifier.classes_, pieces.classes]
+        named += [] if pieces.recordings is None else [pieces.recordings]
+        texts = [text for names in named if names.dtype.kind == "U" for text in names.tolist()]
+        nobody = classifier.unknown_ if confidence else None
+        with working("predicting"):
+            write_tables(target, form, _tables(predictions, counter, nobody, labelled), texts)
+    found = counter.found() if labelled else None
     if as_json:
-        score = found.found() if len(pieces.classes) else None
         print_json(
             {
                 "model": str(model),
                 "stream": str(stream),
                 "out": str(out),
                 "prediction": predictions.as_dict(),
-                "score": score_of(score) if score is not None and score.n_judged else None,
+                "score": score_of(found) if found is not None and found.n_judged else None,
             }
         )
         return
     if words := predictions.words():
         print(f"mlat: {title_of(stream)}: {words}", file=sys.stderr)
-    if len(pieces.classes):
-        _print_score(console(stderr=True), found, classifier)
-
-
-def _predict(
-    classifier: StreamClassifier,
-    pieces: Pieces,
-    predictions: Predictions,
-    target: Path,
-    form: FileFormat,
-    confidence: bool,
-) -> ConfusionCounter:
-    """Predict and write piece by piece; and count what is right."""
-    named = [classifier.classes_, pieces.classes]
-    named += [] if pieces.recordings is None else [pieces.recordings]
-    texts = [text for names in named if names.dtype.kind == "U" for text in names.tolist()]
-    counter = ConfusionCounter(classifier.classes_)
-
-    def tables() -> Iterator[Any]:
-        first = 0
-        for piece, (states, proba, complete, *_) in predictions:
-            extra = {}
-            if confidence:
-                nobody = states == classifier.unknown_
-                extra["confidence"] = np.where(nobody, np.nan, proba.max(axis=1))
-            counter.add(piece.states, states, complete, piece.recordings)
-            with_states = len(pieces.classes) > 0
-            yield states_table(piece, states, extra, with_states=with_states, first=first)
-            first += len(piece)
-
-    with working("predicting"):
-        write_tables(target, form, tables(), texts)
-    return counter
-
-
-def _print_score(screen: Screen, counter: ConfusionCounter, classifier: StreamClassifier) -> None:
-    found = counter.found()
-    if not found.n_judged:
-        screen.print(
-            f"No score: no labelled step ends a complete window of {classifier.width_} steps."
-        )
+    if found is None:
         return
-    print_score(screen, found, classifier.classes_)
+    if found.n_judged:
+        print_score(console(stderr=True), found, classifier.classes_)
+        return
+    console(stderr=True).print(
+        f"No score: no labelled step ends a complete window of {classifier.width_} steps."
+    )
+
+
+def _tables(
+    predictions: Predictions, counter: ConfusionCounter, nobody: Any, labelled: bool
+) -> Iterator[Any]:
+    """The rows to write of each piece, which is counted on the way.
+
+    With the confidence in all states but ``nobody``, if that is given.
+    """
+    first = 0
+    for piece, (states, proba, complete, *_) in predictions:
+        extra = {}
+        if nobody is not None:
+            extra["confidence"] = np.where(states == nobody, np.nan, proba.max(axis=1))
+        counter.add(piece.states, states, complete, piece.recordings)
+        yield states_table(piece, states, extra, with_states=labelled, first=first)
+        first += len(piece)
 
 
 @contextlib.contextmanager

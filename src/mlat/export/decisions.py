@@ -138,9 +138,8 @@ class _Question:
             self._points, self._own = one.points, (one.points**2).sum(axis=1)
             return
         start = model.start + self._late
-        seen = model.steps[:, one.columns]
-        flat = seen[start[:, None] + np.arange(one.width)].reshape(len(start), -1)
-        self._points, self._own = flat, one.squares(model.steps, start)
+        self._points = model.seen_by(one).reshape(len(start), -1)
+        self._own = one.squares(model.steps, start)
         self._metric = one.as_matrix()
 
     def squares(self, windows: Floats) -> Floats:

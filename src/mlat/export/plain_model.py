@@ -10,6 +10,7 @@ So references can share one table of steps, as they overlap, and ``y·M y`` is o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -185,7 +186,6 @@ class PlainModel(ShortRepr):
         """Raises InputError for a metric that is neither linear nor a forest."""
         features, confidence = clf.features_, clf.confidence_
         widest = max(clf.experts_, key=lambda expert: expert.windows.width)
-        kept, start = _kept_steps(widest)
         weights, typical = clf.committee_.powers
         typical = typical * confidence.calibration.typical
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
@@ -203,8 +203,8 @@ class PlainModel(ShortRepr):
             features.lifted.mean,
             features.lifted.scale,
             experts,
-            widest.steps[kept],
-            start,
+            widest.steps,
+            widest.windows.start,
             widest.codes,
             clf.n_neighbors_,
             confidence.calibration.beta,
@@ -217,6 +217,9 @@ class PlainModel(ShortRepr):
             dead_after(clf.windows_),
             usual_step=clf.usual_step_,
         )
+        model = model.take(np.arange(len(model.start)))  # the steps in them alone
+        if np.isnan(model.steps).any():
+            raise InputError("a reference has a step without features; fit the model again")
         model._check_sizes()
         return model
 
@@ -258,27 +261,28 @@ class PlainModel(ShortRepr):
             )
         return far * self.farthest
 
+    def seen_by(self, one: PlainExpert | PlainForest) -> Floats:
+        """The references in what an expert sees, (n, w, c)."""
+        first = self.start + self.width - one.width
+        seen: Floats = self.steps[:, one.columns][first[:, None] + np.arange(one.width)]
+        return seen
+
+    def _with_forests(self, change: Callable[[PlainForest], PlainForest]) -> PlainModel:
+        experts = (change(one) if isinstance(one, PlainForest) else one for one in self.experts)
+        return replace(self, experts=tuple(experts))
+
     def with_trees(self, n: int) -> PlainModel:
         """The same with at most so many trees of each forest."""
-        experts: list[PlainExpert | PlainForest] = []
-        for one in self.experts:
-            if isinstance(one, PlainForest) and len(one.sizes) > n:
-                first = self.start + self.width - one.width
-                windows = self.steps[:, one.columns][first[:, None] + np.arange(one.width)]
-                one = one.with_trees(n, windows)
-            experts.append(one)
-        return replace(self, experts=tuple(experts))
+        return self._with_forests(
+            lambda one: one if len(one.sizes) <= n else one.with_trees(n, self.seen_by(one))
+        )
 
     def ranked(self, windows: Floats) -> PlainModel:
         """The same with the trees of each forest in an order for :meth:`with_trees`, by some
         windows (n, w, F)."""
-        experts = tuple(
-            one.ranked(windows[:, self.width - one.width :, one.columns])
-            if isinstance(one, PlainForest)
-            else one
-            for one in self.experts
+        return self._with_forests(
+            lambda one: one.ranked(windows[:, self.width - one.width :, one.columns])
         )
-        return replace(self, experts=experts)
 
     def take(self, rows: Ints) -> PlainModel:
         """The same with some of the references only, and the steps of these."""
@@ -286,16 +290,9 @@ class PlainModel(ShortRepr):
         start = self.start[rows]
         inside = counts_inside(start, start + self.width, len(self.steps)) > 0
         place = np.cumsum(inside) - 1
-        return replace(
-            self,
-            steps=self.steps[inside],
-            start=place[start],
-            codes=self.codes[rows],
-            experts=tuple(
-                replace(one, points=one.points[rows]) if isinstance(one, PlainForest) else one
-                for one in self.experts
-            ),
-        )
+        some = self._with_forests(lambda one: replace(one, points=one.points[rows]))
+        steps, start = self.steps[inside], place[start]
+        return replace(some, steps=steps, start=start, codes=self.codes[rows])
 
 
 def not_known(target: str, name: str) -> InputError:
@@ -330,13 +327,3 @@ def _expert(
     blocks = metric[:n_lags].copy()
     blocks[0] = (blocks[0] + blocks[0].T) / 2
     return PlainExpert(width, columns, blocks, weight, typical)
-
-
-def _kept_steps(references: References) -> tuple[Bools, Ints]:
-    """Which steps the references lie in, and where each begins among these."""
-    windows = references.windows
-    start, stop = windows.start, windows.start + windows.width
-    inside = counts_inside(start, stop, len(references.steps)) > 0
-    if np.isnan(references.steps[inside]).any():
-        raise InputError("a reference has a step without features; fit the model again")
-    return inside, (np.cumsum(inside) - 1)[start]

@@ -342,7 +342,10 @@ def _write_text(columns: Mapping[str, Any], path: Path, form: FileFormat) -> Non
 
 
 def _quoted(text: str, delimiter: str) -> str:
-    """A field, in quotes where it needs them; Python's writer forgets a lone carriage return."""
+    """A field, in quotes where it needs them.
+
+    Python's writer forgets a lone carriage return, and Arrow's quotes every header.
+    """
     if set(text) & {delimiter, '"', "\r", "\n"}:
         return '"{}"'.format(text.replace('"', '""'))
     return text

@@ -177,30 +177,19 @@ class SpanList:
         Each span keeps a step at least.
         """
         edge, to = _step(edge), _step(to)
-        left, right = self.at(edge - 1), self.at(edge)
-        ends = left is not None and left.end == edge
-        begins = right is not None and right.start == edge
+        i = bisect_left(self._starts, edge)  # the first span that begins here or later
+        left = self._pieces[i - 1] if i else Stretch(0, 0, "")
+        right = self._pieces[i] if i < len(self) else Stretch(self.length, self.length, "")
+        ends = left.state != "" and left.end == edge
+        begins = right.state != "" and right.start == edge
         if not (ends or begins):
             raise InputError(f"no span begins or ends at step {edge}")
-        low, high = 0, self.length
-        i = bisect_left(self._starts, edge)  # the first span that begins here or later
-        if ends and left is not None:
-            low = left.start + 1
-        elif i > 0:
-            low = self._pieces[i - 1].end
-        if begins and right is not None:
-            high = right.end - 1
-        elif i < len(self._pieces):
-            high = self._pieces[i].start
+        low = left.start + 1 if ends else left.end
+        high = right.end - 1 if begins else right.start
         to = max(low, min(to, high))
-        before, after = [], []
-        if ends and left is not None:
-            before.append(left)
-            after.append(left._replace(end=to))
-        if begins and right is not None:
-            before.append(right)
-            after.append(right._replace(start=to))
-        return self._replace(before, after)
+        moved = [(left, left._replace(end=to))] if ends else []
+        moved += [(right, right._replace(start=to))] if begins else []
+        return self._replace([was for was, _ in moved], [now for _, now in moved])
 
     def replace_all(self, pieces: Sequence[Stretch]) -> Replacement:
         """Replace all spans, as by those of a table."""

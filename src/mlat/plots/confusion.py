@@ -61,7 +61,11 @@ def plot_confusion(
     fractions = np.divide(found.counts, totals, out=np.zeros((size, size)), where=totals > 0)
     # On a square-root scale: on a linear one rare confusions would look white.
     ax.imshow(fractions, cmap=_BLUES, norm=PowerNorm(0.5, 0, 1))
-    _draw_grid(ax, size)
+    ax.set_xticks(np.arange(size + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(size + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color=FAINT, linewidth=0.6 if size <= MAX_NAMES else 0.2)
+    ax.tick_params(which="both", length=0)
+    bare(ax, "top", "right", "bottom", "left")
     if size <= MAX_FRACTIONS:
         _write_numbers(ax, found, fractions)
     _name_states(ax, found.states)
@@ -80,14 +84,6 @@ def _counted(predicted: StreamClassifier | ArrayLike, stream: Any, known: ArrayL
     return count_confusions(
         stream, clf.predict(stream), known=clf.classes_, complete=clf.ends_window(stream)
     )
-
-
-def _draw_grid(ax: Axes, size: int) -> None:
-    ax.set_xticks(np.arange(size + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(size + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color=FAINT, linewidth=0.6 if size <= MAX_NAMES else 0.2)
-    ax.tick_params(which="both", length=0)
-    bare(ax, "top", "right", "bottom", "left")
 
 
 def _write_numbers(ax: Axes, found: Confusions, fractions: Floats) -> None:

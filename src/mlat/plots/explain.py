@@ -169,11 +169,6 @@ def _colours(found: Explanation) -> dict[Any, Any]:
     return dict(zip(states, state_colours(len(states)), strict=True))
 
 
-def _own_title(found: Explanation) -> str:
-    is_predicted = found.own.state == found.predicted
-    return f"nearest {shorten(str(found.own.state))}" + (" (predicted)" if is_predicted else "")
-
-
 def _draw_windows(
     figure: Figure | SubFigure,
     grid: GridSpecFromSubplotSpec,
@@ -185,8 +180,9 @@ def _draw_windows(
 ) -> None:
     """An expert's window over the nearest references of either state, channel by channel."""
     references, end = expert_of(clf, opinion.name or None).references.windows, found.step + 1
-    other = opinion.other
-    sides = ((opinion.own, _own_title(found)), (other, f"nearest {shorten(str(other.state))}"))
+    names = [f"nearest {shorten(str(one.state))}" for one in (opinion.own, opinion.other)]
+    names[0] += " (predicted)" if found.own.state == found.predicted else ""
+    sides = list(zip((opinion.own, opinion.other), names, strict=True))
     colours = _colours(found)
     steps = np.arange(end - references.width, end)
     query = stream.values[end - references.width : end]

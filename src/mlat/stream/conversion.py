@@ -512,9 +512,12 @@ def _time_from_objects(objects: NDArray[Any], first: int) -> NDArray[Any]:
     if all(isinstance(stamp, timedelta) for stamp in times):
         return np.array(times, dtype="timedelta64[us]")
     if all(isinstance(stamp, date) for stamp in times):
-        if len({getattr(stamp, "tzinfo", None) is None for stamp in times}) > 1:
+        has_zone = {getattr(stamp, "tzinfo", None) is not None for stamp in times}
+        if len(has_zone) > 1:
             raise InputError("some of the time has a time zone and some has none; choose one")
-        return np.array([_in_utc(stamp) for stamp in times], dtype="datetime64[us]")
+        if has_zone == {True}:
+            times = [stamp.astimezone(UTC).replace(tzinfo=None) for stamp in times]
+        return np.array(times, dtype="datetime64[us]")
     return np.array(times)
 
 
@@ -523,12 +526,6 @@ def in_seconds(elapsed: NDArray[Any]) -> Floats:
     if elapsed.dtype.kind == "m":
         return elapsed / np.timedelta64(1, "s")
     return elapsed.astype(np.float64)
-
-
-def _in_utc(stamp: date) -> date:
-    if isinstance(stamp, datetime) and stamp.tzinfo is not None:
-        return stamp.astimezone(UTC).replace(tzinfo=None)
-    return stamp
 
 
 def changes(entries: Any, n_steps: int, *, first: bool = False) -> Bools:

@@ -82,12 +82,7 @@ class Pieces(Protocol):
 
 
 def read_pieces(
-    source: Any,
-    channels: Sequence[str],
-    *,
-    named: bool = False,
-    size: int = STEPS,
-    **options: Any,
+    source: Any, channels: Sequence[str], *, named: bool = False, size: int = STEPS, **options: Any
 ) -> Pieces:
     """A stream for a model that knows its channels, in pieces of ``size`` steps.
 

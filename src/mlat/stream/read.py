@@ -460,10 +460,16 @@ def _check_column(column: Any, role: str, table: Table) -> None:
     lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(str(column).lower(), lower, n=1)
     hint = f"did you mean {lower[close[0]]!r}? " if close else ""
-    listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     raise InputError(
-        f"{table.where([])}no column {column!r} ({role}); {hint}the columns are {listed}"
+        f"{table.where([])}no column {column!r} ({role}); {hint}the columns are "
+        f"{_listed(names, 20)}"
     )
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    """Some names, on one line whatever they hold, and how many more there are."""
+    shown = [name if name.isprintable() else repr(name) for name in names[:most]]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _refuse_two_roles(by_role: Mapping[str, Any], table: Table) -> None:
@@ -493,9 +499,8 @@ def _ignored(table: Table, used: Collection[Any]) -> list[str]:
     left = [str(column) for column in table.columns if column not in used]
     if not left:
         return []
-    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
     kind = "column is" if len(left) == 1 else "columns are"
-    return [f"{len(left)} {kind} ignored: {', '.join(left[:5])}{more}"]
+    return [f"{len(left)} {kind} ignored: {_listed(left, 5)}"]
 
 
 def _left_out(table: Table, others: Collection[Any]) -> list[str]:

@@ -112,20 +112,18 @@ def sources_in(source: Any) -> list[Any] | None:
     if path.is_dir():
         # A table in parts, as Spark, Dask and Arrow write them, is one.
         marks = [*path.glob("_SUCCESS"), *path.glob("_metadata"), *path.glob("*=*")]
-        return None if marks or path.suffix.lower() in PARQUET else _files_in(path)
+        if marks or path.suffix.lower() in PARQUET:
+            return None
+        files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_"))]
+        if not files:
+            raise InputError(f"{path} is a folder without files; name one with recordings")
+        return sorted(files)
     if not path.exists() and glob.has_magic(str(source)):
         found = sorted(glob.glob(str(source), recursive=True))
         if not found:
             raise InputError(f"no file is called {source}; check the folder and the pattern")
         return [one for name in found for one in (sources_in(name) or [Path(name)])]
     return None
-
-
-def _files_in(folder: Path) -> list[Any]:
-    files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
-    if not files:
-        raise InputError(f"{folder} is a folder without files; name one with recordings")
-    return list(files)
 
 
 def names_of(sources: Sequence[Any]) -> list[str]:

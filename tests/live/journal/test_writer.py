@@ -77,9 +77,10 @@ def test_a_broken_snapshot_falls_back_to_the_one_before(tmp_path):
     newest, older = sorted(tmp_path.glob("*.snapshot"), reverse=True)[:2]
     newest.write_bytes(newest.read_bytes()[:-5])
     with Journal(tmp_path, Identity.of(LiveSession(CLF))) as journal:
-        recovered = JournalWriter(journal).recover(LiveSession(CLF))
-    assert recovered.snapshot == int(older.stem.removeprefix("state-"))
-    assert recovered.steps == 25
+        writer = JournalWriter(journal)
+        writer.recover(LiveSession(CLF))
+    assert writer.restored == int(older.stem.removeprefix("state-"))
+    assert writer.steps == 25
     _, printed = run(events, tmp_path)
     assert same(printed, LiveSession(CLF).push(VALUES[:85])[50:])
 

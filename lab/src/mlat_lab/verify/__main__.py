@@ -36,7 +36,7 @@ from mlat.stream.stream import Stream
 from mlat.stream.write import write_stream
 from mlat.synthetic import rotating_states
 
-from .feeds import Broadcast, Teacher, free_port
+from .feeds import Broadcast, Teacher, as_it_came, free_port
 from .fuzz import fuzz, make_subjects
 from .kills import FULL, MOMENTS, Forked, Kills, Life, Spawned, Troubles, kill_until_end
 from .label_files import make_label_files
@@ -147,7 +147,7 @@ class _Played:
         self._classifier = load(args.model)
         self._began = time.monotonic()
         self._found: list[str] = []
-        self._restarts = self._examples = self._steps = 0
+        self._restarts = self._examples = self._steps = self._early = 0
 
     def round(self, recording: Steps) -> None:
         """Play a recording from its begin to its end; `BrokenError` if anything is wrong."""
@@ -181,13 +181,17 @@ class _Played:
                 n_steps=len(recording) if args.mqtt or args.teach else None,
                 report=print if args.verbose else lambda _: None,
             )
+        contents = read_unbroken(place / "journal")
+        if args.mqtt:
+            recording, early = as_it_came(recording, contents)
+            self._early += early
         self._found = check_journal(place / "journal", self._classifier, recording)
         _check_complete(self._found, place / "journal", recording)
         self._steps += len(recording)
         if args.mqtt:
             self._restarts += broker.restarts
         for teacher in teachers:
-            self._found.append(teacher.check(read_unbroken(place / "journal")))
+            self._found.append(teacher.check(contents))
             self._examples += len(teacher.sent)
         if args.journal is None:
             shutil.rmtree(place)
@@ -198,6 +202,7 @@ class _Played:
         return [
             f"{kills.done} kills in {kills.rounds} rounds ({moments}), "
             f"{f'{self._restarts} restarts of the broker, ' if args.mqtt else ''}"
+            f"{f'which sent {self._early} steps early, ' if self._early else ''}"
             f"{f'{self._examples} examples, ' if args.teach else ''}"
             f"{time.monotonic() - self._began:.0f} s; the last round:",
             *self._found,

@@ -16,11 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mlat.base.errors import InputError, require_package
 from mlat.live.core.steps import Steps
 from mlat.live.journal.journal import JournalContents
 from mlat.live.journal.records import Example, Undone
 from mlat.live.journal.verify import BrokenError
+from mlat.live.sources.source import Arrival
 
 TOPIC, CLIENT = "walk", "desk"
 PIECE = 100  # messages that are published at once
@@ -137,6 +140,22 @@ class Broadcast:
 def _disconnect(client: Any) -> None:
     client.disconnect()
     client.loop_stop()
+
+
+def as_it_came(recording: Steps, contents: JournalContents) -> tuple[Steps, int]:
+    """A recording in the order in which a broker sent it, and how many steps came early.
+
+    When a client connects again mosquitto may send new steps ahead of a backlog. Without numbers
+    nobody can tell. If the journal has not each step of the recording once, that is as it was.
+    """
+    place = {row.tobytes(): i for i, row in enumerate(recording.values)}
+    arrivals = [one for _, one in contents.inputs if isinstance(one, Arrival)]
+    came = [row.tobytes() for one in arrivals for row in one.steps.values]
+    order = np.array([place.get(row, -1) for row in came], dtype=np.int64)
+    if not np.array_equal(np.sort(order), np.arange(len(recording))):
+        return recording, 0
+    least = np.minimum.accumulate(order[::-1])[::-1]  # of each step and all that came after it
+    return Steps(recording.values[order]), int((order > least).sum())
 
 
 UNDO = "(undo)"

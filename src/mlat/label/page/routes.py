@@ -289,6 +289,9 @@ class LabelRoutes:
         def edit(method: Callable[..., int], *names: str) -> Callable[[dict[str, Any]], Any]:
             return lambda asked: {"version": method(*(asked[name] for name in names))}
 
+        def run(method: Callable[[], Any]) -> Callable[[dict[str, Any]], Any]:
+            return lambda asked: method() or {}
+
         return {
             "label": edit(session.label, "recording", "start", "end", "state"),
             "clear": edit(session.clear, "recording", "start", "end"),
@@ -299,14 +302,14 @@ class LabelRoutes:
             "undo": edit(session.undo),
             "redo": edit(session.redo),
             "label many": self._label_many,
-            "map": self._map,
+            "map": run(self.learner.make_map),
             "take": self._take_stretch,
             "take all": self._take_all,
-            "next": self._next,
+            "next": run(self.learner.next_span),
             "view": self._view,
             "save": self._save,
             "export": self._export,
-            "compare": self._compare,
+            "compare": run(self.learner.compare),
         }
 
     def _label_many(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -326,10 +329,6 @@ class LabelRoutes:
             else:
                 some.append(Stretch(start, end, state))
         return {"version": self._session.fill(pieces, proposed=True)}
-
-    def _map(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.learner.make_map()
-        return {}
 
     def _take_stretch(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Take what a page has shown of a stretch."""
@@ -368,15 +367,8 @@ class LabelRoutes:
             )
             return {"version": session.fill(pieces, proposed=True), "taken": taken}
 
-    def _next(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return self.learner.next_span()
-
     def _view(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.learner.view = int(asked["recording"]), int(asked["step"])
-        return {}
-
-    def _compare(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.learner.compare()
         return {}
 
     def _save(self, asked: dict[str, Any]) -> dict[str, Any]:

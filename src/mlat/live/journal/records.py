@@ -126,6 +126,9 @@ _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
+# Of predictions: step, state, why, has, probability, distance, seq, time, and how many neighbours
+# and probabilities there are.
+_COLUMNS = ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
 _STATE = either(TEXT, whole())
 # The other inputs: their fields are written as JSON, if they have any.
 _OTHERS: dict[int, tuple[type[Any], Kind | None]] = {
@@ -233,21 +236,21 @@ def encode_predictions(part: Predictions) -> bytes:
     has = _HAS_SEQ * (part.seq is not None) | _HAS_TIME * (part.time is not None)
     near = part.neighbours >= 0
     there = np.repeat(~np.isnan(part.distance)[:, None], part.probabilities.shape[1], axis=1)
-    columns = [
-        _bytes(np.arange(part.first, part.first + n), "<i8"),
-        _bytes(state, "<u2"),
-        _bytes(why, "<u2"),
-        _bytes(np.full(n, has), "<u1"),
-        _bytes(part.proba, "<f8"),
-        _bytes(part.distance, "<f8"),
-        _bytes(np.zeros(n) if part.seq is None else part.seq, "<i8"),
-        _bytes(np.zeros(n) if part.time is None else part.time, "<f8"),
-        _bytes(near.sum(axis=1), "<u2"),
-        _bytes(there.sum(axis=1), "<u2"),
-        _bytes(part.neighbours[near], "<i8"),
-        _bytes(part.probabilities[there], "<f8"),
-    ]
-    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *columns])
+    columns = (
+        np.arange(part.first, part.first + n),
+        state,
+        why,
+        np.full(n, has),
+        part.proba,
+        part.distance,
+        np.zeros(n) if part.seq is None else part.seq,
+        np.zeros(n) if part.time is None else part.time,
+        near.sum(axis=1),
+        there.sum(axis=1),
+    )
+    parts = [_bytes(column, kind) for column, kind in zip(columns, _COLUMNS, strict=True)]
+    parts += [_bytes(part.neighbours[near], "<i8"), _bytes(part.probabilities[there], "<f8")]
+    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *parts])
 
 
 def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
@@ -267,30 +270,31 @@ def decode_predictions(body: bytes) -> list[Prediction]:
     reader = _Reader(body)
     n, length = reader.unpack(_PREDICTIONS_HEAD)
     table = decode_json(reader.bytes(length), _TABLES, "the states of predictions")
-    step, state, why, has, proba, distance, seq, time, n_rows, n_probabilities = (
-        reader.column(kind, n).tolist()
-        for kind in ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
-    )
+    columns = [reader.column(kind, n).tolist() for kind in _COLUMNS]
+    n_rows, n_probabilities = columns[-2:]
     rows = iter(reader.column("<i8", sum(n_rows)).tolist())
     probabilities = iter(reader.column("<f8", sum(n_probabilities)).tolist())
     if reader.left:
         raise InputError("predictions have another length than their entry")
-    if n and (max(state) >= len(table["states"]) or max(why) >= len(table["why"])):
+    states, reasons = table["states"], table["why"]
+    if n and (max(columns[1]) >= len(states) or max(columns[2]) >= len(reasons)):
         raise InputError("a prediction is of no state in its entry")
     return [
         Prediction(
-            step=step[i],
-            state=table["states"][state[i]],
-            proba=proba[i],
-            distance=distance[i],
-            neighbours=tuple(islice(rows, n_rows[i])),
-            why=table["why"][why[i]],
-            seq=seq[i] if has[i] & _HAS_SEQ else None,
-            time=time[i] if has[i] & _HAS_TIME else None,
-            probabilities=tuple(islice(probabilities, n_probabilities[i])),
-            agreement=_usual_agreement(table["why"][why[i]]),
+            step,
+            states[state],
+            proba,
+            distance,
+            tuple(islice(rows, n_near)),
+            reasons[why],
+            seq if has & _HAS_SEQ else None,
+            time if has & _HAS_TIME else None,
+            tuple(islice(probabilities, n_shares)),
+            _usual_agreement(reasons[why]),
         )
-        for i in range(n)
+        for step, state, why, has, proba, distance, seq, time, n_near, n_shares in zip(
+            *columns, strict=True
+        )
     ]
 
 

@@ -29,7 +29,7 @@ from ..sources.replay import read_recording
 from ..sources.source import Arrival
 from .journal import JournalContents, read_journal
 from .records import Flushed, joinable, joined
-from .writer import Snapshot, read_snapshot, replay
+from .writer import read_snapshot, replay
 
 
 class BrokenError(Exception):
@@ -75,7 +75,8 @@ def check_journal(
     if contents.first_record == 0:
         if recording is not None:
             found.append(check_recording(contents, recording))
-        found.append(check_session(contents, session))
+        _check_replay(contents, session)
+        found.append("all equal those of a session that never stopped")
         found.append(check_predict(contents, classifier))
     found.append(check_snapshots(contents, classifier, folder))
     return found
@@ -96,7 +97,8 @@ def check_recording(contents: JournalContents, recording: Steps) -> str:
     values = _values(contents)
     if len(values) > len(recording):
         raise BrokenError(f"it holds {len(values)} steps of a recording of {len(recording)}")
-    same = _same_bits(values, recording.values[: len(values)])
+    expected = recording.values[: len(values)]
+    same = ((values == expected) | (np.isnan(values) & np.isnan(expected))).all(axis=1)
     if not same.all():
         step = int(np.argmin(same))
         raise BrokenError(f"step {step} is not that of the recording: lost, doubled or changed")
@@ -107,12 +109,6 @@ def check_recording(contents: JournalContents, recording: Steps) -> str:
         if number != str(n_steps if is_count else n_steps - 1):
             raise BrokenError(f"after {n_steps} steps the source was at {arrival.position!r}")
     return f"{len(values)} of {len(recording)} steps of the recording, each once and in order"
-
-
-def check_session(contents: JournalContents, session: LiveSession) -> str:
-    """Check against a session that never stopped: the same predictions, bit by bit."""
-    _check_replay(contents, session)
-    return "all equal those of a session that never stopped"
 
 
 def check_predict(contents: JournalContents, classifier: StreamClassifier) -> str:
@@ -144,26 +140,20 @@ def check_snapshots(contents: JournalContents, classifier: StreamClassifier, fol
             raise BrokenError(f"{path}: damaged, though it was written whole")
         if snapshot.record > contents.first_record + len(contents.batches):
             raise BrokenError(f"{path}: after record {snapshot.record}, which is not there")
-        _check_snapshot(contents, classifier, path, snapshot)
+        session = LiveSession(classifier, **_options(contents))
+        try:
+            session.restore(snapshot.session)
+        except InputError as error:
+            raise BrokenError(f"{path}: {error}") from None
+        _check_replay(contents, session, snapshot.record, f"{path}: from there ")
         n_snapshots += 1
     return f"{n_snapshots} snapshots, from each of which a session goes on alike"
-
-
-def _check_snapshot(
-    contents: JournalContents, classifier: StreamClassifier, path: Path, snapshot: Snapshot
-) -> None:
-    session = LiveSession(classifier, **_options(contents))
-    try:
-        session.restore(snapshot.session)
-    except InputError as error:
-        raise BrokenError(f"{path}: {error}") from None
-    _check_replay(contents, session, snapshot.record, f"{path}: from there ")
 
 
 def _check_replay(
     contents: JournalContents, session: LiveSession, first: int = 0, where: str = ""
 ) -> None:
-    """Check that a session predicts the same from the inputs of the records from ``first`` on."""
+    """Check that a session predicts the same, bit by bit, from the records from ``first`` on."""
     kept = [one for record, one in contents.predictions if record >= first]
     again = list(_replay(contents, session, first))
     for one, other in zip(kept, again, strict=False):
@@ -248,10 +238,6 @@ def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
         gaps.append(jumped or paused)
         seq, time = one.seq, one.time
     return np.array(gaps, dtype=bool)
-
-
-def _same_bits(ours: Floats, theirs: Floats) -> Bools:
-    return ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))).all(axis=1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

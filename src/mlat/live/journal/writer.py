@@ -49,18 +49,6 @@ _HEAD = record({"version": one_of(_VERSION), "position": TEXT})
 _LENGTH = struct.Struct("<I")
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """How a session was recovered.
-
-    ``snapshot`` is the first record after the snapshot that was restored, or None; ``steps`` is how
-    many were classified again.
-    """
-
-    snapshot: int | None
-    steps: int
-
-
 class JournalWriter:
     """Keeps on disk what a session does. A thread waits for the disk, not the event loop.
 
@@ -76,6 +64,10 @@ class JournalWriter:
     ----------
     position : str
         Where the source resumes after all that is on disk.
+    steps : int
+        Since the last snapshot.
+    restored : int or None
+        The first record after the snapshot that `recover` restored.
     """
 
     def __init__(
@@ -87,10 +79,10 @@ class JournalWriter:
     ) -> None:
         self.journal, self._snapshots, self._keep = journal, Snapshots(journal.folder), keep
         self._max_steps = snapshot_steps
-        self._steps, self._since = 0, time.monotonic()
-        self.position = ""
+        self.position, self.steps, self._since = "", 0, time.monotonic()
+        self.restored: int | None = None
 
-    def recover(self, session: LiveSession) -> Recovered:
+    def recover(self, session: LiveSession) -> None:
         """Restore the newest good snapshot, then classify the records after it again.
 
         Raises
@@ -98,7 +90,7 @@ class JournalWriter:
         InputError
             If this gives other predictions than those in the journal, or records are missing.
         """
-        journal, first, n_steps = self.journal, 0, 0
+        journal, first = self.journal, 0
         self._snapshots.tidy()
         snapshot = next(self._snapshots.read(), None)
         if snapshot is not None:
@@ -110,15 +102,14 @@ class JournalWriter:
                 )
             with _said_of(f"{journal.folder}, the snapshot after record {snapshot.record - 1}"):
                 session.restore(snapshot.session)
-            first, self.position = snapshot.record, snapshot.position
+            first = self.restored = snapshot.record
+            self.position = snapshot.position
         for number, batch in enumerate(journal.batches(first), first):
             with _said_of(f"{journal.folder}, record {number}"):
                 predictions = [p for one in batch.inputs for p in replay(session, one)]
                 _check_alike(predictions, batch.predictions)
             self.position = batch.position or self.position
-            n_steps += batch.n_steps
-        self._steps = n_steps
-        return Recovered(None if snapshot is None else first, n_steps)
+            self.steps += batch.n_steps
 
     def last_batches(self) -> Iterator[Batch]:
         """Yield the last records, oldest first."""
@@ -128,20 +119,20 @@ class JournalWriter:
         """Write a record. When this returns, it is on disk."""
         await asyncio.to_thread(self.journal.append, batch)
         self.position = batch.position or self.position
-        self._steps += batch.n_steps
+        self.steps += batch.n_steps
 
     async def snapshot_if_due(self, session: LiveSession) -> None:
         """Take a snapshot if there were enough steps, or there was enough time, since the last."""
         waited = time.monotonic() - self._since
-        if self._steps >= self._max_steps or waited >= SNAPSHOT_SECONDS:
+        if self.steps >= self._max_steps or waited >= SNAPSHOT_SECONDS:
             await self.snapshot(session)
 
     async def snapshot(self, session: LiveSession) -> None:
         """Take a snapshot if there were steps since the last one."""
-        if self._steps:
+        if self.steps:
             taken = Snapshot(self.journal.end, self.position, session.snapshot())
             await asyncio.to_thread(self._write, taken)
-            self._steps, self._since = 0, time.monotonic()
+            self.steps, self._since = 0, time.monotonic()
 
     def _write(self, snapshot: Snapshot) -> None:
         self.journal.flush()  # a snapshot must not be on disk before the records it counts

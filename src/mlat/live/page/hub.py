@@ -18,19 +18,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import Ints, finite
+from ...classifier.drift import Drift
 from ...stream.conversion import changes
-from ..core.steps import Predictions, parts_of
+from ..core.steps import Prediction, Predictions, Steps, parts_of
 from .metrics import Counts, exposition
-
-if TYPE_CHECKING:
-    from ...classifier.drift import Drift
-    from ..core.steps import Prediction, Steps
 
 FRAMES_PER_SECOND = 25
 FRAME_STEPS = 1000  # in one frame; of a stream that is faster, only the newest steps are shown

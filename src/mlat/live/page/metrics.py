@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from ..core.steps import Predictions
+from ..core.steps import Predictions
 
 # prometheus_client's own constant names version 1.0.0 of the format in its newer releases. The two
 # differ only in names beyond ASCII, and there are none here.

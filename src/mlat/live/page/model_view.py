@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.checks import finite
-from ...classifier.classifier import unlike_beyond
+from ...classifier.classifier import StreamClassifier, unlike_beyond
 from .hub import json_state
-
-if TYPE_CHECKING:
-    from ...classifier.classifier import StreamClassifier
 
 MOST_SAMPLED = 20_000  # steps from which the usual range of a channel is estimated
 

@@ -11,11 +11,12 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ...base.errors import InputError, MlatError
+from ...classifier.classifier import StreamClassifier
 from ...classifier.drift import DriftWatch
 from ..core.session import LiveSession
 from ..core.steps import Prediction, Steps
@@ -31,12 +32,9 @@ from ..journal.records import (
     joined,
 )
 from ..journal.writer import JournalWriter, give_example
+from ..page.hub import Hub
 from ..sources.source import Arrival, Notice, Refusal, Source
 from .output import Lines, Notices
-
-if TYPE_CHECKING:
-    from ...classifier.classifier import StreamClassifier
-    from ..page.hub import Hub
 
 WAITING_STEPS = 4096  # that may wait for the disk before the source has to wait
 KEPT_LAGS = 10_000

@@ -14,9 +14,9 @@ import numpy as np
 
 from ...base.checks import Floats
 from ...base.errors import InputError, require_package
+from ...stream.conversion import changes
 from ..core.steps import Steps
-from .backoff import Tries
-from .source import Arrival, Event, Refusal, Source
+from .source import Arrival, Event, Refusal, Source, Tries
 
 RESOLVE = 3.0  # seconds to look for an outlet in one try
 TIMEOUT = 0.8  # seconds for a call that blocks: a source closes within one
@@ -121,33 +121,26 @@ class LslSource(Source):
             pulled = await self._in_thread(inlet.pull)
             if pulled is None:
                 return
-            for steps, n_refused, reason in _split_at_bad(*pulled, self._channels):
-                if len(steps):
-                    yield Arrival(steps)
-                if n_refused:
-                    yield Refusal(f"{self.name}: {reason}", n_refused)
+            for event in self._split_at_bad(*pulled):
+                yield event
+
+    def _split_at_bad(self, values: Floats, time: Floats) -> Iterator[Arrival | Refusal]:
+        """Samples in groups: good ones as steps, bad ones with the reason of the first."""
+        infinite, n = np.isinf(values), len(values)
+        bad = np.asarray(infinite.any(axis=1)) | ~np.isfinite(time)
+        edges = [*np.flatnonzero(changes(bad, n, first=True)).tolist(), n]
+        for start, stop in itertools.pairwise(edges):
+            if not bad[start]:
+                yield Arrival(Steps(values[start:stop], None, time[start:stop]))
+                continue
+            reason = f"its time stamp is {time[start]}"
+            if infinite[start].any():
+                channel = self._channels[int(np.argmax(infinite[start]))]
+                reason = f"channel {channel!r} is infinite"
+            yield Refusal(f"{self.name}: {reason}", stop - start)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-
-
-def _split_at_bad(
-    values: Floats, time: Floats, channels: tuple[str, ...]
-) -> Iterator[tuple[Steps, int, str]]:
-    """Groups of samples: good ones as steps, or the number of bad ones and their reason."""
-    infinite = np.isinf(values)
-    bad = np.asarray(infinite.any(axis=1)) | ~np.isfinite(time)
-    edges = [0, *(np.flatnonzero(bad[1:] != bad[:-1]) + 1).tolist(), len(bad)]
-    for start, stop in itertools.pairwise(edges):
-        if start == stop:  # nothing came
-            continue
-        if bad[start]:
-            reason = f"its time stamp is {time[start]}"
-            if infinite[start].any():
-                reason = f"channel {channels[int(np.argmax(infinite[start]))]!r} is infinite"
-            yield Steps(values[:0]), stop - start, reason
-        else:
-            yield Steps(values[start:stop], None, time[start:stop]), 0, ""
 
 
 class UnfitError(Exception):

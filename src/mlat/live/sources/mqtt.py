@@ -26,9 +26,8 @@ from urllib.parse import unquote, urlsplit
 
 from ...base.errors import InputError, require_package
 from ..core.steps import Steps, join
-from .backoff import Tries
 from .payloads import MOST_BYTES, MalformedError, decode, is_format, merge_refusals
-from .source import Arrival, Event, Notice, Source
+from .source import Arrival, Event, Notice, Source, Tries
 
 # --- the address
 
@@ -175,15 +174,8 @@ _QOS_0 = "published with QoS 0: a step that is lost on the way is not sent again
 @dataclass(frozen=True, slots=True)
 class _Message:
     count: int
-    payload: bytes
-    refused: str  # why it cannot be a step, whatever it holds; "" if it can
-    doubtful: bool  # it may have come before
-
-
-@dataclass(frozen=True, slots=True)
-class _Decoded:
-    steps: Steps
-    count: int
+    steps: Steps | None  # None if it is refused
+    refused: str = ""  # why
 
 
 class MqttSource(Source):
@@ -304,28 +296,42 @@ class MqttSource(Source):
         payload = bytes(message.payload[: MOST_BYTES + 1])
         packet = message.mid if message.qos else 0
         count = self._deliveries.receive(packet, payload, again=bool(message.dup))
-        if count is not None and (n := self._deliveries.take_recognised()):
-            self._put_notice("note", f"{n} messages came twice, without a mark: left out")
         if count is not None:
-            refused, doubtful = self._reason_to_refuse(message), self._deliveries.is_doubtful
-            self._put(_Message(count, payload, refused, doubtful))
+            if n := self._deliveries.take_recognised():
+                self._put_notice("note", f"{n} messages came twice, without a mark: left out")
+            try:
+                self._check(message)
+                steps = decode(payload, self._address.form, self._channels)
+                self._put(_Message(count, steps))
+                if steps.seq is None:
+                    self._note_no_seq(len(steps))
+            except MalformedError as error:
+                self._put(_Message(count, None, str(error)))
         if not message.qos and not self._seen_qos0:
             self._seen_qos0 = True
             self._put_notice("note", _QOS_0)
         self._update_connection()
 
-    def _reason_to_refuse(self, message: Any) -> str:
-        """Why a message is no step, whatever it holds; "" if it may be one."""
+    def _note_no_seq(self, n_steps: int) -> None:
+        if self._address.client and not self._seen_no_seq:
+            self._seen_no_seq = True
+            self._put_notice("note", _NO_SEQ)
+        if self._deliveries.is_doubtful:
+            self._doubtful += n_steps
+
+    def _check(self, message: Any) -> None:
+        """Refuse a message that is no step, whatever it holds."""
         if message.topic != self._address.topic:
-            return (
+            raise MalformedError(
                 f"it is of the topic {message.topic!r}, to which the client "
                 f"{self._address.client!r} had subscribed before; choose another ?client=NAME"
             )
         if message.retain:
-            return "it is retained, a value of the past; publish steps without retain"
-        if len(message.payload) > MOST_BYTES:
-            return f"{len(message.payload)} bytes are too many; send at most {MOST_BYTES}"
-        return ""
+            raise MalformedError(
+                "it is retained, a value of the past; publish steps without retain"
+            )
+        if (n := len(message.payload)) > MOST_BYTES:
+            raise MalformedError(f"{n} bytes are too many; send at most {MOST_BYTES}")
 
     def _update_connection(self) -> None:
         """Acknowledge what is kept, and read on if there is room."""
@@ -341,56 +347,38 @@ class MqttSource(Source):
         self._put(self._notice(kind, text))
 
     def _put(self, item: Notice | _Message) -> None:
-        last = self._inbox[-1] if self._inbox else None
-        if isinstance(item, Notice) and isinstance(last, Notice) and last.kind == item.kind:
-            self._inbox.pop()  # of several notices that were not fetched, the last one counts
+        match self._inbox[-1] if self._inbox else None, item:
+            case Notice(kind=before), Notice(kind=now) if before == now != "note":
+                self._inbox.pop()  # of several tries that were not told of, the last one counts
         self._inbox.append(item)
         self._arrived.set()
 
     def _events_of(self, batch: deque[Notice | _Message]) -> Iterator[Event]:
         """Consecutive messages as one arrival, consecutive refusals as one refusal."""
-        for _, group in groupby(map(self._decode, batch), _mergeable):
-            outcomes = list(group)
-            first = outcomes[0]
-            if isinstance(first, Notice):
-                yield from (notice for notice in outcomes if isinstance(notice, Notice))
-            elif isinstance(first, _Decoded):
-                decoded = [outcome for outcome in outcomes if isinstance(outcome, _Decoded)]
-                position = self._deliveries.position(decoded[-1].count)
-                yield Arrival(join([message.steps for message in decoded]), position)
-            else:
+        for _, group in groupby(batch, _mergeable):
+            items = list(group)
+            messages = [item for item in items if isinstance(item, _Message)]
+            steps = [one.steps for one in messages if one.steps is not None]
+            yield from (item for item in items if isinstance(item, Notice))
+            if steps:
+                yield Arrival(join(steps), self._deliveries.position(messages[-1].count))
+            elif messages:
+                for one in messages:
+                    self._deliveries.refuse(one.count)
                 place = f"topic {self._address.topic}"
-                reasons = [outcome for outcome in outcomes if isinstance(outcome, str)]
-                yield merge_refusals([(place, reason) for reason in reasons])
+                yield merge_refusals([(place, one.refused) for one in messages])
         if n := self._doubtful:
             self._doubtful = 0
             yield Notice("note", f"{self.name}: {n} steps {_DOUBTFUL}", n)
         self._update_connection()
 
-    def _decode(self, item: Notice | _Message) -> Notice | _Decoded | str:
-        """The steps of a message, or why it is refused."""
-        if isinstance(item, Notice):
-            return item
-        try:
-            if item.refused:
-                raise MalformedError(item.refused)
-            steps = decode(item.payload, self._address.form, self._channels)
-            if steps.seq is None and self._address.client and not self._seen_no_seq:
-                self._seen_no_seq = True
-                self._put_notice("note", _NO_SEQ)
-            if item.doubtful and steps.seq is None:
-                self._doubtful += len(steps)
-            return _Decoded(steps, item.count)
-        except MalformedError as error:
-            self._deliveries.refuse(item.count)
-            return str(error)
 
-
-def _mergeable(outcome: Notice | _Decoded | str) -> tuple[object, ...]:
-    """Equal for outcomes that can be one event."""
-    if isinstance(outcome, _Decoded):
-        return _Decoded, outcome.steps.seq is None, outcome.steps.time is None
-    return (type(outcome),)
+def _mergeable(item: Notice | _Message) -> tuple[object, ...]:
+    """Equal for what can be one event."""
+    steps = item.steps if isinstance(item, _Message) else None
+    if steps is None:
+        return (type(item),)
+    return type(item), steps.seq is None, steps.time is None
 
 
 # --- the connection

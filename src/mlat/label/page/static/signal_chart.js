@@ -1,6 +1,7 @@
-// The signal: a lane for each channel. uPlot makes the axes, the scales and the cursor; the lines of
-// a long recording are drawn as pixels, column by column, which takes as long for an hour as for a day.
-import { FONT, RIGHT, fitted, gutter } from "./canvas.js";
+// The signal: a lane for each channel. The lines of a long recording are drawn as pixels, column by
+// column, which takes as long for an hour as for a day.
+import { FONT, fitted, gutter } from "./canvas.js";
+import { LanePlot } from "./lane_plot.js";
 import { Lanes } from "./lanes.js";
 import { look } from "./ribbons.js";
 
@@ -10,17 +11,11 @@ const BUSY = 8; // steps in a column of pixels, from which the lines are an enve
 const LIGHT = 140; // of 255: how opaque it is where it is high
 const VALUE_ROOM = 27; // pixels of a lane that has its value under its name
 
-export class SignalChart {
-  /** @param resized () => void */
+export class SignalChart extends LanePlot {
   constructor(element, resized) {
-    this.element = element;
-    this.plot = null;
+    super(element, resized);
     [this.hidden, this.chosen, this.scale] = [new Set(), null, "usual"];
     this.layer = document.createElement("canvas"); // the pixels of the lines
-    new ResizeObserver(() => {
-      this.resize();
-      resized();
-    }).observe(element);
   }
 
   set(recording, pieces, view, inks, colour) {
@@ -33,45 +28,15 @@ export class SignalChart {
     this.lanes = new Lanes(unit, all.filter((c) => !this.hidden.has(c)), this.chosen);
     this.named = null;
     this.marks ??= { spans: [], selection: null, cursor: 0 };
-    this.plot = new uPlot(this.options(), [[0, 1], [null, null]], this.element);
-    this.resize();
-  }
-
-  options() {
-    const { inks, lanes } = this;
-    const axis = { stroke: inks.soft, font: `11px ${FONT}`, ticks: { show: false } };
-    return {
-      width: 300,
-      height: 200,
-      legend: { show: false },
-      cursor: { show: true, x: true, y: false, points: { show: false }, drag: { x: false, y: false } },
-      padding: [2, RIGHT, 0, 0],
-      scales: {
-        x: { time: false, range: () => [this.view.begin, this.view.end] },
-        y: { range: () => [0, lanes.total] },
-      },
-      series: [{}, { points: { show: false } }],
-      axes: [
-        {
-          ...axis,
-          size: X_AXIS,
-          gap: 6,
-          grid: { stroke: inks.faint, width: 1 },
-          splits: (u) => this.view.ticks(Math.max(2, u.bbox.width / devicePixelRatio / 110)),
-          values: (_, splits) => splits.map((step) => this.view.text(step)),
-        },
-        {
-          ...axis,
-          stroke: inks.ink,
-          size: gutter(),
-          gap: 8,
-          grid: { show: false },
-          splits: () => lanes.centres,
-          values: (u) => this.names(u),
-        },
-      ],
-      hooks: { drawClear: [(u) => this.ground(u)], draw: [(u) => this.lines(u)] },
+    const time = {
+      size: X_AXIS,
+      splits: (u) => this.view.ticks(Math.max(2, u.bbox.width / devicePixelRatio / 110)),
+      values: (_, splits) => splits.map((step) => this.view.text(step)),
     };
+    const hooks = { drawClear: [(u) => this.ground(u)], draw: [(u) => this.lines(u)] };
+    const options = this.options(time, [{ points: { show: false } }], hooks);
+    this.plot = new uPlot(options, [[0, 1], [null, null]], this.element);
+    this.resize();
   }
 
   names(u) {
@@ -102,10 +67,7 @@ export class SignalChart {
     ctx.beginPath();
     ctx.rect(left, top, width, height);
     ctx.clip();
-    ctx.fillStyle = this.inks.stripe;
-    this.bands(height).forEach(([, centre, half], i) => {
-      if (i % 2 === 0) ctx.fillRect(left, top + centre - half / 0.9, width, half / 0.45);
-    });
+    this.stripes(u);
     const x = (step) => left + ((step - this.view.begin) / this.view.length) * width;
     ctx.globalAlpha = 0.16;
     let drawn = -1;
@@ -261,12 +223,6 @@ export class SignalChart {
     if (!values || Number.isNaN(values[c])) return "";
     const { middle, half } = this.recording;
     return String(Number((middle[c] + half[c] * values[c]).toPrecision(3)));
-  }
-
-  resize() {
-    if (!this.plot) return;
-    const { clientWidth: width, clientHeight: height } = this.element;
-    if (width && height) this.plot.setSize({ width, height });
   }
 
   draw(marks) {

@@ -1,24 +1,17 @@
 // The chart of the channels over time, by uPlot: one lane each in one canvas.
-import { FONT, RIGHT, fitted, gutter } from "./canvas.js";
+import { FONT, fitted, gutter } from "./canvas.js";
+import { LanePlot } from "./lane_plot.js";
 import { figure } from "./words.js";
 
 const SMALLEST = 11; // CSS pixels of a lane whose name can be read
 const X_AXIS = 26;
 const MOST_POINTS = 1600; // of a line; for more steps, minimum and maximum of every few are drawn
 
-export class LaneChart {
-  /**
-   * @param choose (channel) => void, when a lane is clicked
-   * @param resized () => void, to draw again what stands beside
-   */
+export class LaneChart extends LanePlot {
+  /** @param choose (channel) => void, when a lane is clicked */
   constructor(element, choose, resized) {
-    this.element = element;
+    super(element, resized);
     this.choose = choose;
-    this.plot = null;
-    new ResizeObserver(() => {
-      this.resize();
-      resized();
-    }).observe(element);
   }
 
   /** Make a new chart, for other lanes or another theme. */
@@ -29,55 +22,24 @@ export class LaneChart {
     this.view = { begin: 0, end: 1, width: 1, ticks: [] };
     this.data = [[], ...lanes.shown.map(() => [])];
     this.element.style.minHeight = `${lanes.total * SMALLEST + X_AXIS}px`;
-    this.plot = new uPlot(this.options(), this.data, this.element);
-    this.plot.over.addEventListener("click", (event) => {
-      const channel = lanes.at(this.plot.posToVal(event.offsetY, "y"));
-      if (channel !== null) this.choose(channel);
-    });
-    this.resize();
-  }
-
-  options() {
-    const { lanes, inks } = this;
     const line = (c) => ({
       stroke: c === lanes.chosen ? inks.accent : inks.ink,
       width: c === lanes.chosen ? 1.75 : 1,
       points: { show: false },
       spanGaps: false,
     });
-    const axis = { stroke: inks.soft, font: `11px ${FONT}`, ticks: { show: false } };
-    return {
-      width: 300,
-      height: 200,
-      legend: { show: false },
-      cursor: { show: true, x: true, y: false, points: { show: false }, drag: { x: false, y: false } },
-      padding: [2, RIGHT, 0, 0],
-      scales: {
-        x: { time: false, range: () => [this.view.begin, this.view.end] },
-        y: { range: () => [0, lanes.total] },
-      },
-      series: [{}, ...lanes.shown.map(line)],
-      axes: [
-        {
-          ...axis,
-          size: X_AXIS,
-          gap: 6,
-          grid: { stroke: inks.faint, width: 1 },
-          splits: () => this.view.ticks.map((tick) => tick.step),
-          values: () => this.view.ticks.map((tick) => tick.text),
-        },
-        {
-          ...axis,
-          stroke: inks.ink,
-          size: gutter(),
-          gap: 8,
-          grid: { show: false },
-          splits: () => lanes.centres,
-          values: (u) => this.names(u),
-        },
-      ],
-      hooks: { drawClear: [(u) => this.stripes(u)], draw: [(u) => this.edges(u)] },
+    const time = {
+      size: X_AXIS,
+      splits: () => this.view.ticks.map((tick) => tick.step),
+      values: () => this.view.ticks.map((tick) => tick.text),
     };
+    const hooks = { drawClear: [(u) => this.ground(u)], draw: [(u) => this.edges(u)] };
+    this.plot = new uPlot(this.options(time, lanes.shown.map(line), hooks), this.data, this.element);
+    this.plot.over.addEventListener("click", (event) => {
+      const channel = lanes.at(this.plot.posToVal(event.offsetY, "y"));
+      if (channel !== null) this.choose(channel);
+    });
+    this.resize();
   }
 
   names(u) {
@@ -90,18 +52,11 @@ export class LaneChart {
     });
   }
 
-  /** Every other lane is tinted, and the window that was classified last is marked. */
-  stripes(u) {
+  /** The window that was classified last is marked, over the lanes' tints. */
+  ground(u) {
     const { ctx } = u;
-    const { left, width } = u.bbox;
     ctx.save();
-    this.lanes.centres.forEach((centre, i) => {
-      if (i % 2) return;
-      const half = this.lanes.heights[i] / 2;
-      const top = u.valToPos(centre + half, "y", true);
-      ctx.fillStyle = this.inks.stripe;
-      ctx.fillRect(left, top, width, u.valToPos(centre - half, "y", true) - top);
-    });
+    this.stripes(u);
     ctx.fillStyle = this.inks.accent;
     ctx.globalAlpha = 0.16;
     const from = u.valToPos(this.view.last - this.view.width, "x", true);
@@ -145,12 +100,6 @@ export class LaneChart {
       ctx.fillText(figure(value), u.bbox.left - 8 * devicePixelRatio, y);
     }
     ctx.restore();
-  }
-
-  resize() {
-    if (!this.plot) return;
-    const { clientWidth: width, clientHeight: height } = this.element;
-    if (width && height) this.plot.setSize({ width, height });
   }
 
   /** Where the lanes are drawn, in CSS pixels from the top of a canvas beside (or beneath). */

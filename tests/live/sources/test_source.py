@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlat.live.sources.backoff import CAP, LASTING, Tries, delay
+from mlat.live.sources.source import CAP, LASTING, Tries, delay
 
 
 @given(st.integers(0, 10_000), st.integers())
