@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
-from mlat.classifier.searches import ExpertSearches, cheaper, incremental_searches
+from mlat.classifier.decision import ExpertSearches, cheaper, incremental_searches
 from mlat.live.core.many import Many
 from mlat.metric import toeplitz
 from mlat.neighbours.incremental import TILE, dot_products, increments, move_on

@@ -45,7 +45,7 @@ from ..stream.stream import Stream, no_state
 from ..stream.windows import Windows, sliding_windows
 from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
-from .decision import nothing_decided
+from .decision import ExpertSearches, nothing_decided
 from .enrolment import enrolled, in_units
 from .experts import (
     Design,
@@ -57,7 +57,6 @@ from .experts import (
 )
 from .held_out import evidence
 from .intake import BEGINS, KNOWN, Intake
-from .searches import ExpertSearches
 from .state_filter import Belief
 from .thin import Thinning
 

@@ -35,7 +35,7 @@ the bound holds for any order of summation.
 ones, with z the rounding of a window in the learned space.
 
 **The decision.** Where the nearest references of two states differ by more than both bounds, the
-running sums decide (:mod:`mlat.classifier.searches`). Elsewhere the references in question are
+running sums decide (:mod:`mlat.classifier.decision`). Elsewhere the references in question are
 compared as ``predict`` compares them. So the state is always that of ``predict``, and squared
 distances agree to the bound.
 

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from mlat.base.checks import Floats
 from mlat.base.compiled import jit
 from mlat.classifier.classifier import StreamClassifier
-from mlat.classifier.searches import ExpertSearches, incremental_searches
+from mlat.classifier.decision import ExpertSearches, incremental_searches
 from mlat.live.core.many import Many
 from mlat.metric.estimators import MLAT
 from mlat.neighbours.incremental import IncrementalSearch

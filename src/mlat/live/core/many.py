@@ -16,9 +16,8 @@ from ...base.checks import Floats, Ints, check_whole
 from ...base.errors import InputError
 from ...base.work import run_each
 from ...classifier.classifier import StreamClassifier
-from ...classifier.decision import Decision
+from ...classifier.decision import Decision, ExpertSearches, States, incremental_searches
 from ...classifier.intake import KNOWN, LENGTH, SUMS, Intake, Memory
-from ...classifier.searches import ExpertSearches, States, incremental_searches
 from ...neighbours.incremental import ANCHOR, FOLLOW, Arrays, found_nothing
 
 

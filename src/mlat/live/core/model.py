@@ -20,7 +20,14 @@ from ...base.checks import Bools, Floats
 from ...base.compiled import jit
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
-from ...classifier.decision import Decision, nothing_decided
+from ...classifier.decision import (
+    Decision,
+    ExpertSearches,
+    Search,
+    cheaper,
+    incremental_searches,
+    nothing_decided,
+)
 from ...classifier.enrolment import followed_units
 from ...classifier.intake import (
     BEGINS,
@@ -35,7 +42,6 @@ from ...classifier.intake import (
     Taken,
     dead_after,
 )
-from ...classifier.searches import ExpertSearches, Search, cheaper, incremental_searches
 from ...classifier.state_filter import Belief, extended_filter, filter_proba
 from ...features.features import Units
 from ...neighbours.references import References

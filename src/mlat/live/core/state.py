@@ -40,6 +40,7 @@ from ...base.checksummed import (
 )
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
+from ...classifier.decision import States, TaughtReferences
 from ...classifier.intake import (
     HELD,
     LENGTH,
@@ -53,7 +54,6 @@ from ...classifier.intake import (
     WHY,
     Memory,
 )
-from ...classifier.searches import States, TaughtReferences
 from ...classifier.state_filter import Belief
 from ...neighbours.incremental import FOLLOW
 from ...neighbours.references import References, compact

@@ -18,8 +18,8 @@ import numpy as np
 from ...base.checks import Bools, Floats, Ints, ShortRepr, check_text, is_whole
 from ...base.errors import InputError
 from ...classifier.classifier import StreamClassifier
+from ...classifier.decision import TaughtReferences, windows_over
 from ...classifier.enrolment import in_units, with_taught
-from ...classifier.searches import TaughtReferences, windows_over
 from ...classifier.state_filter import Belief
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import mlat
 from live_models import ENERGY, fitted, sizes
 from live_oracles import comparable, probabilities, push_all, recordings, states
 from mlat import Stream, StreamClassifier
-from mlat.classifier.decision import decide
-from mlat.classifier.searches import ExpertSearches, incremental_searches
+from mlat.classifier.decision import ExpertSearches, decide, incremental_searches
 from mlat.live.core.many import Many
 from mlat.neighbours.incremental import IncrementalSearch
 from mlat.neighbours.points import StepSearch
