@@ -22,7 +22,7 @@ PAGES = [
     "how-to/scikit-learn.md",
 ]
 # Programs and optional parts, which other tests run.
-PROGRAMS = ("mlat_lab.bench", "mlat.cli", "mlat.adapters.")
+PROGRAMS = ("mlat_lab.bench", "mlat.cli", "mlat.adapters.", "mlat.metric.torch_problem")
 MODULES = sorted(
     m.name for m in pkgutil.walk_packages(mlat.__path__, "mlat.") if not m.name.startswith(PROGRAMS)
 )
