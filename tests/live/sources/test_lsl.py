@@ -169,7 +169,8 @@ def test_samples_come_in_the_models_order_with_local_time(run):
         np.testing.assert_array_equal(inlet.steps(), [[i + 1, i] for i in range(300)])
         assert inlet.events[0] == Notice("connected", "lsl:arm: connected, 2 channels at 200 Hz")
         assert (np.diff(inlet.time()) > 0).all()
-        np.testing.assert_allclose(np.median(np.diff(inlet.time())), 1 / 200, rtol=0.2)
+        # Seconds of the outlet, which sends late where it waits for a processor, but never early.
+        assert 0.5 / 200 < np.ptp(inlet.time()) / 299 < 4 / 200
         # Sent and read by one clock; the first ones waited for the connection.
         assert -0.01 < np.min(inlet.delays) < 0.5
 
