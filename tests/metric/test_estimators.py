@@ -278,6 +278,14 @@ def test_a_fit_by_another_solver_leaves_nothing_of_the_one_before(windows):
 
 
 @pytest.mark.parametrize("solver", ["filter", "admm"])
+def test_reading_what_was_learned_keeps_nothing(windows, solver):
+    metric = fitted(mlat.MLAT(max_iter=3, solver=solver), windows)
+    before = set(vars(metric))
+    assert all(getattr(metric, name) is not None for name in ("blocks_", "components_", "metric_"))
+    assert set(vars(metric)) == before
+
+
+@pytest.mark.parametrize("solver", ["filter", "admm"])
 def test_a_planted_toeplitz_metric_is_recovered_better_than_by_lmnn(solver):
     """Few windows, and the truth is Toeplitz: the constraint must pay."""
     for seed in range(3):

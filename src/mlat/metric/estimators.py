@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
@@ -440,15 +439,13 @@ class MLAT(MarginMetric):
             return convolution(self.taps_, self.width_)
         return Linear(self.components_)
 
-    # Of "filter" they follow from the taps; of "admm" they are kept as they were found.
-
-    @cached_property
-    def blocks_(self) -> Floats:
-        return toeplitz.autocorrelation(self.taps_, self.width_)
-
-    @cached_property
-    def components_(self) -> Floats:
-        return toeplitz.convolution_matrix(self.taps_, self.width_)
+    def __getattr__(self, name: str) -> Any:
+        # Of "filter" they follow from the taps at every access: reading keeps nothing. Of "admm"
+        # they are kept as they were found.
+        follow = {"blocks_": toeplitz.autocorrelation, "components_": toeplitz.convolution_matrix}
+        if name in follow and "taps_" in vars(self):
+            return follow[name](self.taps_, self.width_)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def metric_(self) -> Floats:
