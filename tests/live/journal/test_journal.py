@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from full_disk import fill_the_disk
+from live_oracles import columns
 from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.errors import DiskError, InputError
 from mlat.live import Prediction, Steps
@@ -53,7 +54,8 @@ def batch(first: int, n: int = 3) -> Batch:
     values = np.arange(first, first + 2 * n, dtype=float).reshape(n, 2)
     values[0, 0] = np.nan
     steps = Steps(values, np.arange(first, first + n), np.arange(first, first + n) / 100)
-    return Batch([Arrival(steps, f"row {first + n}")], [prediction(first + i) for i in range(n)])
+    told = columns([prediction(first + i) for i in range(n)])
+    return Batch([Arrival(steps, f"row {first + n}")], told)
 
 
 def filled(folder: Path, n: int, **options: object) -> list[bytes]:
@@ -84,7 +86,7 @@ def test_it_goes_on_where_it_ended(tmp_path):
     filled(tmp_path, 2)
     with Journal(tmp_path, WALK) as journal:
         assert (journal.end, journal.cut) == (2, 0)
-        journal.append(Batch([Flushed()], [prediction(6)]))
+        journal.append(Batch([Flushed()], columns([prediction(6)])))
         name = journal.name
     with Journal(tmp_path, WALK) as journal:
         assert journal.end == 3

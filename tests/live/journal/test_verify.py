@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from live_oracles import columns
 from live_runs import CLF, VALUES, batches, run, write_journal
 from mlat.live import LiveSession, Steps
 from mlat.live.journal.records import Batch, Example
@@ -20,7 +21,7 @@ RECORDING = Steps(VALUES[:60])
 
 def predicted_otherwise(batch: Batch, **changes: object) -> Batch:
     *most, last = batch.predictions
-    return Batch(batch.inputs, [*most, replace(last, **changes)])
+    return Batch(batch.inputs, columns([*most, replace(last, **changes)]))
 
 
 def arrived_otherwise(batch: Batch, values: np.ndarray | None = None, position: str = "") -> Batch:

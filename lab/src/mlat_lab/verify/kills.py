@@ -275,7 +275,7 @@ class Printed:
         """Check what one process has printed, right after its end."""
         *lines, rest = (out.read_bytes() if out.exists() else b"").split(b"\n")
         kept = read_unbroken(journal) if journal.exists() else None
-        on_disk = {} if kept is None else {one.step: asdict(one) for _, one in kept.predictions}
+        on_disk = {} if kept is None else {one.step: asdict(one) for one in kept.predictions}
         for line in lines:
             fields = json.loads(line)
             step = fields["step"]

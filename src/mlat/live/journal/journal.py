@@ -47,7 +47,7 @@ from ...base.disk import disk_errors
 from ...base.errors import InputError
 from ..core.options import BEFORE, LiveOptions, other_option
 from ..core.session import LiveSession
-from ..core.steps import Prediction
+from ..core.steps import Predictions
 from .records import BATCH, END, HEAD, Batch, Input, decode_batch, decode_json, encode_batch
 
 SEGMENT_SIZE = 64_000_000
@@ -355,10 +355,9 @@ class JournalContents:
         return [(number, one) for number, batch in every for one in batch.inputs]
 
     @property
-    def predictions(self) -> list[tuple[int, Prediction]]:
-        """Each with the number of its record."""
-        every = enumerate(self.batches, self.first_record)
-        return [(number, one) for number, batch in every for one in batch.predictions]
+    def predictions(self) -> Predictions:
+        """Of all records."""
+        return Predictions.joined(batch.predictions for batch in self.batches)
 
 
 def read_journal(folder: Path) -> JournalContents:

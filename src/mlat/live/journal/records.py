@@ -10,17 +10,18 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby, islice
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.checks import Ints
+from ...base.checks import Bools, Floats, Ints
 from ...base.checksummed import COUNT, SIZE, TEXT, Kind, either, listed, record, whole
 from ...base.errors import InputError
-from ..core.steps import Prediction, Predictions, Steps, join, parts_of
+from ..core.steps import NO_PREDICTIONS, Predictions, Steps, join
 from ..sources.source import Arrival
 
 
@@ -60,7 +61,7 @@ class Batch:
     """What one record holds: the inputs of a session in order, and the predictions they led to."""
 
     inputs: Sequence[Input]
-    predictions: Sequence[Prediction] = field(default_factory=list)
+    predictions: Predictions = field(default_factory=lambda: NO_PREDICTIONS)
 
     @property
     def arrivals(self) -> list[Arrival]:
@@ -126,9 +127,10 @@ _HAS_SEQ, _HAS_TIME = 1, 2
 _ENTRY_HEAD = struct.Struct("<BI")
 _STEPS_HEAD = struct.Struct("<BIII")
 _PREDICTIONS_HEAD = struct.Struct("<II")
-# Of predictions: step, state, why, has, probability, distance, seq, time, and how many neighbours
-# and probabilities there are.
-_COLUMNS = ("<i8", "<u2", "<u2", "<u1", "<f8", "<f8", "<i8", "<f8", "<u2", "<u2")
+# Of predictions; the last two are how many neighbours and probabilities there are.
+_ROW = [("step", "<i8"), ("state", "<u2"), ("why", "<u2"), ("has", "<u1"), ("proba", "<f8")]
+_ROW += [("distance", "<f8"), ("seq", "<i8"), ("time", "<f8"), ("near", "<u2"), ("there", "<u2")]
+_ROW_SIZE = np.dtype(_ROW).itemsize
 _STATE = either(TEXT, whole())
 # The other inputs: their fields are written as JSON, if they have any.
 _OTHERS: dict[int, tuple[type[Any], Kind | None]] = {
@@ -143,11 +145,11 @@ _TABLES = record({"states": listed(_STATE), "why": listed(TEXT)})
 def encode_batch(batch: Batch) -> bytes:
     """Return the payload of a record."""
     entries = [_encode_input(one) for one in batch.inputs]
-    for part in parts_of(batch.predictions):
-        entries.append((_PREDICTIONS, encode_predictions(part)))
-        usual = [_usual_agreement(part.reasons[why]) for why in part.why]
-        if not np.array_equal(part.agreement, usual, equal_nan=True):
-            entries.append((_AGREEMENT, _bytes(part.agreement, "<f8")))
+    told = batch.predictions
+    if len(told):
+        entries.append((_PREDICTIONS, encode_predictions(told)))
+        if not np.array_equal(told.agreement, _usual_agreement(told), equal_nan=True):
+            entries.append((_AGREEMENT, _bytes(told.agreement, "<f8")))
     return b"".join(_ENTRY_HEAD.pack(kind, len(body)) + body for kind, body in entries)
 
 
@@ -160,8 +162,8 @@ def decode_batch(payload: bytes) -> Batch:
         If it is none, or a later version of mlat wrote it.
     """
     inputs: list[Input] = []
-    predictions: list[Prediction] = []
-    entries, n_before = _Reader(payload), 0
+    predictions: list[Predictions] = []
+    entries = _Reader(payload)
     while entries.left:
         kind, length = entries.unpack(_ENTRY_HEAD)
         body = entries.bytes(length)
@@ -172,19 +174,20 @@ def decode_batch(payload: bytes) -> Batch:
             given = {} if form is None else decode_json(body, form, "what was taught")
             inputs.append(made(**given))
         elif kind == _PREDICTIONS:
-            n_before = len(predictions)
-            predictions += decode_predictions(body)
+            predictions.append(decode_predictions(body))
         elif kind == _AGREEMENT:  # of the entry just before
-            if len(body) != 8 * (len(predictions) - n_before):
+            if not predictions or len(body) != 8 * len(predictions[-1]):
                 raise InputError("how far experts agree is of other predictions")
-            own = zip(predictions[n_before:], np.frombuffer(body, "<f8").tolist(), strict=True)
-            predictions[n_before:] = [replace(p, agreement=value) for p, value in own]
+            predictions[-1].agreement[:] = np.frombuffer(body, "<f8")
         else:
             raise InputError(
                 f"the journal has an entry of kind {kind}, which this version of mlat does not "
                 "know; use the version that wrote it"
             )
-    return Batch(inputs, predictions)
+    for one, following in pairwise(predictions):
+        if following.first != one.first + len(one):
+            raise InputError("its predictions are not of steps that follow each other")
+    return Batch(inputs, Predictions.joined(predictions))
 
 
 def _encode_input(one: Input) -> tuple[int, bytes]:
@@ -223,34 +226,29 @@ def _decode_arrival(body: bytes) -> Arrival:
     return Arrival(Steps(values, seq, time), position)
 
 
-def encode_predictions(part: Predictions) -> bytes:
+def encode_predictions(told: Predictions) -> bytes:
     """Return the predictions column by column; states and reasons are indices of a table.
 
     Without how far experts agree, which a batch has an entry of its own for.
     """
-    n = len(part)
-    states, state = _in_order(part.codes)
-    reasons, why = _in_order(part.why)
-    names = [_plain(part.names[code]) for code in states]
-    table = json.dumps({"states": names, "why": [part.reasons[code] for code in reasons]}).encode()
-    has = _HAS_SEQ * (part.seq is not None) | _HAS_TIME * (part.time is not None)
-    near = part.neighbours >= 0
-    there = np.repeat(~np.isnan(part.distance)[:, None], part.probabilities.shape[1], axis=1)
-    columns = (
-        np.arange(part.first, part.first + n),
-        state,
-        why,
-        np.full(n, has),
-        part.proba,
-        part.distance,
-        np.zeros(n) if part.seq is None else part.seq,
-        np.zeros(n) if part.time is None else part.time,
-        near.sum(axis=1),
-        there.sum(axis=1),
-    )
-    parts = [_bytes(column, kind) for column, kind in zip(columns, _COLUMNS, strict=True)]
-    parts += [_bytes(part.neighbours[near], "<i8"), _bytes(part.probabilities[there], "<f8")]
-    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, *parts])
+    n = len(told)
+    states, state = _in_order(told.codes)
+    reasons, why = _in_order(told.why)
+    names = tuple([told.names[code] for code in states])
+    table = _encode_table(names, tuple([told.reasons[code] for code in reasons]))
+    near, there = told.neighbours >= 0, ~np.isnan(told.probabilities)
+    columns = np.zeros((), _columns_of(n))
+    columns["step"] = np.arange(told.first, told.first + n)
+    columns["state"], columns["why"] = state, why
+    columns["proba"] = np.where(np.isnan(told.proba), np.nan, told.proba)
+    columns["distance"] = np.where(np.isnan(told.distance), np.nan, told.distance)
+    for name, bit, own in (("seq", _HAS_SEQ, told.seq), ("time", _HAS_TIME, told.time)):
+        if own is not None:
+            columns["has"] += np.uint8(bit) * ~np.ma.getmaskarray(own)
+            columns[name] = np.ma.filled(own, 0)
+    columns["near"], columns["there"] = near.sum(axis=1), there.sum(axis=1)
+    flat = _bytes(told.neighbours[near], "<i8"), _bytes(told.probabilities[there], "<f8")
+    return b"".join([_PREDICTIONS_HEAD.pack(n, len(table)), table, columns.tobytes(), *flat])
 
 
 def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
@@ -260,7 +258,7 @@ def _in_order(codes: Ints) -> tuple[list[int], list[int]]:
     return [*order], index
 
 
-def decode_predictions(body: bytes) -> list[Prediction]:
+def decode_predictions(body: bytes) -> Predictions:
     """Return the predictions that :func:`encode_predictions` encoded.
 
     Raises
@@ -269,38 +267,69 @@ def decode_predictions(body: bytes) -> list[Prediction]:
     """
     reader = _Reader(body)
     n, length = reader.unpack(_PREDICTIONS_HEAD)
-    table = decode_json(reader.bytes(length), _TABLES, "the states of predictions")
-    columns = [reader.column(kind, n).tolist() for kind in _COLUMNS]
-    n_rows, n_probabilities = columns[-2:]
-    rows = iter(reader.column("<i8", sum(n_rows)).tolist())
-    probabilities = iter(reader.column("<f8", sum(n_probabilities)).tolist())
+    states, reasons = _decode_table(reader.bytes(length))
+    columns = np.ndarray((), _columns_of(n), reader.bytes(n * _ROW_SIZE))
+    step, state, why = columns["step"], columns["state"], columns["why"]
+    neighbours = _filled(reader, "<i8", columns["near"], -1)
+    probabilities = _filled(reader, "<f8", columns["there"], np.nan)
     if reader.left:
         raise InputError("predictions have another length than their entry")
-    states, reasons = table["states"], table["why"]
-    if n and (max(columns[1]) >= len(states) or max(columns[2]) >= len(reasons)):
+    if n and (state.max() >= len(states) or why.max() >= len(reasons)):
         raise InputError("a prediction is of no state in its entry")
-    return [
-        Prediction(
-            step,
-            states[state],
-            proba,
-            distance,
-            tuple(islice(rows, n_near)),
-            reasons[why],
-            seq if has & _HAS_SEQ else None,
-            time if has & _HAS_TIME else None,
-            tuple(islice(probabilities, n_shares)),
-            _usual_agreement(reasons[why]),
-        )
-        for step, state, why, has, proba, distance, seq, time, n_near, n_shares in zip(
-            *columns, strict=True
-        )
-    ]
+    first = int(step[0]) if n else 0
+    if n > 1 and (step != np.arange(first, first + n)).any():
+        raise InputError("its predictions are not of steps that follow each other")
+    seq, time = (
+        _where_there(columns["has"] & bit != 0, columns[name])
+        for name, bit in (("seq", _HAS_SEQ), ("time", _HAS_TIME))
+    )
+    found = (states, state, columns["proba"], np.empty(n), columns["distance"], neighbours)
+    told = Predictions(first, *found, reasons, why, probabilities, seq, time)
+    told.agreement[:] = _usual_agreement(told)
+    return told
 
 
-def _usual_agreement(why: str) -> float:
+def _filled(reader: _Reader, kind: str, lengths: Ints, nothing: float) -> NDArray[Any]:
+    """Rows of some lengths, one after the other, as a table that is filled up."""
+    width = int(lengths.max(initial=0))
+    flat = reader.column(kind, int(lengths.sum()))
+    if len(flat) == len(lengths) * width:
+        return flat.reshape(len(lengths), width)
+    table = np.full((len(lengths), width), nothing)
+    table[np.arange(width) < lengths[:, None]] = flat
+    return table
+
+
+def _where_there(there: Bools, column: NDArray[Any]) -> NDArray[Any] | None:
+    """A column that is None, or masked, where the source gave no such number."""
+    if there.all():
+        return column
+    return np.ma.masked_array(column, ~there) if there.any() else None
+
+
+def _usual_agreement(told: Predictions) -> Floats:
     """All experts agree, where there is a state at all."""
-    return np.nan if why else 1.0
+    return np.where(told.reasoned(bool), np.nan, 1.0)
+
+
+# The tables of most records are those of the records before.
+
+
+@lru_cache(maxsize=256)
+def _encode_table(states: tuple[Any, ...], reasons: tuple[str, ...]) -> bytes:
+    return json.dumps({"states": [*map(_plain, states)], "why": reasons}).encode()
+
+
+@lru_cache(maxsize=256)
+def _decode_table(text: bytes) -> tuple[tuple[str | int, ...], tuple[str, ...]]:
+    table = decode_json(text, _TABLES, "the states of predictions")
+    return tuple(table["states"]), tuple(table["why"])
+
+
+@lru_cache(maxsize=64)
+def _columns_of(n: int) -> np.dtype[Any]:
+    """The columns of n predictions, one after the other."""
+    return np.dtype([(name, kind, (n,)) for name, kind in _ROW])
 
 
 def _plain(state: Any) -> str | int:

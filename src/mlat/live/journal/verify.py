@@ -11,6 +11,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,13 @@ from ...classifier.model_file import load
 from ...stream.stream import Stream
 from ..core.options import BEFORE
 from ..core.session import LiveSession
-from ..core.steps import Prediction, Steps
+from ..core.steps import Predictions, Steps
 from ..page.hub import MOST_STEPS
 from ..sources.replay import read_recording
 from ..sources.source import Arrival
 from .journal import JournalContents, read_journal
 from .records import Flushed, joinable, joined
-from .writer import read_snapshot, replay
+from .writer import first_difference, read_snapshot, replay
 
 
 class BrokenError(Exception):
@@ -84,12 +85,14 @@ def check_journal(
 
 def check_steps(contents: JournalContents) -> str:
     """Check that every accepted step has one prediction, in order."""
-    predictions = contents.predictions
-    first = predictions[0][1].step if contents.first_record and predictions else 0
-    for expected, (record, one) in enumerate(predictions, first):
-        if one.step != expected:
-            raise BrokenError(f"record {record}: step {one.step} where {expected} should be")
-    return f"{len(predictions)} predictions, every step once and in order"
+    n = 0
+    expected = contents.predictions.first if contents.first_record else 0
+    for record, batch in enumerate(contents.batches, contents.first_record):
+        told = batch.predictions
+        if len(told) and told.first != expected:
+            raise BrokenError(f"record {record}: step {told.first} where {expected} should be")
+        n, expected = n + len(told), expected + len(told)
+    return f"{n} predictions, every step once and in order"
 
 
 def check_recording(contents: JournalContents, recording: Steps) -> str:
@@ -116,18 +119,18 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
     why_not = _why_not_predict(contents)
     if why_not:
         return f"not compared with predict: {why_not}"
-    kept, values = [one for _, one in contents.predictions], _values(contents)
-    values[[one.why.startswith("dead channel") for one in kept]] = np.nan
-    recordings = np.cumsum(_gaps(contents, classifier.usual_step_))
+    kept, values = contents.predictions, _values(contents)
+    values[kept.reasoned(lambda why: why.startswith("dead channel"))] = np.nan
+    recordings = np.cumsum(_gaps(kept, contents.head["options"], classifier.usual_step_))
     expected = classifier.predict(
         Stream(values, recordings=recordings, channels=classifier.channels_),
         filtered=contents.head["options"]["filtered"],
     )
-    for one, state in zip(kept, expected.tolist(), strict=True):
-        if one.state != (classifier.unknown_ if one.why else state):
-            raise BrokenError(
-                f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}"
-            )
+    expected[kept.reasoned(bool)] = classifier.unknown_
+    wrong = kept.states() != expected.astype(object)
+    if wrong.any():
+        one, state = kept[int(wrong.argmax())], expected[wrong.argmax()]
+        raise BrokenError(f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}")
     return "all equal predict on the whole stream"
 
 
@@ -154,21 +157,22 @@ def _check_replay(
     contents: JournalContents, session: LiveSession, first: int = 0, where: str = ""
 ) -> None:
     """Check that a session predicts the same, bit by bit, from the records from ``first`` on."""
-    kept = [one for record, one in contents.predictions if record >= first]
-    again = list(_replay(contents, session, first))
-    for one, other in zip(kept, again, strict=False):
-        for name in Prediction.__slots__:
-            was, now = getattr(one, name), getattr(other, name)
-            if was != now and (was == was or now == now):  # NaN equals NaN
-                raise BrokenError(
-                    f"{where}step {one.step}: {name} is {was!r} in the journal, a session says "
-                    f"{now!r}"
-                )
+    batches = contents.batches[max(0, first - contents.first_record) :]
+    kept = Predictions.joined(batch.predictions for batch in batches)
+    again = Predictions.joined(_replay(contents, session, first))
+    at = first_difference(kept, again)
+    if at is not None:
+        one, other = asdict(kept[at]), asdict(again[at])
+        name = next(name for name, was in one.items() if repr(was) != repr(other[name]))
+        raise BrokenError(
+            f"{where}step {one['step']}: {name} is {one[name]!r} in the journal, a session says "
+            f"{other[name]!r}"
+        )
     if len(kept) != len(again):
         raise BrokenError(f"{where}it holds {len(kept)} predictions, a session makes {len(again)}")
 
 
-def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iterator[Prediction]:
+def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iterator[Predictions]:
     """Yield what a session predicts from the inputs of the records from ``first`` on.
 
     Steps are pushed in the longest pieces possible, not in those of the records.
@@ -179,10 +183,10 @@ def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iter
             waiting.append(one)
             continue
         for arrived in map(joined, joinable(waiting)):
-            yield from replay(session, arrived)
+            yield replay(session, arrived)
         waiting.clear()
         if one is not None:
-            yield from replay(session, one)
+            yield replay(session, one)
 
 
 def _arrivals(contents: JournalContents) -> list[Arrival]:
@@ -216,28 +220,25 @@ def _why_not_predict(contents: JournalContents) -> str:
     return ""
 
 
-def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
+def _gaps(told: Predictions, options: dict[str, Any], usual_step: float | None) -> Bools:
     """True at each step that does not follow the one before it."""
-    options = contents.head["options"]
-    times = [one.time for _, one in contents.predictions]
-    longest = np.full(len(times), math.inf)
+    longest = np.full(len(told), math.inf)
     if options["max_gap"] or options["rate"]:
         longest[:] = options["max_gap"] or 1.5 / options["rate"]
     elif usual_step is not None:
         longest[:] = 1.5 * usual_step
         # Where the first 21 steps are further apart or nearer, their own distance counts then.
-        first = [time for time in times if time is not None][:21]
+        times = np.empty(0) if told.time is None else told.time
+        first = times[~np.ma.getmaskarray(times)][:21]
         own = float(np.median(np.diff(first))) if len(first) == 21 else usual_step
         if not 1 / 1.5 <= own / usual_step <= 1.5 and own > 0:
             longest[21:] = 1.5 * own
-    gaps: list[bool] = []
-    seq = time = None
-    for most, (_, one) in zip(longest.tolist(), contents.predictions, strict=True):
-        jumped = seq is not None and one.seq is not None and one.seq - seq > 1
-        paused = time is not None and one.time is not None and one.time - time > most
-        gaps.append(jumped or paused)
-        seq, time = one.seq, one.time
-    return np.array(gaps, dtype=bool)
+    gaps = np.zeros(len(told), bool)
+    if told.seq is not None:
+        gaps[1:] |= np.ma.filled(told.seq[1:] - told.seq[:-1] > 1, False)
+    if told.time is not None:
+        gaps[1:] |= np.ma.filled(told.time[1:] - told.time[:-1] > longest[1:], False)
+    return gaps
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
