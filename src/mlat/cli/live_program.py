@@ -153,8 +153,8 @@ class Program:
                 f"{self.session.counters['accepted']}"
             )
         if self.again is not None:
-            for batch in journal.batches(journal.begin):
-                told = batch.predictions
+            for records in journal.records(journal.begin):
+                told = records.predictions
                 self._lines.write(told.part(max(0, self.again - told.first), len(told)))
 
     def _end(self, number: int, runner: Runner, ended: asyncio.Event) -> None:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..base.checks import Floats, ShortRepr
 from ..base.errors import InputError
-from ..live.core.steps import NO_PREDICTIONS, Steps
 from ..live.journal.journal import PATTERN, read_journal
 from ..live.page.hub import WaitingValues
 from ..stream.stream import Stream
@@ -116,14 +115,9 @@ def read_journal_recording(folder: Path) -> Recording:
     DiskError
     """
     contents, waiting = read_journal(folder), WaitingValues()
-    channels = tuple(contents.head.get("channels", ()))
-    values: list[NDArray[Any]] = []
-    for batch in contents.batches:
-        *before, last = batch.steps or [Steps(np.empty((0, len(channels))))]
-        for steps in before:
-            waiting.match(steps, NO_PREDICTIONS)
-        values.append(waiting.match(last, batch.predictions))
-    told = contents.predictions
+    channels, told = tuple(contents.head.get("channels", ())), contents.records.predictions
+    arrived = contents.records.arrived(len(channels))
+    values = [waiting.match(steps, some) for steps, some in arrived]
     if not len(told):
         raise InputError(f"{folder}: the journal holds no step yet")
     time = told.time

@@ -24,7 +24,7 @@ KINDS = {Example: "teach", SpanExample: "teach span", Undone: "undo", Flushed: "
 def assert_as_described(folder: Path) -> None:
     """Both readers find the same."""
     ours, theirs = read_journal(folder), journal_description.read_journal(folder)
-    counts = (len(ours.batches), ours.n_segments, ours.unfinished, ours.first_record)
+    counts = (len(ours.records), ours.n_segments, ours.unfinished, ours.records.first)
     assert counts == (
         theirs.n_records,
         theirs.n_segments,
@@ -32,14 +32,15 @@ def assert_as_described(folder: Path) -> None:
         theirs.first_record,
     )
     assert ours.head == theirs.head
-    for (record, one), (number, kind, what) in zip(ours.inputs, theirs.inputs, strict=True):
+    every = [*enumerate(ours.records.batches(), ours.records.first)]
+    inputs = [(record, one) for record, batch in every for one in batch.inputs]
+    for (record, one), (number, kind, what) in zip(inputs, theirs.inputs, strict=True):
         assert record == number
         if isinstance(one, Arrival):
             found = {name: getattr(one.steps, name) for name in ("values", "seq", "time")}
             np.testing.assert_equal(found | {"position": one.position}, what)
         else:
             assert (KINDS[type(one)], asdict(one)) == (kind, what)
-    every = enumerate(ours.batches, ours.first_record)
     made = [(record, asdict(one)) for record, batch in every for one in batch.predictions]
     for _, fields in made:
         fields["neighbours"] = list(fields["neighbours"])

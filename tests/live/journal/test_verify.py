@@ -42,7 +42,7 @@ DISTANCE = batches()[3].predictions[-1].distance
 FAULTS: dict[str, tuple[Callable[[list[Batch]], list[Batch]], str]] = {
     "lost": (lambda b: b[:2] + b[3:], "step 30 where 20 should be"),
     "twice": (lambda b: b[:3] + b[2:], "step 20 where 30 should be"),
-    "out of order": (lambda b: [*b[:2], b[3], b[2], *b[4:]], "step 30 where 20 should be"),
+    "out of order": (lambda b: [*b[:2], b[3], b[2], *b[4:]], "step 20 where 40 should be"),
     "another value": (
         lambda b: [*b[:3], arrived_otherwise(b[3], np.nextafter(VALUES[30:40], 9)), *b[4:]],
         "step 30 is not that of the recording",

@@ -29,7 +29,7 @@ from ..page.hub import MOST_STEPS
 from ..sources.replay import read_recording
 from ..sources.source import Arrival
 from .journal import JournalContents, read_journal
-from .records import Flushed, joinable, joined
+from .records import Flushed, Input, joinable, joined
 from .writer import first_difference, read_snapshot, replay
 
 
@@ -66,14 +66,14 @@ def check_journal(
         raise BrokenError(f"{folder}: no journal is there")
     rest = f"; {contents.unfinished} bytes of an unfinished one at the end"
     found = [
-        f"{len(contents.batches)} records in {contents.n_segments} segments, none missing, none "
+        f"{len(contents.records)} records in {contents.n_segments} segments, none missing, none "
         f"damaged{rest if contents.unfinished else ''}"
     ]
     session = LiveSession(classifier, **_options(contents))
     if session.state.made_by.model != contents.head["model"]:
         raise BrokenError(f"{folder}: is the journal of another model")
     found.append(check_steps(contents))
-    if contents.first_record == 0:
+    if contents.records.first == 0:
         if recording is not None:
             found.append(check_recording(contents, recording))
         _check_replay(contents, session)
@@ -85,14 +85,10 @@ def check_journal(
 
 def check_steps(contents: JournalContents) -> str:
     """Check that every accepted step has one prediction, in order."""
-    n = 0
-    expected = contents.predictions.first if contents.first_record else 0
-    for record, batch in enumerate(contents.batches, contents.first_record):
-        told = batch.predictions
-        if len(told) and told.first != expected:
-            raise BrokenError(f"record {record}: step {told.first} where {expected} should be")
-        n, expected = n + len(told), expected + len(told)
-    return f"{n} predictions, every step once and in order"
+    told = contents.records.predictions  # which follow each other, or they were not read
+    if contents.records.first == 0 and told.first != 0:
+        raise BrokenError(f"record 0: step {told.first} where 0 should be")
+    return f"{len(told)} predictions, every step once and in order"
 
 
 def check_recording(contents: JournalContents, recording: Steps) -> str:
@@ -119,7 +115,7 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
     why_not = _why_not_predict(contents)
     if why_not:
         return f"not compared with predict: {why_not}"
-    kept, values = contents.predictions, _values(contents)
+    kept, values = contents.records.predictions, _values(contents)
     values[kept.reasoned(lambda why: why.startswith("dead channel"))] = np.nan
     recordings = np.cumsum(_gaps(kept, contents.head["options"], classifier.usual_step_))
     expected = classifier.predict(
@@ -141,7 +137,7 @@ def check_snapshots(contents: JournalContents, classifier: StreamClassifier, fol
         snapshot = read_snapshot(path)
         if snapshot is None:
             raise BrokenError(f"{path}: damaged, though it was written whole")
-        if snapshot.record > contents.first_record + len(contents.batches):
+        if snapshot.record > contents.records.first + len(contents.records):
             raise BrokenError(f"{path}: after record {snapshot.record}, which is not there")
         session = LiveSession(classifier, **_options(contents))
         try:
@@ -157,9 +153,11 @@ def _check_replay(
     contents: JournalContents, session: LiveSession, first: int = 0, where: str = ""
 ) -> None:
     """Check that a session predicts the same, bit by bit, from the records from ``first`` on."""
-    batches = contents.batches[max(0, first - contents.first_record) :]
-    kept = Predictions.joined(batch.predictions for batch in batches)
-    again = Predictions.joined(_replay(contents, session, first))
+    records, all_kept = contents.records, contents.records.predictions
+    n_before = max(0, first - records.first)
+    kept = all_kept.part([0, *records.ends][n_before], len(all_kept))
+    inputs = [one for inputs in records.inputs[n_before:] for one in inputs]
+    again = Predictions.joined(_replay(session, inputs))
     at = first_difference(kept, again)
     if at is not None:
         one, other = asdict(kept[at]), asdict(again[at])
@@ -172,13 +170,13 @@ def _check_replay(
         raise BrokenError(f"{where}it holds {len(kept)} predictions, a session makes {len(again)}")
 
 
-def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iterator[Predictions]:
-    """Yield what a session predicts from the inputs of the records from ``first`` on.
+def _replay(session: LiveSession, inputs: Sequence[Input]) -> Iterator[Predictions]:
+    """Yield what a session predicts from inputs.
 
     Steps are pushed in the longest pieces possible, not in those of the records.
     """
     waiting: list[Arrival] = []
-    for one in [*(one for record, one in contents.inputs if record >= first), None]:
+    for one in [*inputs, None]:
         if isinstance(one, Arrival):
             waiting.append(one)
             continue
@@ -190,7 +188,7 @@ def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iter
 
 
 def _arrivals(contents: JournalContents) -> list[Arrival]:
-    return [arrival for batch in contents.batches for arrival in batch.arrivals]
+    return contents.records.whole.arrivals
 
 
 def _values(contents: JournalContents) -> Floats:
@@ -207,7 +205,7 @@ def _options(contents: JournalContents) -> dict[str, Any]:
 
 def _why_not_predict(contents: JournalContents) -> str:
     options = contents.head["options"]
-    if not all(isinstance(one, Arrival | Flushed) for _, one in contents.inputs):
+    if not all(isinstance(one, Arrival | Flushed) for one in contents.records.whole.inputs):
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"
@@ -215,7 +213,7 @@ def _why_not_predict(contents: JournalContents) -> str:
         return f"adapt={options['adapt']}"
     if options["order_by"] != "none":
         return f"order_by={options['order_by']}"
-    if len(contents.predictions) != len(_values(contents)):
+    if len(contents.records.predictions) != len(_values(contents)):
         return "steps were refused"
     return ""
 

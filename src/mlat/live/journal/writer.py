@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from .records import (
     Example,
     Flushed,
     Input,
+    Records,
     Taught,
     Undone,
     decode_json,
@@ -44,7 +44,6 @@ SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 10_000, 60.0
 LAST_RECORDS = 2000  # for a page to show again: with one step each, 20 seconds at 100 Hz
 # Distances may differ between machines in their last digits; states may not.
 TOLERANCE = 1e-6
-COMPARED = 64  # records at a time
 _VERSION = 1
 KEPT = 3
 _SNAPSHOTS = "state-*.snapshot"
@@ -107,21 +106,18 @@ class JournalWriter:
                 session.restore(snapshot.session)
             first = self.restored = snapshot.record
             self.position = snapshot.position
-        batches = journal.batches(first)
-        while some := [*islice(batches, COMPARED)]:
-            several = f"s {first} to {first + len(some) - 1}"
-            with _said_of(f"{journal.folder}, record{several if some[1:] else f' {first}'}"):
-                ours = [replay(session, one) for batch in some for one in batch.inputs]
-                theirs = [batch.predictions for batch in some]
-                _check_alike(Predictions.joined(ours), Predictions.joined(theirs))
-            for batch in some:
-                self.position = batch.position or self.position
-                self.steps += batch.n_steps
-            first += len(some)
+        for some in journal.records(first):
+            several = f"s {some.first} to {some.first + len(some) - 1}"
+            record = f"record{several if some.inputs[1:] else f' {some.first}'}"
+            with _said_of(f"{journal.folder}, {record}"):
+                ours = [replay(session, one) for one in some.whole.inputs]
+                _check_alike(Predictions.joined(ours), some.predictions)
+            self.position = some.whole.position or self.position
+            self.steps += some.whole.n_steps
 
-    def last_batches(self) -> Iterator[Batch]:
+    def last_records(self) -> Iterator[Records]:
         """Yield the last records, oldest first."""
-        return self.journal.batches(max(self.journal.begin, self.journal.end - LAST_RECORDS))
+        return self.journal.records(max(self.journal.begin, self.journal.end - LAST_RECORDS))
 
     async def append(self, batch: Batch) -> None:
         """Write a record. When this returns, it is on disk."""

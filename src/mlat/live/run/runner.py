@@ -295,11 +295,9 @@ class Runner:
     def _show_past(self, writer: JournalWriter, hub: Hub) -> None:
         """Publish the last records of the journal, which an earlier process wrote."""
         view = SessionView.of(self.session)
-        for batch in writer.last_batches():
-            *before, last = batch.steps or [self._no_steps]
-            for steps in before:
-                hub.publish(steps, NO_PREDICTIONS, view, 0.0, past=True)
-            hub.publish(last, batch.predictions, view, 0.0, past=True)
+        for records in writer.last_records():
+            for steps, predictions in records.arrived(len(self._channels)):
+                hub.publish(steps, predictions, view, 0.0, past=True)
 
 
 @dataclass(frozen=True, slots=True)
