@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit, smaller
+from ..base.compiled import copy_into, jit, smaller
 from ..base.errors import InputError
 from ..base.fixed_order import power_above
 from ..metric import toeplitz
@@ -587,7 +587,8 @@ def _push_rows(  # type: ignore[no-untyped-def]
             o = owner[begin + i]
             if marks[begin + i] != 1:
                 # A window of the centre is zero around the centre: no step has entered.
-                ring[o] = refs.centre
+                for t in range(width):
+                    copy_into(ring[o, t], refs.centre)
                 sums[o] = 0.0
                 counts[o] = 0
             if marks[begin + i] == 0:
@@ -642,7 +643,7 @@ def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct,
             source = ring[place + t if place + t < width else place + t - width]
         for f in range(d):
             window[t * d + f] = (source[f] - refs.centre[f]) * per_unit
-    ring[place] = step
+    copy_into(ring[place], step)
     size = np.sqrt(_energy(window))
     near = size < FAR  # False for NaN
     error = np.inf
@@ -656,14 +657,15 @@ def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct,
         direct[:] = 0.0
     else:
         recent, older, leaving = filtered
+        none = np.int64(0)  # for a literal 0 the products would be compiled once more
         n_recent = min(place + 1, n_lags)
         n_older = n_lags - n_recent
         dot_products(
             window, last + (1 - n_recent) * d, n_recent * d, refs.causal, n_older * d, recent
         )
-        dot_products(window, last + (1 - n_lags) * d, n_older * d, refs.causal, 0, older)
-        dot_products(window, 0, n_lags * d, refs.anticausal, 0, leaving)
-        dot_products(window, d, width * d, refs.direct, 0, direct)
+        dot_products(window, last + (1 - n_lags) * d, n_older * d, refs.causal, none, older)
+        dot_products(window, none, n_lags * d, refs.anticausal, none, leaving)
+        dot_products(window, d, width * d, refs.direct, none, direct)
         n_parts = len(left) // d
         norms[:] = 0.0
         entered = entered_recent = left_behind = 0.0
@@ -817,7 +819,7 @@ def move_on(sums, grown, squared, moved, least):  # type: ignore[no-untyped-def]
     """
     for j in range(len(grown)):
         moved[j] = sums[j] + grown[j]
-    sums[1:] = moved
+    copy_into(sums[1:], moved)
     for tile in range(len(least)):
         some = slice(tile * TILE, (tile + 1) * TILE)
         y, G = squared[some], moved[some]

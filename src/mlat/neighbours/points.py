@@ -118,7 +118,8 @@ def _find(  # type: ignore[no-untyped-def]
     # What the product rounds to depends on company; what it leaves to be compared is enough anyhow.
     if n == 1:  # sooner done than by a library
         product = np.empty((1, right.shape[1]), np.float32)
-        one_row(single[0], right, 0, len(right), 0, right.shape[1], product[0])
+        none = np.int64(0)  # for a literal 0 it would be compiled once more
+        one_row(single[0], right, none, len(right), none, right.shape[1], product[0])
     else:
         product = np.dot(single, right)
     rows, squared = np.full((n, n_states), -1), np.full((n, n_states), np.inf)
@@ -129,5 +130,6 @@ def _find(  # type: ignore[no-untyped-def]
         count[stream] = 0 if marks[i] == 0 else 1 if marks[i] == 2 else count[stream] + 1
         clear(found, i)
         if marks[i] != 0:
-            found.nearest[i], found.rows[i] = scale * np.sqrt(squared[i]), rows[i]
+            for s in range(n_states):
+                found.nearest[i, s], found.rows[i, s] = scale * np.sqrt(squared[i, s]), rows[i, s]
             found.bound[i] = 0.0

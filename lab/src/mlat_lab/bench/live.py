@@ -6,7 +6,10 @@ so that whatever else the machine does slows all of them equally.
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -290,6 +293,37 @@ def waiting(work: Floats, period: float) -> Floats:
     return latency
 
 
+# From a process that has only just begun to its first prediction.
+
+FIRST = """
+import sys
+from mlat.classifier.model_file import load
+session = load(sys.argv[1]).live()
+session.warm_up()
+session.push(session.model.clf.windows_.values[:20])
+"""
+
+
+def measure_start(bench: Bench) -> Row:
+    """CPU seconds of a process that loads a committee and predicts: nothing compiled yet, and all.
+
+    The second process finds what the first has kept.
+    """
+    taken = []
+    with TemporaryDirectory() as folder:
+        committee(10).save(Path(folder) / "model.mlat")
+        command = [sys.executable, "-c", FIRST, f"{folder}/model.mlat"]
+        for _ in range(2):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, env=os.environ | {"NUMBA_CACHE_DIR": folder})
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+            taken.append(user + system)
+    nothing, cached = taken
+    bench.say(f"first prediction: {cached:.1f} CPU s with compiled code, {nothing:.1f} with none")
+    return {"cached": cached, "nothing": nothing}
+
+
 # What is around a step: the journal, written and read again, and the page's hub.
 
 JOURNAL_RECORDS = (1, 100)  # steps in a record: those of a live stream, and of one that is behind
@@ -453,6 +487,9 @@ def stepping(
     journal_steps: Annotated[
         int, typer.Option("--journal", help="Only write, read and show this many steps.")
     ] = 0,
+    start: Annotated[
+        bool, typer.Option("--start", help="Only begin processes: how long to a prediction.")
+    ] = False,
     steps: Annotated[bool, typer.Option(help="Compare single steps, too.")] = True,
 ) -> None:
     """Live: a step against scikit-learn and against longer windows, and many streams at once."""
@@ -467,6 +504,9 @@ def stepping(
                 "{end_MB:.1f} MB".format(**soaked)
             )
             bench.keep({"soak": soaked})
+            return
+        if start:
+            bench.keep({"start": measure_start(bench)})
             return
         if journal_steps:
             bench.keep({"journal": measure_journal(journal_steps, bench)})

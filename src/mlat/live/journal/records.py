@@ -212,7 +212,8 @@ def encode_batch(batch: Batch) -> bytes:
     told = batch.predictions
     if len(told):
         entries.append((_PREDICTIONS, encode_predictions(told)))
-        if not np.array_equal(told.agreement, _usual_agreement(told), equal_nan=True):
+        both = zip(told.agreement.tolist(), told.why.tolist(), strict=True)
+        if any(own == own if told.reasons[why] else own != 1.0 for own, why in both):
             entries.append((_AGREEMENT, _bytes(told.agreement, "<f8")))
     return b"".join(_ENTRY_HEAD.pack(kind, len(body)) + body for kind, body in entries)
 
@@ -335,8 +336,9 @@ def encode_predictions(told: Predictions) -> bytes:
     columns = np.zeros((), _columns_of(n))
     columns["step"] = np.arange(told.first, told.first + n)
     columns["state"], columns["why"] = state, why
-    columns["proba"] = np.where(np.isnan(told.proba), np.nan, told.proba)
-    columns["distance"] = np.where(np.isnan(told.distance), np.nan, told.distance)
+    figures = np.array([told.proba, told.distance])
+    figures[np.isnan(figures)] = np.nan  # the one NaN for every NaN
+    columns["proba"], columns["distance"] = figures
     for name, bit, own in (("seq", _HAS_SEQ, told.seq), ("time", _HAS_TIME, told.time)):
         if own is not None:
             columns["has"] += np.uint8(bit) * ~np.ma.getmaskarray(own)
@@ -407,7 +409,7 @@ def _decode_alike(told: Sequence[_Told]) -> tuple[Ints, Predictions]:
         *(int(columns["step"][0]) if n else 0, tuple(names), codes, proba, agreement, distance),
         *(neighbours, tuple(reasons), why, probabilities, seq, time),
     )
-    agreement[:] = _usual_agreement(made)
+    agreement[:] = np.where(made.reasoned(bool), np.nan, 1.0)  # as if all experts agreed
     for i, one in enumerate(told):
         if one.agreement is not None:
             agreement[i * n : (i + 1) * n] = np.frombuffer(one.agreement, "<f8")
@@ -452,11 +454,6 @@ def _where_there(there: Bools, column: NDArray[Any]) -> NDArray[Any] | None:
     if there.all():
         return column
     return np.ma.masked_array(column, ~there) if there.any() else None
-
-
-def _usual_agreement(told: Predictions) -> Floats:
-    """All experts agree, where there is a state at all."""
-    return np.where(told.reasoned(bool), np.nan, 1.0)
 
 
 # The tables of most records are those of the records before.
@@ -508,7 +505,10 @@ class _Reader:
         return self._content[self._offset - n : self._offset]
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        return form.unpack(self.bytes(form.size))
+        if form.size > self.left:
+            self.bytes(form.size)
+        self._offset += form.size
+        return form.unpack_from(self._content, self._offset - form.size)
 
     def column(self, kind: str, n: int) -> NDArray[Any]:
         column = np.frombuffer(self.bytes(n * np.dtype(kind).itemsize), dtype=kind)

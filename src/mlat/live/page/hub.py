@@ -375,7 +375,7 @@ class History:
             self._values = np.empty((self.capacity, self.n_channels), np.float32)
         new = slice(max(0, len(part) - self.capacity), None)
         self.next += len(part)
-        at = np.arange(self.next - len(part) + new.start, self.next) % self.capacity
+        at = self._at(self.next - len(part) + new.start, self.next)
         with np.errstate(over="ignore"):  # what a 32-bit float cannot hold is drawn as infinite
             self._values[at] = values[new]
         self._kept["proba"][at], self._kept["agreement"][at] = part.proba[new], part.agreement[new]
@@ -415,7 +415,7 @@ class History:
         times, the seconds since the header's ``time`` (n,).
         """
         at = self._at(begin, end)
-        kept, n = self._kept[at], len(at)
+        kept, n = self._kept[at], end - begin
         header: dict[str, Any] = {"kind": "steps", "first": begin, "n": n, "d": self.n_channels}
         arrays = [self._values[at], kept["proba"]]
         if (kept["agreement"] < 1).any():
@@ -437,7 +437,11 @@ class History:
                 arrays.append(time - known[0])
         return header, arrays
 
-    def _at(self, begin: int, end: int) -> Ints:
+    def _at(self, begin: int, end: int) -> slice | Ints:
+        """Where steps are kept."""
+        place = begin % self.capacity
+        if place + end - begin <= self.capacity:
+            return slice(place, place + end - begin)
         return np.arange(begin, end) % self.capacity
 
 
