@@ -11,11 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import InputError, Stream
-from mlat.base.fixed_order import TILE
 from mlat.classifier.decision import ExpertSearches, cheaper, incremental_searches
 from mlat.live.core.many import Many
 from mlat.metric import toeplitz
-from mlat.neighbours.incremental import dot_products, move_on
+from mlat.neighbours.incremental import dot_products
 
 
 def labelled(seed, d=3, lengths=(40, 25, 60, 33), scale=1.0, offset=0.0):
@@ -329,9 +328,3 @@ def test_kernels_multiply_as_matrices_do(m):
         found = np.empty(len(matrix))
         dot_products(x, 4, 16, matrix.astype(dtype), 2, found)
         np.testing.assert_allclose(found, matrix[:, 2:18] @ x[4:20], atol=tolerance)
-    sums, grown = rng.normal(size=3 * TILE + 1), rng.normal(size=3 * TILE).astype(np.float32)
-    squared, least, before = rng.normal(size=3 * TILE), np.empty(3), sums.copy()
-    moved = np.empty(TILE)
-    move_on(sums, grown, squared, moved, least)
-    np.testing.assert_array_equal(sums[1:], before[:-1] + grown)
-    np.testing.assert_array_equal(least, (squared - 2 * sums[1:]).reshape(3, TILE).min(axis=1))

@@ -179,6 +179,55 @@ def _adding(n_rows: int) -> Callable[..., None]:
 _add_one, _add_some = _adding(1), _adding(ROWS)
 
 
+def _tile_at(context, builder, kind, array, first):  # type: ignore[no-untyped-def]
+    """Where so many numbers of an array (n,) begin, as one vector."""
+    place = builder.gep(make_array(kind)(context, builder, array).data, [first])
+    return builder.bitcast(place, ir.VectorType(place.type.pointee, TILE).as_pointer())
+
+
+def _least(builder, values):  # type: ignore[no-untyped-def]
+    """The least of a vector without NaN."""
+    one, size = values.type.element, 64 if values.type.element == ir.DoubleType() else 32
+    name = f"llvm.vector.reduce.fmin.v{TILE}f{size}"
+    found = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(one, [values.type]), name
+    )
+    return builder.call(found, [values], fastmath=("nnan", "nsz"))
+
+
+@intrinsic
+def least_of_tile(context, squared, product, first):  # type: ignore[no-untyped-def]
+    """The least ``squared - 2 product`` of the tile that begins at ``first``."""
+
+    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+        y, p = (
+            builder.load(_tile_at(context, builder, kind, array, given[2]), align=4)
+            for kind, array in zip((squared, product), given, strict=False)
+        )
+        return _least(builder, builder.fsub(y, builder.fadd(p, p)))
+
+    return squared.dtype(squared, product, types.int64), generate
+
+
+@intrinsic
+def move_tile(context, sums, more, squared, first):  # type: ignore[no-untyped-def]
+    """``sums[j + 1] = sums[j] + more[j]`` at once for a tile; the least ``squared - 2 sums``."""
+
+    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+        place, of_more, of_squared = (
+            _tile_at(context, builder, kind, array, given[3])
+            for kind, array in zip((sums, more, squared), given, strict=False)
+        )
+        after = builder.add(given[3], given[3].type(1))
+        grown = builder.fpext(builder.load(of_more, align=4), place.type.pointee)
+        moved = builder.fadd(builder.load(place, align=8), grown)
+        builder.store(moved, _tile_at(context, builder, sums, given[0], after), align=8)
+        y = builder.load(of_squared, align=8)
+        return _least(builder, builder.fsub(y, builder.fadd(moved, moved)))
+
+    return types.float64(sums, more, squared, types.int64), generate
+
+
 @jit()
 def multiply_tiles(X, tiles, n_parts, out):  # type: ignore[no-untyped-def]
     """``out = X @ B``, in one fixed order, for B as :func:`in_tiles` gives it.

@@ -52,9 +52,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit, smaller
+from ..base.compiled import jit
 from ..base.errors import InputError
-from ..base.fixed_order import ROWS, TILE, in_tiles, multiply_tiles, power_above
+from ..base.fixed_order import ROWS, TILE, in_tiles, move_tile, multiply_tiles, power_above
 from ..metric import toeplitz
 from ..metric.nearest import squared_distance
 from ..stream.windows import Windows
@@ -585,8 +585,7 @@ def _push_rows(  # type: ignore[no-untyped-def]
     query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
     norms = np.empty(4)
     ready = np.empty(size, np.bool_)
-    moved, of_tile = np.empty(TILE), np.empty(len(refs.tile_codes))
-    least = np.empty(found.nearest.shape[1])
+    of_tile, least = np.empty(len(refs.tile_codes)), np.empty(found.nearest.shape[1])
     for begin in range(0, m, size):
         n = min(size, m - begin)
         for i in range(n):
@@ -629,7 +628,8 @@ def _push_rows(  # type: ignore[no-untyped-def]
             # A piece's first window has none before it: what would move there ends here.
             for piece in range(len(refs.first)):
                 G[refs.first[piece]] = direct[i, piece]
-            move_on(G, grown[i], refs.squared, moved, of_tile)
+            for tile in range(len(of_tile) - 1, -1, -1):  # the last first: none is read once moved
+                of_tile[tile] = move_tile(G, grown[i], refs.squared, tile * TILE)
             if ready[i]:
                 find(G[1:], of_tile, query[i], refs, least, found, row)
 
@@ -730,24 +730,6 @@ def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped
             of_y += x[i] * y[i]
             of_z += x[i] * z[i]
         out[j], out[k] = of_y, of_z
-
-
-@jit()
-def move_on(sums, grown, squared, moved, least):  # type: ignore[no-untyped-def]
-    """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
-
-    ``least`` (n / TILE,) takes the least ``squared[j] - 2 sums[j + 1]`` of each tile; ``moved``
-    (TILE,) is room to work in.
-    """
-    for tile in range(len(least) - 1, -1, -1):  # the last first: no sum is read after it moved
-        first = tile * TILE
-        G, more, y = sums[first : first + TILE], grown[first:], squared[first:]
-        low = np.inf
-        for j in range(TILE):
-            moved[j] = G[j] + more[j]
-            low = smaller(low, y[j] - 2.0 * moved[j])
-        sums[first + 1 : first + 1 + TILE] = moved
-        least[tile] = low
 
 
 @jit()

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit, smaller
-from ..base.fixed_order import TILE, in_tiles, multiply, multiply_tiles, padded
+from ..base.compiled import jit
+from ..base.fixed_order import TILE, in_tiles, least_of_tile, multiply, multiply_tiles, padded
 from ..metric.forest import Forest, Leaves, points_of_leaves
 from .incremental import Arrays, Found, clear, least_multiple, rows_at_once
 from .references import References
@@ -182,13 +182,9 @@ def _not_ruled_out(product, norm, among, of_tile, least, left):  # type: ignore[
     margin = margin if norm < among.bounded else np.inf
     least[:] = np.inf
     for tile in range(len(of_tile)):
-        c, first = among.tile_codes[tile], tile * TILE
-        y, p = among.squared[first : first + TILE], product[first:]
-        low = np.float32(np.inf)
-        for j in range(TILE):
-            low = smaller(low, y[j] - (p[j] + p[j]))
-        of_tile[tile] = low
-        least[c] = min(least[c], low)
+        c = among.tile_codes[tile]
+        of_tile[tile] = least_of_tile(among.squared, product, tile * TILE)
+        least[c] = min(least[c], of_tile[tile])
     n = 0
     for tile in range(len(of_tile)):
         high, first = least[among.tile_codes[tile]] + margin, tile * TILE
