@@ -194,6 +194,7 @@ _PREDICTIONS_HEAD = struct.Struct("<II")
 _ROW = [("step", "<i8"), ("state", "<u2"), ("why", "<u2"), ("has", "<u1"), ("proba", "<f8")]
 _ROW += [("distance", "<f8"), ("seq", "<i8"), ("time", "<f8"), ("near", "<u2"), ("there", "<u2")]
 _ROW_SIZE = np.dtype(_ROW).itemsize
+_MOST_CELLS = 1 << 26
 _ANOTHER_LENGTH = "predictions have another length than their entry"
 _STATE = either(TEXT, whole())
 # The other inputs: their fields are written as JSON, if they have any.
@@ -444,6 +445,8 @@ def _filled(reader: _Reader, kind: str, lengths: Ints, nothing: float) -> NDArra
     """Rows of some lengths, one after the other, as a table that is filled up."""
     width = int(lengths.max(initial=0))
     flat = reader.column(kind, int(lengths.sum()))
+    if len(lengths) * width > _MOST_CELLS:  # of a forged record; all that is written has far fewer
+        raise InputError(_ANOTHER_LENGTH)
     table = np.full((len(lengths), width), nothing)
     table[np.arange(width) < lengths[:, None]] = flat
     return table
