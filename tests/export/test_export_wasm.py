@@ -36,7 +36,8 @@ console.log(JSON.stringify({ told, states, channels, refused, taught, after }));
 
 
 def exported(folder, clf):
-    for name, data in browser_files(write_c(PlainModel.of(clf), bits=64, spare=2)).items():
+    code = write_c(PlainModel.of(clf), bits=64, spare=2)
+    for name, data in browser_files(code, clf).items():
         (folder / name).write_bytes(data)
 
 
@@ -83,29 +84,42 @@ def test_node_tells_what_predict_tells(clf, folder):
     assert found["after"] == "gap"
 
 
-def test_the_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
+def test_the_live_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
     if not shutil.which("chromium"):
         pytest.skip("no Chromium")
     rows = FRESH.values[:60].tolist()
     lines = [",".join(clf.channels_), *(",".join(map(str, row)) for row in rows)]
-    acts = f"""
+    acts = f"""<script type="module">
         const rows = {json.dumps(rows)};
+        const $ = (id) => document.getElementById(id);
+        const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+        const errors = [];
+        addEventListener("error", (event) => errors.push(event.message));
+        addEventListener("unhandledrejection", (event) => errors.push(String(event.reason)));
+        while (!$("file").onchange) await later(20);
         const given = new DataTransfer();
         given.items.add(new File([{json.dumps(chr(10).join(lines))}], "walk.csv"));
-        document.getElementById("file").files = given.files;
-        await document.getElementById("file").onchange({{ target: {{ files: given.files }} }});
-        await document.getElementById("start").onclick();
-        const shown = rows.map(([x, y, z]) => {{
+        $("file").files = given.files;
+        await $("file").onchange({{ target: $("file") }});
+        const drawn = () => {{ // what the page draws of each step
+          const {{ next, first, labels, label, proba, values, d }} = mlatLive.page.buffer;
+          return Array.from({{ length: next - first }}, (_, i) => first + i).map(
+            (step) => [...labels[label[step]], proba[step], values[step * d]]);
+        }};
+        const of_file = drawn();
+        await later(200);
+        const shown = ["state", "count-steps", "connection-text"].map((id) => $(id).textContent);
+        await $("start").onclick();
+        for (const [x, y, z] of rows) {{
           window.dispatchEvent(new DeviceMotionEvent("devicemotion",
             {{ accelerationIncludingGravity: {{ x, y, z }} }}));
-          return document.getElementById("state").textContent;
-        }});
+        }}
         const said = Object.assign(document.createElement("pre"), {{ id: "said" }});
-        said.textContent = JSON.stringify(
-          {{ told: document.getElementById("told").textContent.split("\\n"), shown }});
+        const told = $("told").textContent.split("\\n");
+        said.textContent = JSON.stringify({{ of_file, of_sensors: drawn(), shown, told, errors }});
         document.body.append(said);
-    """
-    page = (folder / "index.html").read_text().replace("</script>\n</html>", acts + "</script>")
+    </script>"""
+    page = (folder / "index.html").read_text().replace("</body>", f"{acts}</body>")
     (folder / "page.html").write_text(page)
     done = subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
@@ -113,15 +127,21 @@ def test_the_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     said = json.loads(unescape(done.stdout.split('<pre id="said">')[1].split("</pre>")[0]))
-    wanted = clf.predict(FRESH.values[:60])
+    stream = Stream(FRESH.values[:60])
+    wanted, proba = clf.predict(stream), clf.predict_proba(stream).max(axis=1)
     known = wanted != clf.unknown_
+    assert said["errors"] == []
     assert said["told"] == np.where(known, wanted, "").tolist()
-    assert [one.rsplit(",", 1)[0] for one in np.array(said["shown"])[known]] == wanted[
-        known
-    ].tolist()
-    assert set(np.array(said["shown"])[~known]) == {"(filling)"}
+    shown = np.where(known, wanted, None).tolist()
+    assert said["shown"] == [wanted[-1], "60", "walk.csv"]
+    for told in (said["of_file"], said["of_sensors"]):
+        states, why, sure, first = zip(*told, strict=True)
+        assert list(states) == shown
+        assert [bool(text) for text in why] == (~known).tolist()
+        np.testing.assert_allclose(np.array(sure, float)[known], proba[known], atol=1e-5)
+        np.testing.assert_allclose(first, FRESH.values[:60, 0], rtol=1e-6)
 
 
 def test_whole_numbers_are_refused(clf):
     with pytest.raises(InputError, match="a browser has floating point"):
-        browser_files(write_c(PlainModel.of(clf), bits=8, fixed=True))
+        browser_files(write_c(PlainModel.of(clf), bits=8, fixed=True), clf)

@@ -188,7 +188,7 @@ def export(
             f"{size_of(len(data))} of ONNX, {'one step of a stream' if stream else 'windows'} at a "
             "time."
         )
-    files = browser_files(code) if wasm is not None else {}
+    files = browser_files(code, classifier) if wasm is not None else {}
     if c is not None:
         in_c = c_folder(
             code, classifier, made.rows, about=f"Of the model {told}.", fits=f"{takes} {agreed}",

@@ -7,11 +7,13 @@ a C library only what the compiler brings itself.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tempfile
 from base64 import b64encode
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from ..base.checks import Floats, Ints
 from ..base.errors import InputError, require_package
 from ..classifier.classifier import StreamClassifier
 from ..features.lifts import NOW, VALUE
+from ..live.page.model_view import describe
 from ..stream.stream import Stream
 from .c_source import CSource, text_of
 from .decisions import Judged, decided
@@ -44,6 +47,7 @@ HEADERS = {
     "double fabs(double); double sqrt(double); double log(double); double exp(double);\n",
     "string.h": "#include <stddef.h>\nvoid *memset(void *, int, size_t);\n",
 }
+KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
 FLAGS = ["-target", "wasm32-freestanding", "-O2", "-s", "-Wl,--no-entry"]
 
 
@@ -162,8 +166,8 @@ def _steps_like_training(model: PlainModel) -> Floats:
     return np.asarray(scaled * model.channel_scale + model.channel_mean)
 
 
-def browser_files(code: CSource) -> dict[str, bytes]:
-    """``mlat.wasm``, the module that loads it, ``mlat.js``, and a page that has both in it.
+def browser_files(code: CSource, clf: StreamClassifier) -> dict[str, bytes]:
+    """``mlat.wasm``, the module that loads it, ``mlat.js``, and the live page with both in it.
 
     Raises
     ------
@@ -187,7 +191,30 @@ def browser_files(code: CSource) -> dict[str, bytes]:
         )  # fmt: skip
         if done.returncode:
             raise InputError(f"the model does not compile to WebAssembly: {done.stderr[:500]}")
-        module, script = (place / "mlat.wasm").read_bytes(), text_of("browser.js")
-    page = text_of("page.html").replace("/*MODULE*/", script.replace("export async", "async"))
-    page = page.replace("/*WASM*/", b64encode(module).decode())
-    return {"mlat.wasm": module, "mlat.js": script.encode(), "index.html": page.encode()}
+        module = (place / "mlat.wasm").read_bytes()
+    script = text_of("browser.js").encode()
+    return {"mlat.wasm": module, "mlat.js": script, "index.html": _page(clf, module, script)}
+
+
+def _page(clf: StreamClassifier, module: bytes, script: bytes) -> bytes:
+    """The live page in one file, whose steps come from the device that it is opened on."""
+    found = {
+        entry.name: entry.read_bytes()
+        for package in ("mlat.live.web", "mlat.live.page")
+        for entry in files(package).joinpath("static").iterdir()
+    }
+    found |= {"mlat.js": script, "connection.js": text_of("device.js").encode()}
+    page = found.pop("index.html").decode()
+    places = {}
+    for name, data in found.items():
+        # A module that is in an address has no folder: what it imports is in the import map.
+        named = re.sub(rb'from "\./', b'from "mlat/', data) if name.endswith(".js") else data
+        kind = KINDS[name.rpartition(".")[2]]
+        places[name] = f"data:{kind};base64,{b64encode(named).decode()}"
+    imports = json.dumps({"imports": {f"mlat/{name}": place for name, place in places.items()}})
+    about = json.dumps({**describe(clf), "experts": []}).replace("<", "\\u003c")
+    section = text_of("device.html").replace("/*ABOUT*/", about)
+    section = section.replace("/*WASM*/", b64encode(module).decode())
+    page = page.replace("<head>", f'<head>\n<script type="importmap">{imports}</script>')
+    page = page.replace("<main>", f"<main>\n{section}")
+    return re.sub(r"/page/([\w.]+)", lambda match: places[match[1]], page).encode()

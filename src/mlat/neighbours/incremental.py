@@ -52,9 +52,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit, smaller
+from ..base.compiled import jit
 from ..base.errors import InputError
-from ..base.fixed_order import power_above
+from ..base.fixed_order import ROWS, TILE, in_tiles, move_tile, multiply_tiles, power_above
 from ..metric import toeplitz
 from ..metric.nearest import squared_distance
 from ..stream.windows import Windows
@@ -63,8 +63,6 @@ from .references import References
 ANCHOR = 64
 # A direct value costs w*d for each piece, an increment 4d for each reference.
 PERIOD_PER_WIDTH = 4
-# References of a state are padded to a multiple of this. Snapshots hold a sum for each place.
-TILE = 64
 N_BLOCKS = 10  # blocks of steps whose errors are summed; nine of them are at least a period
 FOLLOW = ("products", "sums")  # arrays of a state that follow from its others, where they lack
 MAX_CANDIDATES = 64  # references that are compared one by one; where there are more, all are
@@ -313,8 +311,8 @@ class PreparedReferences(NamedTuple):
         state, each state padded to whole tiles.
     tile_codes : array of shape (N / TILE,)
         The state of each tile.
-    right : array of shape (C, N), in single precision
-        What the increments multiply; C is 2d without lags, else 4d.
+    right : array of shape (N / TILE, C, TILE), in single precision
+        What the increments multiply, in tiles; C is 2d without lags, else 4d.
     squared : array of shape (N,)
         ``yᵀ M y``; infinite for padding.
     first : array of shape (n_pieces,)
@@ -346,7 +344,10 @@ class PreparedReferences(NamedTuple):
 
 
 def prepare(expert: References, metric: ToeplitzMetric, period: int) -> PreparedReferences:
-    """Prepare references, in pieces of at most ``period`` windows."""
+    """Prepare references, in pieces of at most ``period`` windows.
+
+    Those of a state are padded to whole tiles; snapshots hold a sum for each place.
+    """
     seen, codes, width = expert.view(expert.steps), expert.codes, expert.windows.width
     start, run, d = expert.windows.start, expert.windows.run, expert.n_seen
     order = np.lexsort((start, run, codes))
@@ -400,7 +401,7 @@ def prepare(expert: References, metric: ToeplitzMetric, period: int) -> Prepared
         centre=centre,
         rows=np.concatenate(rows).astype(np.int64),
         tile_codes=np.array(tile_codes, dtype=np.int64),
-        right=np.ascontiguousarray(right.T, dtype=np.float32),
+        right=in_tiles(right.T),
         squared=np.concatenate(squared),
         first=np.array(first, dtype=np.int64),
         direct=np.stack(direct),
@@ -485,7 +486,7 @@ def bound_of(
 ) -> Bound:
     """The constants for references of norm ``largest``; ``half`` are the blocks ``H_m``."""
     n_lags, d = half.shape[:2]
-    # Roundings of a product in `increments`: its factors, itself, d - 1 sums, those of the parts.
+    # Roundings in `multiply_tiles`: factors, the product, d - 1 sums, those of the parts.
     n = (d + 8) * SINGLE
     in_double = (4 * (width * d + 2 * n_lags * d) + 64) * DOUBLE
     norm = float(2 * np.sqrt((half**2).sum(axis=(1, 2))).sum())  # no less than that of the metric
@@ -512,8 +513,7 @@ def bound_of(
 # direct values, error. Then the increments of some rows at once, which are most of the work. Then,
 # row by row, the running sums move on by one reference, and the nearest of each state is found.
 
-GROUP = 32  # rows whose increments are kept at a time: they fit a core's second-level cache
-COLUMNS = 512  # references at a time, so that what is read of them serves all rows of a group
+HELD = 2**17  # products that are kept at a time: they fit a core's second-level cache
 Q_SUM, P_SUM, ERRORS = 0, 1, 2  # places in a stream's sums
 
 
@@ -556,6 +556,12 @@ def found_nothing(n_searches: int, t: int, n_classes: int) -> Found:
 
 
 @jit()
+def rows_at_once(n_places):  # type: ignore[no-untyped-def]
+    """Rows whose products with so many references are kept at a time."""
+    return max(ROWS, HELD // max(1, n_places))
+
+
+@jit()
 def clear(found, row):  # type: ignore[no-untyped-def]
     """Nothing is found: there is no window."""
     found.nearest[row], found.rows[row], found.bound[row] = np.nan, -1, np.nan
@@ -569,8 +575,8 @@ def _push_rows(  # type: ignore[no-untyped-def]
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, width, d = len(features), ring.shape[1], len(columns)
     step = np.empty(d)
-    n_columns, n_places = refs.right.shape
-    size = max(1, min(m, GROUP))
+    n_columns, n_places = refs.right.shape[1], len(refs.squared)
+    size = max(1, min(m, rows_at_once(n_places)))
     window = np.zeros((width + 1) * d)
     filtered = np.zeros((3, d))
     left = np.zeros((size, n_columns), np.float32)
@@ -579,8 +585,7 @@ def _push_rows(  # type: ignore[no-untyped-def]
     query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
     norms = np.empty(4)
     ready = np.empty(size, np.bool_)
-    moved, of_tile = np.empty(n_places), np.empty(len(refs.tile_codes))
-    least = np.empty(found.nearest.shape[1])
+    of_tile, least = np.empty(len(refs.tile_codes)), np.empty(found.nearest.shape[1])
     for begin in range(0, m, size):
         n = min(size, m - begin)
         for i in range(n):
@@ -611,7 +616,7 @@ def _push_rows(  # type: ignore[no-untyped-def]
             )
             counts[o] += 1
             ready[i] = counts[o] >= width
-        increments(left[:n], refs.right, n_columns // d, grown[:n])
+        multiply_tiles(left[:n], refs.right, n_columns // d, grown[:n])
         for i in range(n):
             row = begin + i
             clear(found, row)
@@ -623,9 +628,10 @@ def _push_rows(  # type: ignore[no-untyped-def]
             # A piece's first window has none before it: what would move there ends here.
             for piece in range(len(refs.first)):
                 G[refs.first[piece]] = direct[i, piece]
-            move_on(G, grown[i], refs.squared, moved, of_tile)
+            for tile in range(len(of_tile) - 1, -1, -1):  # the last first: none is read once moved
+                of_tile[tile] = move_tile(G, grown[i], refs.squared, tile * TILE)
             if ready[i]:
-                find(moved, of_tile, query[i], refs, least, found, row)
+                find(G[1:], of_tile, query[i], refs, least, found, row)
 
 
 @jit()
@@ -724,107 +730,6 @@ def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped
             of_y += x[i] * y[i]
             of_z += x[i] * z[i]
         out[j], out[k] = of_y, of_z
-
-
-@jit(fastmath={"contract"})
-def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
-    """``out = left @ right`` in single precision, each row summed in one fixed order.
-
-    Parameters
-    ----------
-    left : array of shape (m, C)
-    right : array of shape (C, N)
-    n_parts : int
-        A sum is that of its parts, each over ``C / n_parts`` columns: shorter sums round less.
-    out : array of shape (m, N)
-    """
-    n_columns, n_references = right.shape
-    size = n_columns // n_parts
-    m = len(left)
-    n_fours = m - m % 4
-    part = np.empty((4, COLUMNS), np.float32)
-    for begin in range(0, n_references, COLUMNS):
-        end = min(begin + COLUMNS, n_references)
-        out[:, begin:end] = np.float32(0.0)
-        for first in range(0, n_columns, size):
-            for row in range(0, n_fours, 4):
-                _four_rows(left, row, right, first, first + size, begin, end, part)
-                for i in range(4):
-                    _add(part[i], out[row + i, begin:end])
-            for row in range(n_fours, m):
-                one_row(left[row], right, first, first + size, begin, end, part[0])
-                _add(part[0], out[row, begin:end])
-
-
-@jit()
-def _add(part, total):  # type: ignore[no-untyped-def]
-    for j in range(len(total)):
-        total[j] += part[j]
-
-
-# Both sum in the same order. Slices of single rows, since only these are known to be contiguous
-# when this is compiled.
-
-
-@jit(fastmath={"contract"})
-def one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
-    part[:] = np.float32(0.0)
-    n_fours = (last - first) - (last - first) % 4
-    # Four products for each time that a sum is read and written.
-    for c in range(first, first + n_fours, 4):
-        x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
-        y0, y1 = right[c, begin:end], right[c + 1, begin:end]
-        y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
-        for j in range(end - begin):
-            part[j] = (((part[j] + x0 * y0[j]) + x1 * y1[j]) + x2 * y2[j]) + x3 * y3[j]
-    for c in range(first + n_fours, last):
-        x0, y0 = x[c], right[c, begin:end]
-        for j in range(end - begin):
-            part[j] += x0 * y0[j]
-
-
-@jit(fastmath={"contract"})
-def _four_rows(left, row, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
-    """What is read of the references serves four rows; sensors often have three axes."""
-    part[:] = np.float32(0.0)
-    p, q, r, s = part[0], part[1], part[2], part[3]
-    n_threes = (last - first) - (last - first) % 3
-    for c in range(first, first + n_threes, 3):
-        a0, a1, a2 = left[row, c], left[row, c + 1], left[row, c + 2]
-        b0, b1, b2 = left[row + 1, c], left[row + 1, c + 1], left[row + 1, c + 2]
-        c0, c1, c2 = left[row + 2, c], left[row + 2, c + 1], left[row + 2, c + 2]
-        d0, d1, d2 = left[row + 3, c], left[row + 3, c + 1], left[row + 3, c + 2]
-        y0, y1, y2 = right[c, begin:end], right[c + 1, begin:end], right[c + 2, begin:end]
-        for j in range(end - begin):
-            p[j] = ((p[j] + a0 * y0[j]) + a1 * y1[j]) + a2 * y2[j]
-            q[j] = ((q[j] + b0 * y0[j]) + b1 * y1[j]) + b2 * y2[j]
-            r[j] = ((r[j] + c0 * y0[j]) + c1 * y1[j]) + c2 * y2[j]
-            s[j] = ((s[j] + d0 * y0[j]) + d1 * y1[j]) + d2 * y2[j]
-    for c in range(first + n_threes, last):
-        y0 = right[c, begin:end]
-        for i in range(4):
-            x0, total = left[row + i, c], part[i]
-            for j in range(end - begin):
-                total[j] += x0 * y0[j]
-
-
-@jit()
-def move_on(sums, grown, squared, moved, least):  # type: ignore[no-untyped-def]
-    """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
-
-    ``moved`` (n,) takes these sums, ``least`` (n / TILE,) the least ``squared[j] - 2 moved[j]`` of
-    each tile.
-    """
-    for j in range(len(grown)):
-        moved[j] = sums[j] + grown[j]
-    sums[1:] = moved
-    for tile in range(len(least)):
-        some = slice(tile * TILE, (tile + 1) * TILE)
-        y, G = squared[some], moved[some]
-        low = np.inf
-        for j in range(TILE):
-            low = smaller(low, y[j] - 2.0 * G[j])
-        least[tile] = low
 
 
 @jit()
