@@ -63,7 +63,7 @@ typedef struct {
     mlat_square parts[MLAT_PARTS];
 #endif
 #if MLAT_NARROW
-    mlat_factor narrow[MLAT_LARGEST];
+    mlat_factor narrow[MLAT_LARGEST + 3 * MLAT_ROWS];
 #endif
 #if MLAT_SUMS > 0
     mlat_square sums[MLAT_SUMS];

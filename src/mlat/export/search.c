@@ -183,71 +183,75 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of the table. Alone it has enough registers. */
-#ifdef __GNUC__
-#define APART __attribute__((noinline))
-#else
-#define APART
-#endif
-#if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
+#define AT_ONCE 32 /* references */
+#if MLAT_NARROW
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 /* Two products in one instruction: of every four numbers those of the first and the third, and those
  * of the second and the fourth, for which the middle ones of u are swapped. */
 #include <arm_acle.h>
 
-static void swap_middles(short *u, int n)
+static void swap_middles(short *u)
 {
-    int i;
-    for (i = 0; i + 4 <= n; i += 4) {
-        const short second = u[i + 1];
-        u[i + 1] = u[i + 2];
-        u[i + 2] = second;
-    }
+    const short second = u[1];
+    u[1] = u[2];
+    u[2] = second;
 }
 
-#define FOUR(i)                                                                                    \
-    memcpy(&ys, y + (i), 4);                                                                       \
-    memcpy(&first, u + (i), 4);                                                                    \
-    memcpy(&second, u + (i) + 2, 4);                                                               \
-    a = __smlad(__sxtb16((int8x4_t)ys), (int16x2_t)first, a);                                      \
-    b = __smlad(__sxtb16((int8x4_t)((ys >> 8) | (ys << 24))), (int16x2_t)second, b)
+#define ADD_TO(sum, row)                                                                           \
+    memcpy(&four, row, 4);                                                                         \
+    __asm__("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));                                      \
+    sum = (uint32_t)__smlad((int16x2_t)__uxtb16(four), even_u, (int32_t)sum);                      \
+    sum = (uint32_t)__smlad((int16x2_t)odd, odd_u, (int32_t)sum);
+#define ADD_FOUR                                                                                   \
+    int16x2_t even_u, odd_u;                                                                       \
+    uint32_t four, odd;                                                                            \
+    memcpy(&even_u, u, 4);                                                                         \
+    memcpy(&odd_u, u + 2, 4);                                                                      \
+    ADD_TO(a, y)                                                                                   \
+    ADD_TO(b, z)
+#else
+#define swap_middles(u)
+#if defined(__GNUC__) && defined(__thumb__) /* it is not to add products to each other first */
+#define IN_PLACE __asm__("" : "+l"(a), "+l"(b));
+#else
+#define IN_PLACE
+#endif
+#define ADD_ONE(i)                                                                                 \
+    now = u[i];                                                                                    \
+    a += (uint32_t)(now * y[i]);                                                                   \
+    b += (uint32_t)(now * z[i]);                                                                   \
+    IN_PLACE
+#define ADD_FOUR                                                                                   \
+    int32_t now;                                                                                   \
+    ADD_ONE(0) ADD_ONE(1) ADD_ONE(2) ADD_ONE(3)
+#endif
 
-APART static row_sum flat_product(const short *u, const mlat_stored *y, int n)
+/* To the sums of pairs of references that follow each other the products of u and a row of each: two
+ * at once, so that u is read once. Alone it has enough registers. */
+#ifdef __GNUC__
+__attribute__((noinline))
+#endif
+static void add_products(const factor *of_row, const factor *end, const mlat_step *first, int next,
+                         int n_pairs, uint32_t *sums)
 {
-    int32_t a = 0, b = 0;
-    uint32_t ys, first, second;
-    for (; n >= 8; n -= 8, u += 8, y += 8) {
-        FOUR(0);
-        FOUR(4);
+    for (; n_pairs > 0; n_pairs--, first += 2 * next, sums += 2) {
+        const factor *u = of_row;
+        const mlat_step *y = first, *z = first + next;
+        uint32_t a = sums[0], b = sums[1];
+        do {
+            ADD_FOUR
+            u += 4;
+            y += 4;
+            z += 4;
+        } while (u != end);
+        sums[0] = a;
+        sums[1] = b;
     }
-    if (n >= 4) {
-        FOUR(0);
-        u += 4;
-        y += 4;
-    }
-    for (n &= 3; n > 0; n--) {
-        a += (row_sum)*u++ * *y++;
-    }
-    return a + b;
-}
-#elif MLAT_NARROW
-#define swap_middles(u, n)
-APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
-{
-    row_sum sum = 0;
-    for (; n >= 4; n -= 4, u += 4, y += 4) {
-        sum += u[0] * y[0];
-        sum += u[1] * y[1];
-        sum += u[2] * y[2];
-        sum += u[3] * y[3];
-    }
-    for (; n > 0; n--) {
-        sum += *u++ * *y++;
-    }
-    return sum;
 }
 #else
-/* Four sums, as one would wait for each of its additions. */
-APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
+/* The sum of products of numbers and a row of the table: four, as one would wait for each of its
+ * additions. */
+static row_sum flat_product(const factor *u, const mlat_step *y, int n)
 {
     row_sum a = 0, b = 0, c = 0, d = 0;
     int i;
@@ -265,7 +269,7 @@ APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
 #endif
 
 /* A step of the references in a block. */
-static const mlat_stored *step_of(const unsigned short *block, int at)
+static const mlat_step *step_of(const unsigned short *block, int at)
 {
     return mlat_steps + (size_t)block[0] * (size_t)MLAT_STEPS + (size_t)at * (size_t)block[1];
 }
@@ -288,12 +292,20 @@ static void ask(mlat *m, const expert *e, question *q)
     }
 #if MLAT_NARROW
     {
+        const mlat_real *from = m->u;
         mlat_factor *u = m->narrow;
-        q->unit = narrowed(m->u, u, e->width * e->n_columns, least_unit(&e->by));
+        q->unit = narrow_unit(from, e->width * e->n_columns, least_unit(&e->by));
         fit_squares(q, &e->by);
         for (k = 0; k < q->n_rows; k++) {
-            swap_middles(u, q->rows[k].n);
-            u += q->rows[k].n;
+            const int n = q->rows[k].n;
+            for (t = 0; t < n; t += 4, u += 4) {
+                int c;
+                for (c = 0; c < 4; c++) { /* what is read beyond a row counts nothing */
+                    u[c] = t + c < n ? narrowed(*from++, q->unit) : 0;
+                    q->above += (uint32_t)(u[c] * MLAT_ABOVE);
+                }
+                swap_middles(u);
+            }
         }
     }
     q->u = m->narrow;
@@ -302,6 +314,23 @@ static void ask(mlat *m, const expert *e, question *q)
 #endif
 }
 
+#if MLAT_NARROW
+/* The products of u and n references that follow each other. */
+static void products_of(const question *q, int begin, int n, row_sum *sums)
+{
+    const factor *u = q->u, *next;
+    const table_row *row = q->rows, *end = row + q->n_rows;
+    int i;
+    for (i = 0; i < n + n % 2; i++) {
+        sums[i] = 0 - q->above;
+    }
+    for (; row < end; row++, u = next) {
+        next = u + (row->n + 3) / 4 * 4;
+        add_products(u, next, row->first + (size_t)begin * (size_t)row->next,
+                     row->next * MLAT_EVERY, (n + 1) / 2, sums);
+    }
+}
+#else
 /* The product of u and the reference that begins there. */
 static row_sum window_product(const question *q, int begin)
 {
@@ -316,18 +345,26 @@ static row_sum window_product(const question *q, int begin)
     return sum;
 }
 
+static void products_of(const question *q, int begin, int n, row_sum *sums)
+{
+    int i;
+    for (i = 0; i < n; i++) {
+        sums[i] = window_product(q, begin + i * MLAT_EVERY);
+    }
+}
+#endif
+
 /* What is added to x'Mx: y'My less twice the product. */
 #if MLAT_NARROW && defined(short_square)
 typedef int32_t rest;
 #define MOST_REST INT32_MAX
-#define rest_of(stored, e, q, begin)                                                               \
-    (short_square(stored, q) - window_product(q, begin))
+#define rest_of(stored, e, q, product) (short_square(stored, q) - (int32_t)(product))
 #define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
 typedef mlat_square rest;
 #define MOST_REST MLAT_HUGE
-#define rest_of(stored, e, q, begin)                                                               \
-    (square_of(stored, &(e)->by) - 2 * widened(window_product(q, begin), (q)->unit))
+#define rest_of(stored, e, q, product)                                                             \
+    (square_of(stored, &(e)->by) - 2 * widened(product, (q)->unit))
 #define whole_rest(all, q) (all)
 #endif
 
@@ -412,16 +449,23 @@ static void search(mlat *m, const expert *e)
     }
 #endif
     for (r = 0; r < MLAT_RUNS; r++) {
-        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
-        const int end = begin + mlat_run_size[r] * MLAT_EVERY;
+        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width, left = mlat_run_size[r];
         rest least = MOST_REST;
-        for (; begin < end; begin += MLAT_EVERY, square++) {
-            const rest other = rest_of(*square, e, &q, begin);
+        while (left > 0) {
+            const int n = left < AT_ONCE ? left : AT_ONCE;
+            row_sum products[AT_ONCE];
+            int i;
+            products_of(&q, begin, n, products);
+            for (i = 0; i < n; i++, square++) {
+                const rest other = rest_of(*square, e, &q, products[i]);
 #if MLAT_NEIGHBORS > 1
-            keep(m, mlat_run_state[r], own + whole_rest(other, &q));
+                keep(m, mlat_run_state[r], own + whole_rest(other, &q));
 #else
-            least = other < least ? other : least;
+                least = other < least ? other : least;
 #endif
+            }
+            begin += n * MLAT_EVERY;
+            left -= n;
         }
         if (least < MOST_REST) {
             keep(m, mlat_run_state[r], own + whole_rest(least, &q));

@@ -2,7 +2,7 @@
  * a unit that fits the window, so that sums have 32 bits. */
 #if MLAT_NARROW
 typedef mlat_factor factor;
-typedef int32_t row_sum;
+typedef uint32_t row_sum; /* of numbers with a sign: it may overflow on the way */
 #else
 typedef mlat_real factor;
 typedef mlat_square row_sum;
@@ -11,7 +11,7 @@ typedef mlat_square row_sum;
 
 /* A row of the table of steps, for each reference further on. */
 typedef struct {
-    const mlat_stored *first;
+    const mlat_step *first;
     int n, next;
 } table_row;
 
@@ -22,4 +22,7 @@ typedef struct {
     int n_rows;
     mlat_unit unit;
     int up, down; /* of squares */
+#if MLAT_NARROW
+    uint32_t above; /* what MLAT_ABOVE adds to products */
+#endif
 } question;
