@@ -258,7 +258,7 @@ def write_c(
     of_blocks = [steps[:, block].ravel() for block in blocks]
     # Without a sign, which a small processor would have to extend.
     step, above = ("unsigned char", ABOVE) if sizes["NARROW"] else (stored, 0)
-    past = np.zeros((every * F + 3) * bool(above))  # what pairs of references and fours may read
+    past = np.zeros(every * F + 3)  # what pairs of references and fours may read
     tables.stored("mlat_steps", np.concatenate([*of_blocks, past]) + above, step)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
@@ -324,12 +324,12 @@ def write_c(
         of_metric += (
             size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
         )
-        fours = sum(-(-length // 4) * 4 for length in lengths)  # as narrow rows are multiplied
-        products, rows = n * (fours if above else size), n * rows_of_one
+        of_one = sum(-(-length // 4) * 4 for length in lengths)  # rows are multiplied by fours
+        products, rows = n * of_one, n * rows_of_one
         if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            products = begins * size + (n - begins) * 2 * c
+            products = begins * of_one + (n - begins) * 2 * c
             rows = begins * rows_of_one + (n - begins) * 2 * len(own)
         of_steps += products + (spare + 2) * size
         n_rows += rows
@@ -438,8 +438,11 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     squares += sizes["PARTS"]
+    factors = sizes["LARGEST"] + 3 * sizes["ROWS"]
     if sizes["NARROW"]:
-        wholes += sizes["LARGEST"] + 3 * sizes["ROWS"]
+        wholes += factors
+    else:
+        reals += factors
     if sizes["NEIGHBORS"] > 1:
         squares, wholes = squares + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
     if sizes["FILTERED"]:

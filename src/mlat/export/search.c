@@ -184,12 +184,17 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
 }
 
 #define AT_ONCE 32 /* references */
-#if MLAT_NARROW
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
+#define swap_middles(u)
+#define TIMES(i, y) ((row_sum)u[i] * y[i])
+#define ADD_FOUR                                                                                   \
+    a += (TIMES(0, y) + TIMES(1, y)) + (TIMES(2, y) + TIMES(3, y));                                \
+    b += (TIMES(0, z) + TIMES(1, z)) + (TIMES(2, z) + TIMES(3, z));
+#if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 /* Two products in one instruction: of every four numbers those of the first and the third, and those
  * of the second and the fourth, for which the middle ones of u are swapped. */
 #include <arm_acle.h>
 
+#undef swap_middles
 static void swap_middles(short *u)
 {
     const short second = u[1];
@@ -202,6 +207,7 @@ static void swap_middles(short *u)
     __asm__("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));                                      \
     sum = (uint32_t)__smlad((int16x2_t)__uxtb16(four), even_u, (int32_t)sum);                      \
     sum = (uint32_t)__smlad((int16x2_t)odd, odd_u, (int32_t)sum);
+#undef ADD_FOUR
 #define ADD_FOUR                                                                                   \
     int16x2_t even_u, odd_u;                                                                       \
     uint32_t four, odd;                                                                            \
@@ -209,21 +215,14 @@ static void swap_middles(short *u)
     memcpy(&odd_u, u + 2, 4);                                                                      \
     ADD_TO(a, y)                                                                                   \
     ADD_TO(b, z)
-#else
-#define swap_middles(u)
-#if defined(__GNUC__) && defined(__thumb__) /* it is not to add products to each other first */
-#define IN_PLACE __asm__("" : "+l"(a), "+l"(b));
-#else
-#define IN_PLACE
-#endif
+#elif MLAT_NARROW && defined(__GNUC__) && defined(__thumb__)
+/* Each is added at once: for sums of products there are too few registers. */
 #define ADD_ONE(i)                                                                                 \
-    now = u[i];                                                                                    \
-    a += (uint32_t)(now * y[i]);                                                                   \
-    b += (uint32_t)(now * z[i]);                                                                   \
-    IN_PLACE
-#define ADD_FOUR                                                                                   \
-    int32_t now;                                                                                   \
-    ADD_ONE(0) ADD_ONE(1) ADD_ONE(2) ADD_ONE(3)
+    a += TIMES(i, y);                                                                              \
+    b += TIMES(i, z);                                                                              \
+    __asm__("" : "+l"(a), "+l"(b));
+#undef ADD_FOUR
+#define ADD_FOUR ADD_ONE(0) ADD_ONE(1) ADD_ONE(2) ADD_ONE(3)
 #endif
 
 /* To the sums of pairs of references that follow each other the products of u and a row of each: two
@@ -231,13 +230,13 @@ static void swap_middles(short *u)
 #ifdef __GNUC__
 __attribute__((noinline))
 #endif
-static void add_products(const factor *of_row, const factor *end, const mlat_step *first, int next,
-                         int n_pairs, uint32_t *sums)
+static void add_products(const mlat_factor *of_row, const mlat_factor *end, const mlat_step *first, int next,
+                         int n_pairs, row_sum *sums)
 {
     for (; n_pairs > 0; n_pairs--, first += 2 * next, sums += 2) {
-        const factor *u = of_row;
+        const mlat_factor *u = of_row;
         const mlat_step *y = first, *z = first + next;
-        uint32_t a = sums[0], b = sums[1];
+        row_sum a = sums[0], b = sums[1];
         do {
             ADD_FOUR
             u += 4;
@@ -248,25 +247,6 @@ static void add_products(const factor *of_row, const factor *end, const mlat_ste
         sums[1] = b;
     }
 }
-#else
-/* The sum of products of numbers and a row of the table: four, as one would wait for each of its
- * additions. */
-static row_sum flat_product(const factor *u, const mlat_step *y, int n)
-{
-    row_sum a = 0, b = 0, c = 0, d = 0;
-    int i;
-    for (i = 0; i + 4 <= n; i += 4) {
-        a += (row_sum)u[i] * y[i];
-        b += (row_sum)u[i + 1] * y[i + 1];
-        c += (row_sum)u[i + 2] * y[i + 2];
-        d += (row_sum)u[i + 3] * y[i + 3];
-    }
-    for (; i < n; i++) {
-        a += (row_sum)u[i] * y[i];
-    }
-    return (a + b) + (c + d);
-}
-#endif
 
 /* A step of the references in a block. */
 static const mlat_step *step_of(const unsigned short *block, int at)
@@ -279,6 +259,8 @@ static void ask(mlat *m, const expert *e, question *q)
 {
     /* In a block steps follow each other: alone it is one long row. */
     const int at_once = e->n_blocks == 1 ? e->width : 1;
+    const mlat_real *from = m->u;
+    mlat_factor *u = m->factors;
     int t, k;
     memset(q, 0, sizeof *q);
     for (t = 0; t < e->width; t += at_once) {
@@ -290,35 +272,26 @@ static void ask(mlat *m, const expert *e, question *q)
             row->n = at_once * block[1];
         }
     }
-#if MLAT_NARROW
-    {
-        const mlat_real *from = m->u;
-        mlat_factor *u = m->narrow;
-        q->unit = narrow_unit(from, e->width * e->n_columns, least_unit(&e->by));
-        fit_squares(q, &e->by);
-        for (k = 0; k < q->n_rows; k++) {
-            const int n = q->rows[k].n;
-            for (t = 0; t < n; t += 4, u += 4) {
-                int c;
-                for (c = 0; c < 4; c++) { /* what is read beyond a row counts nothing */
-                    u[c] = t + c < n ? narrowed(*from++, q->unit) : 0;
-                    q->above += (uint32_t)(u[c] * MLAT_ABOVE);
-                }
-                swap_middles(u);
+    q->u = u;
+    q->unit = narrow_unit(from, e->width * e->n_columns, least_unit(&e->by));
+    fit_squares(q, &e->by);
+    for (k = 0; k < q->n_rows; k++) {
+        const int n = q->rows[k].n;
+        for (t = 0; t < n; t += 4, u += 4) {
+            int c;
+            for (c = 0; c < 4; c++) { /* what is read beyond a row counts nothing */
+                u[c] = t + c < n ? narrowed(*from++, q->unit) : 0;
+                q->above += above_of(u[c]);
             }
+            swap_middles(u);
         }
     }
-    q->u = m->narrow;
-#else
-    q->u = m->u;
-#endif
 }
 
-#if MLAT_NARROW
-/* The products of u and n references that follow each other. */
+/* The products of u and n references that follow each other, and of one more where n is odd. */
 static void products_of(const question *q, int begin, int n, row_sum *sums)
 {
-    const factor *u = q->u, *next;
+    const mlat_factor *u = q->u, *next;
     const table_row *row = q->rows, *end = row + q->n_rows;
     int i;
     for (i = 0; i < n + n % 2; i++) {
@@ -330,29 +303,6 @@ static void products_of(const question *q, int begin, int n, row_sum *sums)
                      row->next * MLAT_EVERY, (n + 1) / 2, sums);
     }
 }
-#else
-/* The product of u and the reference that begins there. */
-static row_sum window_product(const question *q, int begin)
-{
-    const factor *u = q->u;
-    row_sum sum = 0;
-    int k;
-    for (k = 0; k < q->n_rows; k++) {
-        const table_row *row = &q->rows[k];
-        sum += flat_product(u, row->first + (size_t)begin * (size_t)row->next, row->n);
-        u += row->n;
-    }
-    return sum;
-}
-
-static void products_of(const question *q, int begin, int n, row_sum *sums)
-{
-    int i;
-    for (i = 0; i < n; i++) {
-        sums[i] = window_product(q, begin + i * MLAT_EVERY);
-    }
-}
-#endif
 
 /* What is added to x'Mx: y'My less twice the product. */
 #if MLAT_NARROW && defined(short_square)
@@ -372,14 +322,15 @@ typedef mlat_square rest;
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
 
-static row_sum step_product(const expert *e, const factor *v, int at)
+static row_sum step_product(const expert *e, const mlat_factor *v, int at)
 {
-    const unsigned short *block = e->blocks;
     row_sum sum = 0;
-    int k;
-    for (k = 0; k < e->n_blocks; k++, block += 2) {
-        sum += flat_product(v, step_of(block, at), block[1]);
-        v += block[1];
+    int k, c;
+    for (k = 0; k < e->n_blocks; k++) {
+        const unsigned short *block = e->blocks + 2 * k;
+        for (c = 0; c < block[1]; c++) {
+            sum += (row_sum)*v++ * step_of(block, at)[c];
+        }
     }
     return sum;
 }
@@ -408,7 +359,9 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
-                *sum = window_product(q, first + j);
+                row_sum two[2];
+                products_of(q, first + j, 1, two);
+                *sum = two[0];
             } else {
                 *sum = before + step_product(e, enters, first + j + w - 1) -
                        step_product(e, leaves, first + j - 1);
