@@ -46,7 +46,7 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
 from .decision import ExpertSearches, nothing_decided
-from .enrolment import enrolled, in_units
+from .enrolment import enrolled, in_units, self_trained
 from .experts import (
     Design,
     Plan,
@@ -410,14 +410,11 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the classifier was not learned in common units, or the channels differ.
         """
         check_is_fitted(self, "experts_")
-        if self.units_ is None:
-            raise InputError(
-                "this classifier compares channels as they are, so there is nothing to adapt: it "
-                "was learned from one group, or groups left out were predicted better so"
-            )
         if is_several(X):
             X = join_values(cast(Any, X), None)
-        return in_units(self, Units.of(self.as_stream(X, recordings, time)))
+        stream = self.as_stream(X, recordings, time)
+        new = self if self.units_ is None else in_units(self, Units.of(stream))
+        return self_trained(new, stream)
 
     def _set_fitted(
         self,
