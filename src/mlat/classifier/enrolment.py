@@ -36,6 +36,7 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import Committee
 from .confidence import enrolled_confidence
 from .experts import MOST_IN_FOREST, Design, experts_with, fair_rows, learn_metric
+from .held_out import expect_adapted
 from .state_filter import StateFilter, lasting_filter, no_filter, smoothed_proba
 
 if TYPE_CHECKING:
@@ -67,22 +68,24 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
 
 
 def self_trained(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
-    """The classifier with windows of a stream among its references, in the states it predicts."""
-    n_states, lifted, new = len(clf.classes_), clf.features_.lift.memory > 0, clf
+    """A classifier with windows of a stream among its references, in the states it predicts."""
+    n_states, lifted = len(clf.classes_), clf.features_.lift.memory > 0
     overlap, lasts = clf.width_ + clf.features_.lift.memory, _usual_run(clf)
-    if lasts < overlap:  # what is around a window says little of it
-        return clf
     lasting = lasting_filter(lasts, np.ones((n_states, n_states)), overlap)
-    for _ in range(PASSES):
-        proba = new.predict_proba(stream)
-        there = np.isfinite(proba).all(axis=1)
-        often = np.maximum(proba[there].mean(axis=0), RARE) ** DOUBT if there.any() else 1.0
+    new = _like(clf, clf.experts_, clf.committee_)
+    new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
+    new.thinned_ = clf.thinned_
+    proba = first = new.predict_proba(stream)
+    there = np.isfinite(first).all(axis=1)
+    # Where runs are shorter than what is looked back over, what is around a window says little.
+    for _ in range(PASSES if lasts >= overlap and there.any() else 0):
+        often = np.maximum(proba[there].mean(axis=0), RARE) ** DOUBT
         proba = proba / often / (proba / often).sum(axis=1, keepdims=True)
         smoothed = smoothed_proba(proba, stream.gap_before, lasting)
         states = np.where(there, clf.classes_[smoothed.argmax(axis=1)], clf.unknown_)
         told = stream.with_states(states, unlabelled=clf.unknown_)
         if not (told.runs.length >= clf.width_).any():
-            return clf
+            break
         windows = sliding_windows(told, clf.width_)
         doubt = -smoothed.max(axis=1)[windows.start + windows.width - 1]
         rows = []
@@ -93,6 +96,10 @@ def self_trained(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
         joining = np.sort(np.concatenate(rows))
         joining = joining[fair_rows(windows.y[joining], MOST_JOIN)]
         new = _joined(clf, clf.windows_, compact(windows.take(joining), between=lifted), told)
+        proba = new.predict_proba(stream)
+    after = proba[there].argmax(axis=1)
+    expected = expect_adapted(clf.committee_.expected, first[there], after)
+    new.committee_ = replace(new.committee_, expected=expected)
     return new
 
 

@@ -121,7 +121,7 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
             if last is None or last[0] != n:  # there may not be more to give
                 last = n, _systems(learned, split, rate)
             found[str(seconds)] = last[1]
-    middle, expected = found[str(SECONDS[1])], learned.committee_.expected
+    middle = found[str(SECONDS[1])]
     return {
         **job._asdict(),
         "fingerprint": experiment.fingerprint(job),
@@ -130,11 +130,17 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
         "left_out": {str(state): why for state, why in split.left_out.items()},
         "without_labels": without,
         "units": learned.units_ is not None,
-        "expected": None if expected is None else expected._asdict(),
+        "expected": _expected(learned),
+        "expected_adapted": _expected(adapted),
         "fit_seconds": round(fitted - began, 4),
         "predict_seconds": round(time.perf_counter() - fitted, 4),
         "by_seconds": {s: {k: v for k, v in f.items() if k != "judged"} for s, f in found.items()},
     }
+
+
+def _expected(model: StreamClassifier) -> dict[str, Any] | None:
+    expected = model.committee_.expected
+    return None if expected is None else expected._asdict()
 
 
 def _without_labels(

@@ -157,15 +157,17 @@ def _expectations(results: Sequence[Result]) -> list[str]:
     told = [r for r in results if r["expected"] and r["expected"]["of"] == "group"]
     if not told:
         return []
-    expected = np.array([[r["expected"][key] for key in ("accuracy", "low", "high")] for r in told])
     parts = []
-    for system in (UNITS, OURS):
+    for which, system in (("expected", UNITS), ("expected_adapted", OURS)):
         truth = np.array([r["without_labels"][system] / 100 for r in told])
-        off = 100 * np.abs(expected[:, 0] - truth).mean()
-        held = ((expected[:, 1] <= truth) & (truth <= expected[:, 2])).sum()
+        said, low, high = np.array(
+            [[r[which][key] for key in ("accuracy", "low", "high")] for r in told]
+        ).T
+        off = 100 * np.abs(said - truth).mean()
+        held = ((low <= truth) & (truth <= high)).sum()
         parts.append(
-            f"off by {off:.1f} points in the mean absolute for *{system}*, and its interval, which "
-            f"is to hold nine times in ten, held for {held} of {len(told)} recordings"
+            f"was off by {off:.1f} points in the mean absolute (*{system}*), and its interval, "
+            f"which is to hold nine times in ten, held for {held} of {len(told)} recordings"
         )
     by_set = [
         [r["without_labels"][UNITS] for r in results if r["data_set"] == name]
@@ -175,9 +177,9 @@ def _expectations(results: Sequence[Result]) -> list[str]:
         np.mean(np.concatenate([np.abs(np.subtract(one, np.mean(one))) for one in by_set]))
     )
     return [
-        f"What `fit` expected of another group, of which nothing is known, was {'; '.join(parts)}. "
-        f"The recordings of a set are {apart:.1f} points from their own mean (*{UNITS}*): no one "
-        "number for all could be nearer.",
+        f"What `fit` expected of another group, of which nothing is known, {parts[0]}. The "
+        f"recordings of a set are {apart:.1f} points from their own mean: no one number for all "
+        f"could be nearer. What was expected once the model was adapted {parts[1]}.",
         "",
     ]
 
