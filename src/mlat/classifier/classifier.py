@@ -394,20 +394,21 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> StreamClassifier:
         """A new classifier for another person, machine or placement, by steps without a state.
 
-        For a classifier that was learned from several groups in common units (``units_``), which
-        is where held-out groups were predicted better so. The mean and deviation of each channel
-        of the new stream take the place of theirs. The stream should be as what is to be
-        predicted: long enough to have the usual states in their usual shares.
+        If it was learned from several groups in common units (``units_``), the mean and deviation
+        of each channel of the new stream take the place of theirs. Then what it is surest of in the
+        stream joins its references, where states last longer than what a prediction looks back
+        over. The stream should be as what is to be predicted: long enough to have the usual states
+        in their usual shares.
 
         Returns
         -------
         StreamClassifier
-            This one is not changed.
+            This one is not changed. ``committee_.expected`` is of this stream, by how sure it is.
 
         Raises
         ------
         InputError
-            If the classifier was not learned in common units, or the channels differ.
+            If the channels differ.
         """
         check_is_fitted(self, "experts_")
         if is_several(X):
