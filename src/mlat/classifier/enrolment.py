@@ -73,8 +73,6 @@ def self_trained(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     overlap, lasts = clf.width_ + clf.features_.lift.memory, _usual_run(clf)
     lasting = lasting_filter(lasts, np.ones((n_states, n_states)), overlap)
     new = _like(clf, clf.experts_, clf.committee_)
-    new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
-    new.thinned_ = clf.thinned_
     proba = first = new.predict_proba(stream)
     there = np.isfinite(first).all(axis=1)
     # Where runs are shorter than what is looked back over, what is around a window says little.
@@ -120,7 +118,7 @@ def _joined(
         overlap=clf.width_ + clf.features_.lift.memory,
         unknown_rate=clf.unknown_rate,
     )
-    new.usual_step_ = stream.usual_step or clf.usual_step_
+    new.usual_step_, new.thinned_ = stream.usual_step or clf.usual_step_, None
     return new
 
 
@@ -163,8 +161,7 @@ def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:
     windows = replace(clf.windows_, values=old.converted(clf.windows_.values, units))
     experts = experts_with(clf.experts_, windows, clf.features_.in_units(old, units))
     new = _like(clf, experts, clf.committee_)
-    new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
-    new.units_, new.thinned_ = units, clf.thinned_
+    new.units_ = units
     return new
 
 
@@ -229,7 +226,6 @@ def with_taught(
             "another state, too"
         )
     new = _like(clf, experts_with(clf.experts_, windows), clf.committee_)
-    new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
     rows = [place[state] for state in new.classes_.tolist()]
     new.confidence_ = replace(clf.confidence_, state_filter=_ordered(state_filter, rows))
     return new
@@ -238,10 +234,11 @@ def with_taught(
 def _like(
     clf: StreamClassifier, experts: Sequence[References], committee: Committee
 ) -> StreamClassifier:
-    """A classifier of the same parameters and units, with other references."""
+    """A classifier that differs in its references alone."""
     new = cast("StreamClassifier", clone(clf))
     new._set_fitted(experts, committee, clf.channels_, clf.n_neighbors_)
-    new.units_ = clf.units_
+    new.units_, new.confidence_ = clf.units_, clf.confidence_
+    new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
     return new
 
 
@@ -250,9 +247,6 @@ def _ordered(state_filter: StateFilter, rows: Sequence[int]) -> StateFilter:
     if not len(state_filter.transition):  # a session without a model knows no switches
         return no_filter(len(rows))
     chosen = state_filter.transition[np.ix_(rows, rows)]
-    chosen = (
-        chosen / chosen.sum(axis=1, keepdims=True)
-        if len(rows) < len(state_filter.transition)
-        else chosen
-    )
+    if len(rows) < len(state_filter.transition):
+        chosen = chosen / chosen.sum(axis=1, keepdims=True)
     return StateFilter(chosen, state_filter.tempering)
