@@ -24,7 +24,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import ExtraTreesClassifier
 
 from ..base.checks import Floats, Limits, check_parameters
 from ..base.compiled import copy_into, jit
@@ -99,6 +98,8 @@ class Forest(WindowTransformer):
         self.states_, codes = np.unique(np.asarray(y), return_inverse=True)
         if len(self.states_) < 2:
             raise InputError("a forest needs windows of two states at least")
+        from sklearn.ensemble import ExtraTreesClassifier  # only to learn
+
         trees = ExtraTreesClassifier(
             self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
