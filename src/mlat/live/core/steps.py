@@ -153,10 +153,6 @@ class Predictions(ShortRepr, Sequence[Prediction]):
             _where_there([part.time for part in parts], parts),
         )
 
-    def states(self) -> NDArray[Any]:
-        """The state of each, of shape (n,): names and numbers as Python has them."""
-        return np.array([*self.names, None], object)[self.codes]
-
     def reasoned(self, says: Callable[[str], bool]) -> Bools:
         """Of which predictions a test of the reason is true."""
         return np.array([says(reason) for reason in self.reasons], bool)[self.why]

@@ -123,7 +123,7 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
         filtered=contents.head["options"]["filtered"],
     )
     expected[kept.reasoned(bool)] = classifier.unknown_
-    wrong = kept.states() != expected.astype(object)
+    wrong = np.array(kept.names, object)[kept.codes] != expected.astype(object)
     if wrong.any():
         one, state = kept[int(wrong.argmax())], expected[wrong.argmax()]
         raise BrokenError(f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}")
