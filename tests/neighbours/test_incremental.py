@@ -323,8 +323,11 @@ def test_cheaper_where_windows_are_long_enough():
 @pytest.mark.parametrize("m", [1, 3, 4, 7, 33])
 def test_kernels_multiply_as_matrices_do(m):
     rng = np.random.default_rng(21)
-    matrix, x = rng.normal(size=(16 + m, 20)), rng.normal(size=30)
+    X, matrix = rng.normal(size=(m, 30)), rng.normal(size=(16 + m, 20))
+    first, last = rng.integers(0, 10, m), rng.integers(10, 21, m)
     for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 1e-5)):
-        found = np.empty(len(matrix))
-        dot_products(x, 4, 16, matrix.astype(dtype), 2, found)
-        np.testing.assert_allclose(found, matrix[:, 2:18] @ x[4:20], atol=tolerance)
+        found = np.empty((m, len(matrix)))
+        dot_products(X, 4, matrix.astype(dtype), first, last, found)
+        for i, (a, b) in enumerate(zip(first, last, strict=True)):
+            expected = matrix[:, a:b] @ X[i, 4 + a : 4 + b]
+            np.testing.assert_allclose(found[i], expected, atol=tolerance)

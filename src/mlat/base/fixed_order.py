@@ -179,13 +179,13 @@ def _adding(n_rows: int) -> Callable[..., None]:
 _add_one, _add_some = _adding(1), _adding(ROWS)
 
 
-def _tile_at(context, builder, kind, array, first):  # type: ignore[no-untyped-def]
+def _tile_at(context: Any, builder: Any, kind: Any, array: Any, first: Any) -> Any:
     """Where so many numbers of an array (n,) begin, as one vector."""
     place = builder.gep(make_array(kind)(context, builder, array).data, [first])
     return builder.bitcast(place, ir.VectorType(place.type.pointee, TILE).as_pointer())
 
 
-def _least(builder, values):  # type: ignore[no-untyped-def]
+def _least(builder: Any, values: Any) -> Any:
     """The least of a vector without NaN."""
     one, size = values.type.element, 64 if values.type.element == ir.DoubleType() else 32
     name = f"llvm.vector.reduce.fmin.v{TILE}f{size}"

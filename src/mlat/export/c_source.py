@@ -24,7 +24,7 @@ from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
 from .arithmetic import RealNumbers, WholeNumbers
 from .plain_forest import SHORT_MOST, PlainForest, add_forest, forest_types
 from .plain_model import PlainExpert, PlainModel, not_known
-from .tables import STORED, Tables, quantised
+from .tables import ABOVE, STORED, Tables, quantised
 
 ALGORITHM = ("lift.c", "search.c", "trees.c", "decide.c", "stream.c")
 MOST_STATES = 2**15
@@ -256,7 +256,10 @@ def write_c(
     tables.whole("mlat_feature_over", lift.overs, "unsigned char")
     arithmetic.add_features(tables, model, unit)
     of_blocks = [steps[:, block].ravel() for block in blocks]
-    tables.stored("mlat_steps", np.concatenate([*of_blocks, np.empty(0)]), stored)
+    # Without a sign, which a small processor would have to extend.
+    step, above = ("unsigned char", ABOVE) if sizes["NARROW"] else (stored, 0)
+    past = np.zeros(every * F + 3)  # what pairs of references and fours may read
+    tables.stored("mlat_steps", np.concatenate([*of_blocks, past]) + above, step)
     place = "unsigned short" if len(steps) < 2**16 else "int"
     tables.whole("mlat_run_start", runs[:, 0], place)
     tables.whole("mlat_run_size", runs[:, 1], place)
@@ -295,16 +298,17 @@ def write_c(
             of_points += (n_stored_points + spare) * n_values
             continue
         one = whole.rounded(unit) if bits <= 16 else whole
-        n_lags = one.n_lags
+        n_lags, c = one.n_lags, len(one.columns)
+        size = one.width * c
         before = np.cumsum([0, *map(len, blocks[:-1])]).tolist()
         both = zip(before, blocks, strict=True)
         own = [(first, len(block)) for first, block in both if block[0] in one.columns]
-        rows_of_one = len(own) * (one.width if len(own) > 1 else 1)
+        lengths = [n_in for _, n_in in own] * one.width if len(own) > 1 else [size]
+        rows_of_one = len(lengths)
         sizes["ROWS"] = max(sizes["ROWS"], rows_of_one)
         tables.whole(f"columns_{number}", one.columns, "unsigned short")
         tables.whole(f"blocks_{number}", np.array(own).ravel(), "unsigned short")
         squares = one.squares(steps * unit, model.start + model.width - one.width)
-        size, c = one.width * len(one.columns), len(one.columns)
         fields = [
             *(str(one.width), str(c), str(n_lags), str(int(not n_lags))),
             str(len(own)),
@@ -320,15 +324,17 @@ def write_c(
         of_metric += (
             size * size if not n_lags else c * c * (one.width if n_lags == 1 else 2 * n_lags - 1)
         )
-        products, rows = n * size, n * rows_of_one
+        of_one = sum(-(-length // 4) * 4 for length in lengths)  # rows are multiplied by fours
+        products, rows = n * of_one, n * rows_of_one
         if sums[number]:  # two steps; some begin anew
             begins = int(np.maximum(1, np.ceil(runs[:, 1] / arithmetic.anchor)).sum())
             of_metric += c * c
-            products = begins * size + (n - begins) * 2 * c
+            products = begins * of_one + (n - begins) * 2 * c
             rows = begins * rows_of_one + (n - begins) * 2 * len(own)
         of_steps += products + (spare + 2) * size
         n_rows += rows
     constants = {
+        "ABOVE": str(above),
         "MOST_APART": "INT32_MAX" if types.get("mlat_apart") == "int32_t" else "MLAT_HUGE",
         **_of_lift(lift),
         **arithmetic.constants(model, limit),
@@ -343,6 +349,7 @@ def write_c(
         "/* The numbers of a model, written by `mlat export`; see mlat.h. */\n",
         *(f"#define MLAT_{name} {value}" for name, value in constants.items()),
         f"\ntypedef {stored} mlat_stored;",
+        f"typedef {step} mlat_step;",
         f"typedef {arithmetic.square_type} mlat_stored_square;",
         f"typedef {arithmetic.metric_type} mlat_metric;",
         *(f"typedef {kind} {name};" for name, kind in types.items()),
@@ -431,8 +438,11 @@ def _ram(sizes: dict[str, int], real: int, square: int) -> int:
     if sizes["SUMS"]:
         squares, wholes = squares + sizes["SUMS"], wholes + sizes["EXPERTS"]
     squares += sizes["PARTS"]
+    factors = sizes["LARGEST"] + 3 * sizes["ROWS"]
     if sizes["NARROW"]:
-        wholes += sizes["LARGEST"]
+        wholes += factors
+    else:
+        reals += factors
     if sizes["NEIGHBORS"] > 1:
         squares, wholes = squares + sizes["NEIGHBORS"], wholes + sizes["NEIGHBORS"]
     if sizes["FILTERED"]:

@@ -18,10 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.checks import Floats, Ints
+from ..base.checks import Ints
 from ..base.errors import InputError, require_package
 from ..classifier.classifier import StreamClassifier
-from ..features.lifts import NOW, VALUE
 from ..live.page.model_view import describe
 from ..stream.stream import Stream
 from .c_source import CSource, text_of
@@ -38,7 +37,7 @@ FILES = {
     "examples/lines/main.c": "main.c",
     "examples/state/state.ino": "state.ino",
 }
-N_VECTORS = 240  # steps
+N_STRETCHES, STRETCH = 8, 30  # of the training stream
 CLEAR = 0.05  # more probable than the next state: the last digit of a number does not matter
 
 # All that the C uses of these headers, which a target without a system lacks.
@@ -117,12 +116,15 @@ def _renamed(text: str, prefix: str) -> str:
 def vectors(
     code: CSource, clf: StreamClassifier, rows: Ints, *, filtered: bool, far: float | None
 ) -> str:
-    """Steps like those of training, with the state that the tables say of each.
+    """Stretches of the training stream, with the state that the tables say of each step.
 
     A question mark stands for a state that is hardly more probable than the next one.
     """
-    whole = PlainModel.of(clf)
-    values = _steps_like_training(whole)
+    whole, given = PlainModel.of(clf), clf.windows_
+    begins = given.start[np.linspace(0, len(given.start) - 1, N_STRETCHES).astype(int)]
+    steps = (begins[:, None] + np.arange(STRETCH)).ravel() % len(given.values)
+    noise = np.random.default_rng(0).normal(size=(len(steps), len(whole.channels)))
+    values = given.values[steps] + 1e-3 * whole.channel_scale * noise  # no channel stands still
     if "#define MLAT_HOLD 0 " in code.header:
         values[len(values) // 2, 0] = np.nan
     lines = [[f"{value:.6g}" for value in row] for row in values]
@@ -147,23 +149,6 @@ def vectors(
     rows_of_text = [",".join([*row, state]) for row, state in zip(lines, expected, strict=True)]
     channels = re.sub(r"[^ -~]", "?", ",".join(whole.channels))
     return f"# {channels},expected state\n" + "\n".join(rows_of_text) + "\n"
-
-
-def _steps_like_training(model: PlainModel) -> Floats:
-    """Stretches of references, whose channels are known where they are features; else a walk."""
-    rng = np.random.default_rng(0)
-    n, d = N_VECTORS, len(model.channels)
-    scaled = np.cumsum(rng.normal(size=(n, d)), axis=0) / np.sqrt(n)
-    lift = model.lift
-    own = (lift.takes == VALUE) & (lift.overs == NOW) & (lift.floors == 0)
-    if len(model.start):
-        first = model.start[np.linspace(0, len(model.start) - 1, 8).astype(int)]
-        steps = np.concatenate([np.arange(a, a + n // 8) for a in first]) % len(model.steps)
-        raw = model.steps[steps] * model.feature_scale + model.feature_mean
-        for f in np.flatnonzero(own):
-            scaled[:, lift.channels[f]] = raw[:, f]
-    scaled += 1e-3 * rng.normal(size=scaled.shape)  # no channel stands still
-    return np.asarray(scaled * model.channel_scale + model.channel_mean)
 
 
 def browser_files(code: CSource, clf: StreamClassifier) -> dict[str, bytes]:

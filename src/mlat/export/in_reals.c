@@ -42,23 +42,24 @@ typedef mlat_real mlat_unit;
 /*WINDOW*/
 
 #if MLAT_NARROW
-/* The same as whole numbers up to MLAT_NARROW; returns their unit. */
-static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+/* The unit in which numbers are at most MLAT_NARROW. */
+static mlat_unit narrow_unit(const mlat_real *from, int n, int least)
 {
-    mlat_real most = 0, times;
+    mlat_real most = 0;
     int i;
     for (i = 0; i < n; i++) {
         most = MLAT_ABS(from[i]) > most ? MLAT_ABS(from[i]) : most;
     }
     (void)least;
-    times = most > MLAT_TINY ? (mlat_real)MLAT_NARROW / most : 0;
-    for (i = 0; i < n; i++) {
-        const mlat_real value = from[i] * times;
-        to[i] = (mlat_factor)(value < 0 ? value - (mlat_real)0.5 : value + (mlat_real)0.5);
-    }
-    return most / (mlat_real)MLAT_NARROW;
+    return most > MLAT_TINY ? most / (mlat_real)MLAT_NARROW : 1;
 }
-#define widened(sum, unit) ((mlat_square)(sum) * (unit))
+
+static mlat_factor narrowed(mlat_real value, mlat_unit unit)
+{
+    value /= unit;
+    return (mlat_factor)(value < 0 ? value - (mlat_real)0.5 : value + (mlat_real)0.5);
+}
+#define widened(sum, unit) ((mlat_square)(int32_t)(sum) * (unit))
 #define least_unit(by) 0
 #define fit_squares(q, by) ((void)(by))
 #endif

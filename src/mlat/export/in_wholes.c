@@ -165,8 +165,8 @@ typedef int mlat_unit;
 /*WINDOW*/
 
 #if MLAT_NARROW
-/* The same shifted to be at most MLAT_NARROW; returns by how much. */
-static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int least)
+/* The shift by which numbers are at most MLAT_NARROW. */
+static mlat_unit narrow_unit(const mlat_real *from, int n, int least)
 {
     mlat_square most = 0;
     int i, shift = least;
@@ -177,12 +177,10 @@ static mlat_unit narrowed(const mlat_real *from, mlat_factor *to, int n, int lea
     while (most > ((mlat_square)MLAT_NARROW << shift)) {
         shift++;
     }
-    for (i = 0; i < n; i++) {
-        to[i] = (mlat_factor)down(from[i], shift);
-    }
     return shift;
 }
-#define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(sum) << (unit)))
+#define narrowed(value, unit) ((mlat_factor)down(value, unit))
+#define widened(sum, unit) ((int64_t)((uint64_t)(int64_t)(int32_t)(sum) << (unit)))
 /* Half of a stored square in the unit of a window, which is such that it fits. */
 #define least_unit(by) ((by)->square_exponent > 15 ? (by)->square_exponent - 15 : 0)
 #define short_square(stored, q) ((int32_t)(((uint32_t)(stored) << (q)->up) >> (q)->down))

@@ -46,12 +46,12 @@ typedef struct {
 #endif
 } mlat_out;
 
-#if MLAT_NARROW
-#ifdef __ARM_FEATURE_SIMD32
+#if !MLAT_NARROW
+typedef mlat_real mlat_factor;
+#elif defined(__ARM_FEATURE_SIMD32)
 typedef int16_t mlat_factor;
 #else
 typedef int32_t mlat_factor; /* whose sign needs no instruction of its own */
-#endif
 #endif
 
 /* What is remembered of a stream. */
@@ -62,9 +62,7 @@ typedef struct {
 #if MLAT_PARTS > 0
     mlat_square parts[MLAT_PARTS];
 #endif
-#if MLAT_NARROW
-    mlat_factor narrow[MLAT_LARGEST];
-#endif
+    mlat_factor factors[MLAT_LARGEST + 3 * MLAT_ROWS];
 #if MLAT_SUMS > 0
     mlat_square sums[MLAT_SUMS];
     int wild[MLAT_EXPERTS];

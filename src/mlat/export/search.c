@@ -183,89 +183,73 @@ static mlat_square prepare(const mlat *m, const expert *e, mlat_real *x, mlat_re
     return down(sum, MLAT_X_BITS);
 }
 
-/* The sum of products of numbers and a row of the table. Alone it has enough registers. */
-#ifdef __GNUC__
-#define APART __attribute__((noinline))
-#else
-#define APART
-#endif
+#define AT_ONCE 32 /* references */
+#define swap_middles(u)
+#define TIMES(i, y) ((row_sum)u[i] * y[i])
+#define ADD_FOUR                                                                                   \
+    a += (TIMES(0, y) + TIMES(1, y)) + (TIMES(2, y) + TIMES(3, y));                                \
+    b += (TIMES(0, z) + TIMES(1, z)) + (TIMES(2, z) + TIMES(3, z));
 #if MLAT_NARROW && defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_BIG_ENDIAN)
 /* Two products in one instruction: of every four numbers those of the first and the third, and those
  * of the second and the fourth, for which the middle ones of u are swapped. */
 #include <arm_acle.h>
 
-static void swap_middles(short *u, int n)
+#undef swap_middles
+static void swap_middles(short *u)
 {
-    int i;
-    for (i = 0; i + 4 <= n; i += 4) {
-        const short second = u[i + 1];
-        u[i + 1] = u[i + 2];
-        u[i + 2] = second;
-    }
+    const short second = u[1];
+    u[1] = u[2];
+    u[2] = second;
 }
 
-#define FOUR(i)                                                                                    \
-    memcpy(&ys, y + (i), 4);                                                                       \
-    memcpy(&first, u + (i), 4);                                                                    \
-    memcpy(&second, u + (i) + 2, 4);                                                               \
-    a = __smlad(__sxtb16((int8x4_t)ys), (int16x2_t)first, a);                                      \
-    b = __smlad(__sxtb16((int8x4_t)((ys >> 8) | (ys << 24))), (int16x2_t)second, b)
-
-APART static row_sum flat_product(const short *u, const mlat_stored *y, int n)
-{
-    int32_t a = 0, b = 0;
-    uint32_t ys, first, second;
-    for (; n >= 8; n -= 8, u += 8, y += 8) {
-        FOUR(0);
-        FOUR(4);
-    }
-    if (n >= 4) {
-        FOUR(0);
-        u += 4;
-        y += 4;
-    }
-    for (n &= 3; n > 0; n--) {
-        a += (row_sum)*u++ * *y++;
-    }
-    return a + b;
-}
-#elif MLAT_NARROW
-#define swap_middles(u, n)
-APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
-{
-    row_sum sum = 0;
-    for (; n >= 4; n -= 4, u += 4, y += 4) {
-        sum += u[0] * y[0];
-        sum += u[1] * y[1];
-        sum += u[2] * y[2];
-        sum += u[3] * y[3];
-    }
-    for (; n > 0; n--) {
-        sum += *u++ * *y++;
-    }
-    return sum;
-}
-#else
-/* Four sums, as one would wait for each of its additions. */
-APART static row_sum flat_product(const factor *u, const mlat_stored *y, int n)
-{
-    row_sum a = 0, b = 0, c = 0, d = 0;
-    int i;
-    for (i = 0; i + 4 <= n; i += 4) {
-        a += (row_sum)u[i] * y[i];
-        b += (row_sum)u[i + 1] * y[i + 1];
-        c += (row_sum)u[i + 2] * y[i + 2];
-        d += (row_sum)u[i + 3] * y[i + 3];
-    }
-    for (; i < n; i++) {
-        a += (row_sum)u[i] * y[i];
-    }
-    return (a + b) + (c + d);
-}
+#define ADD_TO(sum, row)                                                                           \
+    memcpy(&four, row, 4);                                                                         \
+    __asm__("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));                                      \
+    sum = (uint32_t)__smlad((int16x2_t)__uxtb16(four), even_u, (int32_t)sum);                      \
+    sum = (uint32_t)__smlad((int16x2_t)odd, odd_u, (int32_t)sum);
+#undef ADD_FOUR
+#define ADD_FOUR                                                                                   \
+    int16x2_t even_u, odd_u;                                                                       \
+    uint32_t four, odd;                                                                            \
+    memcpy(&even_u, u, 4);                                                                         \
+    memcpy(&odd_u, u + 2, 4);                                                                      \
+    ADD_TO(a, y)                                                                                   \
+    ADD_TO(b, z)
+#elif MLAT_NARROW && defined(__GNUC__) && defined(__thumb__)
+/* Each is added at once: for sums of products there are too few registers. */
+#define ADD_ONE(i)                                                                                 \
+    a += TIMES(i, y);                                                                              \
+    b += TIMES(i, z);                                                                              \
+    __asm__("" : "+l"(a), "+l"(b));
+#undef ADD_FOUR
+#define ADD_FOUR ADD_ONE(0) ADD_ONE(1) ADD_ONE(2) ADD_ONE(3)
 #endif
 
+/* To the sums of pairs of references that follow each other the products of u and a row of each: two
+ * at once, so that u is read once. Alone it has enough registers. */
+#ifdef __GNUC__
+__attribute__((noinline))
+#endif
+static void add_products(const mlat_factor *of_row, const mlat_factor *end, const mlat_step *first, int next,
+                         int n_pairs, row_sum *sums)
+{
+    for (; n_pairs > 0; n_pairs--, first += 2 * next, sums += 2) {
+        const mlat_factor *u = of_row;
+        const mlat_step *y = first, *z = first + next;
+        row_sum a = sums[0], b = sums[1];
+        do {
+            ADD_FOUR
+            u += 4;
+            y += 4;
+            z += 4;
+        } while (u != end);
+        sums[0] = a;
+        sums[1] = b;
+    }
+}
+
 /* A step of the references in a block. */
-static const mlat_stored *step_of(const unsigned short *block, int at)
+static const mlat_step *step_of(const unsigned short *block, int at)
 {
     return mlat_steps + (size_t)block[0] * (size_t)MLAT_STEPS + (size_t)at * (size_t)block[1];
 }
@@ -275,6 +259,8 @@ static void ask(mlat *m, const expert *e, question *q)
 {
     /* In a block steps follow each other: alone it is one long row. */
     const int at_once = e->n_blocks == 1 ? e->width : 1;
+    const mlat_real *from = m->u;
+    mlat_factor *u = m->factors;
     int t, k;
     memset(q, 0, sizeof *q);
     for (t = 0; t < e->width; t += at_once) {
@@ -286,48 +272,49 @@ static void ask(mlat *m, const expert *e, question *q)
             row->n = at_once * block[1];
         }
     }
-#if MLAT_NARROW
-    {
-        mlat_factor *u = m->narrow;
-        q->unit = narrowed(m->u, u, e->width * e->n_columns, least_unit(&e->by));
-        fit_squares(q, &e->by);
-        for (k = 0; k < q->n_rows; k++) {
-            swap_middles(u, q->rows[k].n);
-            u += q->rows[k].n;
+    q->u = u;
+    q->unit = narrow_unit(from, e->width * e->n_columns, least_unit(&e->by));
+    fit_squares(q, &e->by);
+    for (k = 0; k < q->n_rows; k++) {
+        const int n = q->rows[k].n;
+        for (t = 0; t < n; t += 4, u += 4) {
+            int c;
+            for (c = 0; c < 4; c++) { /* what is read beyond a row counts nothing */
+                u[c] = t + c < n ? narrowed(*from++, q->unit) : 0;
+                q->above += above_of(u[c]);
+            }
+            swap_middles(u);
         }
     }
-    q->u = m->narrow;
-#else
-    q->u = m->u;
-#endif
 }
 
-/* The product of u and the reference that begins there. */
-static row_sum window_product(const question *q, int begin)
+/* The products of u and n references that follow each other, and of one more where n is odd. */
+static void products_of(const question *q, int begin, int n, row_sum *sums)
 {
-    const factor *u = q->u;
-    row_sum sum = 0;
-    int k;
-    for (k = 0; k < q->n_rows; k++) {
-        const table_row *row = &q->rows[k];
-        sum += flat_product(u, row->first + (size_t)begin * (size_t)row->next, row->n);
-        u += row->n;
+    const mlat_factor *u = q->u, *next;
+    const table_row *row = q->rows, *end = row + q->n_rows;
+    int i;
+    for (i = 0; i < n + n % 2; i++) {
+        sums[i] = 0 - q->above;
     }
-    return sum;
+    for (; row < end; row++, u = next) {
+        next = u + (row->n + 3) / 4 * 4;
+        add_products(u, next, row->first + (size_t)begin * (size_t)row->next,
+                     row->next * MLAT_EVERY, (n + 1) / 2, sums);
+    }
 }
 
 /* What is added to x'Mx: y'My less twice the product. */
 #if MLAT_NARROW && defined(short_square)
 typedef int32_t rest;
 #define MOST_REST INT32_MAX
-#define rest_of(stored, e, q, begin)                                                               \
-    (short_square(stored, q) - window_product(q, begin))
+#define rest_of(stored, e, q, product) (short_square(stored, q) - (int32_t)(product))
 #define whole_rest(half, q) (widened(half, (q)->unit) * 2)
 #else
 typedef mlat_square rest;
 #define MOST_REST MLAT_HUGE
-#define rest_of(stored, e, q, begin)                                                               \
-    (square_of(stored, &(e)->by) - 2 * widened(window_product(q, begin), (q)->unit))
+#define rest_of(stored, e, q, product)                                                             \
+    (square_of(stored, &(e)->by) - 2 * widened(product, (q)->unit))
 #define whole_rest(all, q) (all)
 #endif
 
@@ -335,14 +322,15 @@ typedef mlat_square rest;
 /* Of a metric without lags, all that the product of windows gains from one step to the next is that
  * of the steps that enter, less that of those that leave: sum[j] = sum[j - 1] + enters - leaves. */
 
-static row_sum step_product(const expert *e, const factor *v, int at)
+static row_sum step_product(const expert *e, const mlat_factor *v, int at)
 {
-    const unsigned short *block = e->blocks;
     row_sum sum = 0;
-    int k;
-    for (k = 0; k < e->n_blocks; k++, block += 2) {
-        sum += flat_product(v, step_of(block, at), block[1]);
-        v += block[1];
+    int k, c;
+    for (k = 0; k < e->n_blocks; k++) {
+        const unsigned short *block = e->blocks + 2 * k;
+        for (c = 0; c < block[1]; c++) {
+            sum += (row_sum)*v++ * step_of(block, at)[c];
+        }
     }
     return sum;
 }
@@ -371,7 +359,9 @@ static void go_on(mlat *m, const expert *e, const question *q, mlat_square own)
         for (j = 0; j < mlat_run_size[r]; j++, sum++, square++) {
             const mlat_square was = *sum;
             if (anew || j % ANCHOR == 0) {
-                *sum = window_product(q, first + j);
+                row_sum two[2];
+                products_of(q, first + j, 1, two);
+                *sum = two[0];
             } else {
                 *sum = before + step_product(e, enters, first + j + w - 1) -
                        step_product(e, leaves, first + j - 1);
@@ -412,16 +402,23 @@ static void search(mlat *m, const expert *e)
     }
 #endif
     for (r = 0; r < MLAT_RUNS; r++) {
-        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width;
-        const int end = begin + mlat_run_size[r] * MLAT_EVERY;
+        int begin = mlat_run_start[r] + MLAT_WIDTH - e->width, left = mlat_run_size[r];
         rest least = MOST_REST;
-        for (; begin < end; begin += MLAT_EVERY, square++) {
-            const rest other = rest_of(*square, e, &q, begin);
+        while (left > 0) {
+            const int n = left < AT_ONCE ? left : AT_ONCE;
+            row_sum products[AT_ONCE];
+            int i;
+            products_of(&q, begin, n, products);
+            for (i = 0; i < n; i++, square++) {
+                const rest other = rest_of(*square, e, &q, products[i]);
 #if MLAT_NEIGHBORS > 1
-            keep(m, mlat_run_state[r], own + whole_rest(other, &q));
+                keep(m, mlat_run_state[r], own + whole_rest(other, &q));
 #else
-            least = other < least ? other : least;
+                least = other < least ? other : least;
 #endif
+            }
+            begin += n * MLAT_EVERY;
+            left -= n;
         }
         if (least < MOST_REST) {
             keep(m, mlat_run_state[r], own + whole_rest(least, &q));

@@ -15,6 +15,7 @@ from ..base.errors import InputError
 # Stored numbers: their C type, and the largest whole number.
 STORED = {64: ("double", 0), 32: ("float", 0), 16: ("short", 2**15 - 1), 8: ("signed char", 127)}
 EXTREME = {64: 1e100, 32: 1e15, 16: 1e15, 8: 1e15}  # deviations: further away counts as missing
+ABOVE = 128  # that a step of 8 bits is stored above what it is, where rows are narrow
 X_BITS = {8: 10, 16: 4}  # more, of a feature in its stored unit in whole numbers
 BYTES = {
     "unsigned char": 1, "signed char": 1, "short": 2, "unsigned short": 2, "int": 4, "int32_t": 4,

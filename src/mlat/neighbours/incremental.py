@@ -574,48 +574,42 @@ def _push_rows(  # type: ignore[no-untyped-def]
 ):
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, width, d = len(features), ring.shape[1], len(columns)
-    step = np.empty(d)
     n_columns, n_places = refs.right.shape[1], len(refs.squared)
-    size = max(1, min(m, rows_at_once(n_places)))
-    window = np.zeros((width + 1) * d)
-    filtered = np.zeros((3, d))
+    size, n_lags = max(1, min(m, rows_at_once(n_places))), refs.causal.shape[1] // d
+    windows, filtered = np.zeros((size, (width + 1) * d)), np.zeros((3, size, d))
     left = np.zeros((size, n_columns), np.float32)
     grown = np.empty((size, n_places), np.float32)
     direct = np.empty((size, len(refs.first)))
     query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
-    norms = np.empty(4)
-    ready = np.empty(size, np.bool_)
+    before = np.empty(size, np.int64)  # steps of the segment before each
+    nothing, older = np.zeros((2, size), np.int64)
+    of_lags, of_window = np.full(size, n_lags * d), np.full(size, width * d)
     of_tile, least = np.empty(len(refs.tile_codes)), np.empty(found.nearest.shape[1])
     for begin in range(0, m, size):
         n = min(size, m - begin)
         for i in range(n):
-            o = owner[begin + i]
-            if marks[begin + i] != 1:
+            o, mark = owner[begin + i], marks[begin + i]
+            if mark != 1:
                 # A window of the centre is zero around the centre: no step has entered.
                 ring[o] = refs.centre
-                sums[o] = 0.0
                 counts[o] = 0
-            if marks[begin + i] == 0:
-                ready[i] = False
-                left[i] = 0.0
-                continue
-            for f in range(d):
-                step[f] = features[begin + i, columns[f]]
-            _enter(
-                step,
-                ring[o],
-                sums[o],
-                counts[o],
-                refs,
-                window,
-                filtered,
-                norms,
-                left[i],
-                direct[i],
-                query[i],
-            )
-            counts[o] += 1
-            ready[i] = counts[o] >= width
+            before[i] = counts[o]
+            if mark != 0:
+                _next_window(features[begin + i], columns, ring[o], counts[o], refs, windows[i])
+                counts[o] += 1
+            older[i] = max(n_lags - 1 - before[i] % width, 0) * d
+        shift, x = (width + 1 - n_lags) * d, windows[:n]
+        dot_products(x, shift, refs.causal, older, of_lags, filtered[0])
+        dot_products(x, shift, refs.causal, nothing, older, filtered[1])
+        dot_products(x, 0, refs.anticausal, nothing, of_lags, filtered[2])
+        dot_products(x, d, refs.direct, nothing, of_window, direct)
+        for i in range(n):
+            own = sums[owner[begin + i]]
+            if marks[begin + i] != 1:
+                own[:] = 0.0
+            left[i] = 0.0
+            if marks[begin + i] != 0:
+                _enter(windows[i], filtered[:, i], before[i], own, refs, left[i], query[i])
         multiply_tiles(left[:n], refs.right, n_columns // d, grown[:n])
         for i in range(n):
             row = begin + i
@@ -626,77 +620,71 @@ def _push_rows(  # type: ignore[no-untyped-def]
             if marks[row] == 0:
                 continue
             # A piece's first window has none before it: what would move there ends here.
+            near = query[i, 2] < FAR
             for piece in range(len(refs.first)):
-                G[refs.first[piece]] = direct[i, piece]
+                G[refs.first[piece]] = direct[i, piece] if near else 0.0
             for tile in range(len(of_tile) - 1, -1, -1):  # the last first: none is read once moved
                 of_tile[tile] = move_tile(G, grown[i], refs.squared, tile * TILE)
-            if ready[i]:
+            if before[i] + 1 >= width:
                 find(G[1:], of_tile, query[i], refs, least, found, row)
 
 
 @jit()
-def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct, query):  # type: ignore[no-untyped-def]
-    """The query side of one step: the factors of the references, and the error of the step."""
-    bound = refs.bound
+def _next_window(step, columns, ring, count, refs, window):  # type: ignore[no-untyped-def]
+    """The last steps around the centre, oldest first, and the step that enters the ring."""
     width, d = ring.shape
-    n_lags = refs.causal.shape[1] // d
     place = count % width  # of the step that leaves, and then of the one that enters
     per_unit = 1.0 / refs.scale  # a power of two: no digit changes
-    for t in range(width + 1):
-        source = step
-        if t < width:
-            source = ring[place + t if place + t < width else place + t - width]
+    for t in range(width):
+        source, first = ring[t], (t - place if t >= place else t - place + width) * d
         for f in range(d):
-            window[t * d + f] = (source[f] - refs.centre[f]) * per_unit
-    ring[place] = step
-    size = np.sqrt(_energy(window))
-    near = size < FAR  # False for NaN
+            window[first + f] = (source[f] - refs.centre[f]) * per_unit
+    for f in range(d):
+        ring[place, f] = step[columns[f]]
+        window[width * d + f] = (ring[place, f] - refs.centre[f]) * per_unit
+
+
+@jit()
+def _enter(window, filtered, count, sums, refs, left, query):  # type: ignore[no-untyped-def]
+    """The query side of one step: the factors of the references, and the error of the step."""
+    bound, width, d = refs.bound, refs.width, filtered.shape[1]
+    place, last = count % width, width * d
+    recent, older, leaving = filtered
+    size = np.sqrt(energy(window))
     error = np.inf
-    last = width * d
     # Q, the window's own product, is a running sum. P is that of the steps since the last multiple
     # of the width: after as many steps it is the same without the drift of Q, and replaces it.
     if place == 0:
         sums[P_SUM] = 0.0
-    if not near:
-        left[:] = 0.0
-        direct[:] = 0.0
-    else:
-        recent, older, leaving = filtered
-        n_recent = min(place + 1, n_lags)
-        n_older = n_lags - n_recent
-        dot_products(
-            window, last + (1 - n_recent) * d, n_recent * d, refs.causal, n_older * d, recent
-        )
-        dot_products(window, last + (1 - n_lags) * d, n_older * d, refs.causal, 0, older)
-        dot_products(window, 0, n_lags * d, refs.anticausal, 0, leaving)
-        dot_products(window, d, width * d, refs.direct, 0, direct)
+    if size < FAR:  # False for NaN
         n_parts = len(left) // d
-        norms[:] = 0.0
         entered = entered_recent = left_behind = 0.0
+        of_xa = of_u = of_xp = of_v = 0.0
         for f in range(d):
             xa, xp = window[last + f], window[f]
             u, v = older[f] + recent[f], leaving[f]
             entered += xa * u
             entered_recent += xa * recent[f]
             left_behind += xp * v
+            of_xa += xa * xa
+            of_u += u * u
+            of_xp += xp * xp
+            of_v += v * v
             if n_parts == 2:
                 left[f], left[d + f] = xa, -xp
-                norms[0] += xa * xa
-                norms[1] += xp * xp
             else:
                 left[f], left[d + f], left[2 * d + f], left[3 * d + f] = xa, u, -xp, -v
-                norms[0] += xa * xa
-                norms[1] += u * u
-                norms[2] += xp * xp
-                norms[3] += v * v
         sums[P_SUM] += 2.0 * entered_recent
         sums[Q_SUM] += 2.0 * (entered - left_behind)
         error = bound.tiny + bound.kappa * size * (size + bound.largest)
-        for part in range(n_parts):
-            error += bound.gamma * np.sqrt(norms[part]) * refs.parts[part]
+        of_xa, of_u, of_xp, of_v = np.sqrt(of_xa), np.sqrt(of_u), np.sqrt(of_xp), np.sqrt(of_v)
+        if n_parts == 2:
+            error += bound.gamma * (of_xa * refs.parts[0] + of_xp * refs.parts[1])
+        else:
+            of_parts = of_xa * refs.parts[0] + of_u * refs.parts[1]
+            error += bound.gamma * (of_parts + of_xp * refs.parts[2] + of_v * refs.parts[3])
         if bound.phi > 0.0:
-            steps = np.sqrt(norms[0]) + np.sqrt(norms[2]) + refs.parts[1] + refs.parts[3]
-            error += bound.phi * size * steps
+            error += bound.phi * size * (of_xa + of_xp + refs.parts[1] + refs.parts[3])
     if place == width - 1:
         sums[Q_SUM] = sums[P_SUM]
     block = ERRORS + (count // bound.block) % N_BLOCKS
@@ -709,7 +697,7 @@ def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct,
 
 
 @jit(fastmath={"reassoc", "nsz"})
-def _energy(window):  # type: ignore[no-untyped-def]
+def energy(window):  # type: ignore[no-untyped-def]
     total = 0.0
     for x in window:
         total += x * x
@@ -719,17 +707,24 @@ def _energy(window):  # type: ignore[no-untyped-def]
 # The compiler may reorder these sums, which the bound allows. Each row is summed for itself, so a
 # sum does not depend on the rows around it.
 @jit(fastmath={"reassoc", "nsz", "contract"})
-def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped-def]
-    """``out = right[:, column : column + n] @ left[begin : begin + n]``, in double precision."""
-    x = left[begin : begin + n]
-    for j in range(0, len(right), 2):  # two rows at a time read the vector once
-        k = min(j + 1, len(right) - 1)
-        y, z = right[j, column : column + n], right[k, column : column + n]
-        of_y = of_z = 0.0
-        for i in range(n):
-            of_y += x[i] * y[i]
-            of_z += x[i] * z[i]
-        out[j], out[k] = of_y, of_z
+def dot_products(X, shift, right, first, last, out):  # type: ignore[no-untyped-def]
+    """``out[i] = right[:, c] @ X[i, shift + c]``, in double precision, for some columns c.
+
+    They are from ``first`` to ``last`` (m,). Four vectors at a time serve all rows.
+    """
+    for j in range(0, len(right), 4):
+        b, c, d = min(j + 1, len(right) - 1), min(j + 2, len(right) - 1), min(j + 3, len(right) - 1)
+        for i in range(len(X)):
+            some = slice(first[i], last[i])
+            x = X[i, shift + first[i] : shift + last[i]]
+            p, q, r, s = right[j, some], right[b, some], right[c, some], right[d, some]
+            of_p = of_q = of_r = of_s = 0.0
+            for k in range(len(x)):
+                of_p += x[k] * p[k]
+                of_q += x[k] * q[k]
+                of_r += x[k] * r[k]
+                of_s += x[k] * s[k]
+            out[i, j], out[i, b], out[i, c], out[i, d] = of_p, of_q, of_r, of_s
 
 
 @jit()
@@ -737,19 +732,12 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
     """The nearest reference of each state, and those that may be the nearest."""
     bound = refs.bound
     least[:] = np.inf
-    for tile in range(len(refs.tile_codes)):
+    for tile in range(len(of_tile)):
         c = refs.tile_codes[tile]
-        if of_tile[tile] < least[c]:
-            least[c] = of_tile[tile]
-            found.rows[row, c] = tile
+        least[c] = min(least[c], of_tile[tile])
     unit = np.sqrt(refs.weight) * refs.scale
     farthest = 0.0
     for c in range(len(least)):
-        begin = found.rows[row, c] * TILE
-        for j in range(begin, begin + TILE):
-            if refs.squared[j] - 2.0 * G[j] == least[c]:
-                found.rows[row, c] = refs.rows[j]
-                break
         farthest = max(farthest, least[c] + query[0])
         found.nearest[row, c] = unit * np.sqrt(max(least[c] + query[0], 0.0))
     own = 3.0 * query[1] + bound.of_squared
@@ -760,15 +748,18 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
     # The window's own product is common to all references: its error decides nothing.
     margin = 2.0 * (2.0 * query[1] + bound.of_squared + of_predict)
     n = 0
-    for tile in range(len(refs.tile_codes)):
-        high = least[refs.tile_codes[tile]] + margin
+    for tile in range(len(of_tile)):
+        c = refs.tile_codes[tile]
+        high = least[c] + margin
         if of_tile[tile] > high:
             continue
         for j in range(tile * TILE, (tile + 1) * TILE):
-            if refs.rows[j] >= 0 and not refs.squared[j] - 2.0 * G[j] > high:
-                if n == MAX_CANDIDATES:
-                    found.n_candidates[row] = -1
-                    return
+            value = refs.squared[j] - 2.0 * G[j]
+            if refs.rows[j] < 0 or value > high:
+                continue
+            if value == least[c] and found.rows[row, c] < 0:
+                found.rows[row, c] = refs.rows[j]
+            if n < MAX_CANDIDATES:
                 found.candidates[row, n] = refs.rows[j]
-                n += 1
-    found.n_candidates[row] = n
+            n += 1
+    found.n_candidates[row] = n if n <= MAX_CANDIDATES else -1

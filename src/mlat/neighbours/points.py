@@ -18,7 +18,7 @@ from ..base.checks import Floats, Ints
 from ..base.compiled import jit
 from ..base.fixed_order import TILE, in_tiles, least_of_tile, multiply, multiply_tiles, padded
 from ..metric.forest import Forest, Leaves, points_of_leaves
-from .incremental import Arrays, Found, clear, least_multiple, rows_at_once
+from .incremental import Arrays, Found, clear, energy, least_multiple, rows_at_once
 from .references import References
 
 
@@ -156,11 +156,10 @@ def _find(x, owner, marks, among, count, found):  # type: ignore[no-untyped-def]
     for begin in range(0, n, n_rows):
         m = min(n_rows, n - begin)
         for i in range(m):
-            norms[i] = 0.0
             for f in range(size):
                 points[i, f] = (x[begin + i, f] - among.mean[f]) / among.scale
-                norms[i] += points[i, f] * points[i, f]
-            single[i] = points[i]
+                single[i, f] = points[i, f]
+            norms[i] = energy(points[i])
             if not norms[i] < among.bounded:  # it overflows, and is compared with every reference
                 single[i] = 0.0
         multiply_tiles(single[:m], among.right, 1, product[:m])

@@ -94,7 +94,7 @@ def told_by_c(code: CSource, values: Floats, begins: Bools) -> NDArray[np.int64]
             Path(folder, name).write_text(text, encoding="utf-8")
         command = ["gcc", "-std=c99", "-O1", "-w", *CHECKS, "main.c", "mlat.c", "-o", "run", "-lm"]
         subprocess.run(command, cwd=folder, check=True)
-        done = subprocess.run(["./run"], cwd=folder, input=rows, capture_output=True, check=True)
+        done = subprocess.run(["./run"], cwd=folder, input=rows, stdout=subprocess.PIPE, check=True)
     return np.array(done.stdout.split(), np.int64)
 
 
