@@ -271,11 +271,8 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if (
-            place.is_file()
-            and place.suffix in (".ino", ".md", ".py")
-            and place.read_bytes() != content
-        ):
+        is_own = place.suffix in (".ino", ".md", ".py") and place.is_file()
+        if is_own and place.read_bytes() != content:
             console(stderr=True).say(f"Kept as it is: {place}")
             continue  # a sketch that somebody went on with
         make_folder(place.parent)
