@@ -39,7 +39,7 @@ NOT_RUN = {
     "needs the files above": 2,
     "downloads": 1,
     "needs another environment": 3,
-    "needs a cluster": 1,  # tests/cluster has one
+    "needs a cluster": 1,  # tests/test_dask.py has one
     "needs a broker": 1,  # tests/live has one
     "needs a browser": 1,
     "waits for a person": 1,

@@ -1,4 +1,4 @@
-"""Imports between the rooms of the package point one way, as ARCHITECTURE.md lists them."""
+"""Imports between rooms point one way, as ARCHITECTURE.md lists; tests are named after modules."""
 
 import ast
 import re
@@ -128,3 +128,19 @@ def test_folders_are_in_no_cycle():
 @pytest.mark.parametrize("path", [p.relative_to(ROOT) for p in FILES], ids=str)
 def test_no_module_is_called_for_nothing(path):
     assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
+
+
+@pytest.mark.parametrize(
+    ("tests", "package"), [("tests", "src/mlat"), ("lab/tests", "lab/src/mlat_lab")]
+)
+def test_tests_are_named_after_what_they_test(tests, package):
+    """As ``test_MODULE.py`` or ``test_MODULE_WHAT.py`` in its room; a whole room counts, too."""
+    top = PAGE.parent
+    wrong = []
+    for path in (top / tests).glob("*/**/test_*.py"):
+        room = top / package / path.parent.relative_to(top / tests)
+        names = {part.stem for part in room.glob("[!_]*")} | {room.name}
+        named = any(f"{path.stem}_".startswith(f"test_{name}_") for name in names)
+        if not (room.is_dir() and named):
+            wrong.append(str(path.relative_to(top)))
+    assert not wrong, wrong

@@ -57,7 +57,7 @@ _MODULE_OF = {
 
 _ROOMS = (
     *("base", "synthetic", "stream", "features", "metric", "neighbours", "classifier"),
-    *("model_selection", "explain", "live", "label", "cluster", "adapters", "plots", "export"),
+    *("model_selection", "explain", "live", "label", "adapters", "plots", "export"),
 )
 
 

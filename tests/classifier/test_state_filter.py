@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -12,7 +12,9 @@ from mlat.classifier.state_filter import (
     Belief,
     StateFilter,
     filter_proba,
+    lasting_filter,
     learn_state_filter,
+    smoothed_proba,
 )
 from state_streams import late_by
 
@@ -86,6 +88,25 @@ def test_rows_sum_to_one_and_nothing_is_invented(seed):
     # Only the past counts.
     again, _ = filter_proba(proba[:7], starts[:7], state_filter)
     np.testing.assert_array_equal(again, filtered[:7])
+
+
+@given(seed=seeds)
+def test_smoothing_counts_every_sequence_of_states(seed):
+    rng = np.random.default_rng(seed)
+    n_steps, n = int(rng.integers(2, 6)), int(rng.integers(2, 4))
+    proba = rng.dirichlet(np.ones(n), n_steps)
+    chain = lasting_filter(float(rng.uniform(1.5, 9)), rng.random((n, n)) + 0.1, 7)
+    power = np.full(n_steps, chain.tempering)
+    power[[0, -1]] = 1.0  # the first of a segment counts in full, seen from either end
+    expected = np.zeros((n_steps, n))
+    for path in product(range(n), repeat=n_steps):
+        likely = chain.stationary[path[0]] * np.prod(proba[np.arange(n_steps), path] ** power)
+        likely *= np.prod([chain.transition[a, b] for a, b in pairwise(path)])
+        expected[np.arange(n_steps), path] += likely
+    expected /= expected.sum(axis=1, keepdims=True)
+    starts = np.arange(2 * n_steps) % n_steps == 0
+    twice = smoothed_proba(np.concatenate([proba, proba]), starts, chain)
+    np.testing.assert_allclose(twice, np.concatenate([expected, expected]), atol=1e-9)
 
 
 def test_without_windows_belief_fades_to_the_stationary_one():

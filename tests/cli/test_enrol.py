@@ -43,10 +43,16 @@ def test_what_is_refused(folder, in_folder):
     write_csv(in_folder / "new.csv", other)
     model = folder / "walk.mlat"
     assert "is what is read" in refused("enrol", model, "new.csv", "--label", "state", "-o", model)
-    assert "--labels LABELS" in refused("enrol", model, "new.csv", "-o", "n.mlat")
     write_csv(in_folder / "none.csv", other.with_states(np.full(len(other), "")))
     assert "names no state" in refused("enrol", model, "none.csv", "--label", "state", "-o", "n")
     assert not (in_folder / "n.mlat").exists()
+
+
+def test_without_labels_a_model_of_one_group_is_adapted_too(folder, in_folder):
+    write_csv(in_folder / "new.csv", other.with_states(np.full(len(other), "")))
+    out, _ = run("enrol", folder / "walk.mlat", "new.csv", "-o", "n.mlat")
+    assert out.startswith("Expected accuracy: unknown, for nothing was left out")
+    assert len(mlat.load("n.mlat").windows_) > len(mlat.load(folder / "walk.mlat").windows_)
 
 
 @pytest.mark.filterwarnings("ignore:the stream has no window")

@@ -14,7 +14,7 @@ from mlat import InputError, Stream
 from mlat.classifier.decision import ExpertSearches, cheaper, incremental_searches
 from mlat.live.core.many import Many
 from mlat.metric import toeplitz
-from mlat.neighbours.incremental import TILE, dot_products, increments, move_on
+from mlat.neighbours.incremental import dot_products
 
 
 def labelled(seed, d=3, lengths=(40, 25, 60, 33), scale=1.0, offset=0.0):
@@ -323,25 +323,11 @@ def test_cheaper_where_windows_are_long_enough():
 @pytest.mark.parametrize("m", [1, 3, 4, 7, 33])
 def test_kernels_multiply_as_matrices_do(m):
     rng = np.random.default_rng(21)
-    for part in (1, 3, 8):
-        left = rng.normal(size=(m, 4 * part)).astype(np.float32)
-        right = rng.normal(size=(4 * part, 9 * TILE)).astype(np.float32)
-        out = np.empty((m, 9 * TILE), np.float32)
-        increments(left, right, 4, out)
-        np.testing.assert_allclose(out, left @ right, atol=1e-5)
-        alone = np.empty((1, 9 * TILE), np.float32)
-        for i in range(m):
-            increments(left[i : i + 1], right, 4, alone)
-            np.testing.assert_array_equal(alone[0], out[i])
-    matrix, x = rng.normal(size=(16 + m, 20)), rng.normal(size=30)
+    X, matrix = rng.normal(size=(m, 30)), rng.normal(size=(16 + m, 20))
+    first, last = rng.integers(0, 10, m), rng.integers(10, 21, m)
     for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 1e-5)):
-        found = np.empty(len(matrix))
-        dot_products(x, 4, 16, matrix.astype(dtype), 2, found)
-        np.testing.assert_allclose(found, matrix[:, 2:18] @ x[4:20], atol=tolerance)
-    sums, grown = rng.normal(size=3 * TILE + 1), rng.normal(size=3 * TILE).astype(np.float32)
-    squared, least, before = rng.normal(size=3 * TILE), np.empty(3), sums.copy()
-    moved = np.empty(3 * TILE)
-    move_on(sums, grown, squared, moved, least)
-    np.testing.assert_array_equal(sums[1:], before[:-1] + grown)
-    np.testing.assert_array_equal(moved, sums[1:])
-    np.testing.assert_array_equal(least, (squared - 2 * sums[1:]).reshape(3, TILE).min(axis=1))
+        found = np.empty((m, len(matrix)))
+        dot_products(X, 4, matrix.astype(dtype), first, last, found)
+        for i, (a, b) in enumerate(zip(first, last, strict=True)):
+            expected = matrix[:, a:b] @ X[i, 4 + a : 4 + b]
+            np.testing.assert_allclose(found[i], expected, atol=tolerance)

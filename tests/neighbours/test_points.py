@@ -8,7 +8,6 @@ import pytest
 import mlat
 from mlat.features.features import View
 from mlat.metric.forest import Forest
-from mlat.neighbours import points
 from mlat.neighbours.incremental import found_nothing
 from mlat.neighbours.points import StepSearch
 from mlat.neighbours.references import References
@@ -68,17 +67,17 @@ def test_the_nearest_of_each_state(kind, size):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_finds_the_same_as_predict_to_the_last_bit_in_any_company(kind, monkeypatch):
+def test_it_finds_the_same_as_predict_to_the_last_bit_in_any_company(kind):
     search, features = StepSearch.of(expert(kind)), rng.normal(size=(40, 3))
     of_steps = expert(kind).embed(expert(kind).view(features)[:, None])
     distances, rows = expert(kind).by_class.query_rows(of_steps)
     together = push(search, features, owner=np.arange(40) % 3)
     alone = [push(search, features[i : i + 1]) for i in range(40)]
-    monkeypatch.setattr(points, "AT_ONCE", 7 * len(expert(kind)))  # seven steps at a time
-    in_parts = push(StepSearch.of(expert(kind)), features)
+    state = search.start(3)
+    pieces = [push(search, features[i : i + 7], state=state) for i in range(0, 40, 7)]
     for nearest, where in (
         (together.nearest, together.rows),
-        (in_parts.nearest, in_parts.rows),
+        (np.concatenate([p.nearest for p in pieces]), np.concatenate([p.rows for p in pieces])),
         (np.concatenate([a.nearest for a in alone]), np.concatenate([a.rows for a in alone])),
     ):
         np.testing.assert_array_equal(nearest, distances)

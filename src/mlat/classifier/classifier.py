@@ -46,7 +46,7 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
 from .decision import ExpertSearches, nothing_decided
-from .enrolment import enrolled, in_units
+from .enrolment import enrolled, in_units, self_trained
 from .experts import (
     Design,
     Plan,
@@ -394,30 +394,28 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> StreamClassifier:
         """A new classifier for another person, machine or placement, by steps without a state.
 
-        For a classifier that was learned from several groups in common units (``units_``), which
-        is where held-out groups were predicted better so. The mean and deviation of each channel
-        of the new stream take the place of theirs. The stream should be as what is to be
-        predicted: long enough to have the usual states in their usual shares.
+        If it was learned from several groups in common units (``units_``), the mean and deviation
+        of each channel of the new stream take the place of theirs. Then what it is surest of in the
+        stream joins its references, where states last longer than what a prediction looks back
+        over. The stream should be as what is to be predicted: long enough to have the usual states
+        in their usual shares.
 
         Returns
         -------
         StreamClassifier
-            This one is not changed.
+            This one is not changed. ``committee_.expected`` is of this stream, by how sure it is.
 
         Raises
         ------
         InputError
-            If the classifier was not learned in common units, or the channels differ.
+            If the channels differ.
         """
         check_is_fitted(self, "experts_")
-        if self.units_ is None:
-            raise InputError(
-                "this classifier compares channels as they are, so there is nothing to adapt: it "
-                "was learned from one group, or groups left out were predicted better so"
-            )
         if is_several(X):
             X = join_values(cast(Any, X), None)
-        return in_units(self, Units.of(self.as_stream(X, recordings, time)))
+        stream = self.as_stream(X, recordings, time)
+        new = self if self.units_ is None else in_units(self, Units.of(stream))
+        return self_trained(new, stream)
 
     def _set_fitted(
         self,

@@ -156,15 +156,18 @@ def nothing_decided(n: int, n_states: int, n_rows: int, n_experts: int) -> Decis
 @jit()
 def _decide(rule, nearest, rows, bound, limit, decision):  # type: ignore[no-untyped-def]
     n_experts, n, n_states = nearest.shape
-    distances, low, high = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-    own = np.empty(n_experts)
+    distances, own = np.empty(n_states), np.empty(n_experts)
     for i in range(n):
+        code = 0
         for s in range(n_states):
             for m in range(n_experts):
                 own[m] = nearest[m, i, s]
             distances[s] = combined_distance(own, rule.powers, rule.typical, rule.soft)
+            if distances[s] < distances[code]:
+                code = s
         probabilities(distances, rule.beta, rule.unit, rule.near, decision.proba[i])
-        code = -1 if np.isnan(distances).any() else distances.argmin()
+        for s in range(n_states):
+            code = -1 if np.isnan(distances[s]) else code
         decision.codes[i] = code
         decision.distance[i] = np.nan if code < 0 else distances[code]
         for m in range(n_experts):
@@ -172,14 +175,27 @@ def _decide(rule, nearest, rows, bound, limit, decision):  # type: ignore[no-unt
         for m in range(len(rows)):
             decision.rows[i, m] = -1 if code < 0 else rows[m, i, code]
         if len(bound) and code >= 0:
-            for s in range(n_states):
-                for m in range(n_experts):
-                    own[m] = _farther(nearest[m, i, s], bound[m, i], -1.0)
-                low[s] = combined_distance(own, rule.powers, rule.typical, rule.soft)
-                for m in range(n_experts):
-                    own[m] = _farther(nearest[m, i, s], bound[m, i], 1.0)
-                high[s] = combined_distance(own, rule.powers, rule.typical, rule.soft)
-            decision.doubt[i] = _overlap(low, high, limit)
+            of_row = nearest[:, i], bound[:, i], rule, own
+            decision.doubt[i] = _is_in_doubt(distances, code, limit, *of_row)
+
+
+@jit()
+def _is_in_doubt(distances, code, limit, nearest, bound, rule, own):  # type: ignore[no-untyped-def]
+    """Whether more than one state may be the nearest, or the limit may be passed or not."""
+    upper = _at_most(1.0, code, nearest, bound, rule, own) * (1.0 + ROUNDING)
+    # √(D² - b) ≥ D - √b: no state is nearer than this share of its distance.
+    share = 1.0
+    for m in range(len(bound)):
+        off = np.sqrt(bound[m]) / (rule.typical[m] * rule.soft) if rule.soft > 0.0 else np.inf
+        share = min(share, 1.0 - off - np.sqrt(OF_SQUARES))
+    for s in range(len(distances)):
+        if s == code or distances[s] * share * (1.0 - ROUNDING) > upper:
+            continue
+        if not _at_most(-1.0, s, nearest, bound, rule, own) > upper:
+            return True
+    if not limit < np.inf:
+        return False
+    return _at_most(-1.0, code, nearest, bound, rule, own) * (1.0 - ROUNDING) <= limit <= upper
 
 
 @jit()
@@ -191,13 +207,13 @@ def probabilities_of_rows(nearest, beta, unit, near, proba):  # type: ignore[no-
 @jit()
 def probabilities(distances, beta, unit, near, proba):  # type: ignore[no-untyped-def]
     """The probability of each state from the distances (S,); NaN where there is none."""
-    least, known = np.inf, False
+    least, known, missing = np.inf, False, False
     for s in range(len(distances)):
-        known = known or distances[s] < np.inf
+        known, missing = known or distances[s] < np.inf, missing or np.isnan(distances[s])
         # In units of the typical distance, so that no scale of the data is too small or too large.
         proba[s] = np.log(distances[s] / unit + near)
         least = min(least, proba[s])
-    if not known or np.isnan(distances).any():
+    if missing or not known:
         proba[:] = np.nan
         return
     total = 0.0
@@ -209,23 +225,15 @@ def probabilities(distances, beta, unit, near, proba):  # type: ignore[no-untype
 
 
 @jit()
-def _farther(distance, bound, sign):  # type: ignore[no-untyped-def]
-    """The largest that a distance may be, where the sign is 1; the least where it is -1."""
-    if not distance < np.inf:  # there is no reference
-        return distance
-    squared = distance * distance
-    return np.sqrt(max(squared + sign * (bound + OF_SQUARES * squared), 0.0))
-
-
-@jit()
-def _overlap(low, high, limit):  # type: ignore[no-untyped-def]
-    """Whether more than one state may be the nearest, or the limit may be passed or not."""
-    least, upper = low.min(), high.min()
-    rivals = 0
-    for s in range(len(low)):
-        rivals += not low[s] > upper * (1.0 + ROUNDING)
-    near_limit = least * (1.0 - ROUNDING) <= limit <= upper * (1.0 + ROUNDING)
-    return rivals != 1 or (limit < np.inf and near_limit)
+def _at_most(sign, state, nearest, bound, rule, own):  # type: ignore[no-untyped-def]
+    """The largest that the distance to a state may be, where the sign is 1; the least for -1."""
+    for m in range(len(own)):
+        own[m] = nearest[m, state]
+        if own[m] < np.inf:  # else there is no reference
+            squared = own[m] * own[m]
+            off = bound[m] + OF_SQUARES * squared
+            own[m] = np.sqrt(max(squared + sign * off, 0.0))
+    return combined_distance(own, rule.powers, rule.typical, rule.soft)
 
 
 def incremental_searches(clf: StreamClassifier, anchor: int = ANCHOR) -> tuple[Search, ...] | None:

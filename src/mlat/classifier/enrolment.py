@@ -10,6 +10,10 @@ and what is new. Other metrics, and the weights, are those of before.
 **Units.** A model that was learned in common units compares each channel by its own mean and
 deviation; those of the new person take the place of the others', without a label: of a whole
 recording, or live those of the last steps, slowly.
+
+**What it is sure of.** States last, so the windows before and after a window tell its state, too,
+where it does not look as it does for the others. A recording without labels is predicted, smoothed
+over time, and what is surest of each state joins the references (self-training).
 """
 
 from __future__ import annotations
@@ -31,8 +35,9 @@ from ..stream.stream import Stream
 from ..stream.windows import Windows, sliding_windows
 from .committee import Committee
 from .confidence import enrolled_confidence
-from .experts import MOST_IN_FOREST, Design, experts_with, learn_metric
-from .state_filter import StateFilter, no_filter
+from .experts import MOST_IN_FOREST, Design, experts_with, fair_rows, learn_metric
+from .held_out import expect_adapted
+from .state_filter import StateFilter, lasting_filter, no_filter, smoothed_proba
 
 if TYPE_CHECKING:
     from .classifier import StreamClassifier
@@ -43,6 +48,12 @@ FEW = 0.02  # of these, for which a reference may be wrong: those around a switc
 # So many usual runs of every state have the usual mean and deviation. With a half of it long states
 # were taken for levels of the person on development sets, with the double it took too long.
 ROUNDS = 4
+# Self-training. A state that is predicted more often than others is doubted by this power of it.
+DOUBT = 0.5
+SUREST = 0.8  # the share of the windows of each state that join
+MOST_JOIN = 2000
+RARE = 1e-3  # no state is taken for rarer
+PASSES = 3  # each predicts with what joined in the one before
 
 
 def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
@@ -53,7 +64,49 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     for state in clf.classes_[~np.isin(clf.classes_, clf.windows_.y[kept])]:
         if state not in own.y:
             kept |= clf.windows_.y == state
-    known = compact(clf.windows_.take(kept), between=lifted)
+    return _joined(clf, clf.windows_.take(kept), own, stream)
+
+
+def self_trained(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
+    """A classifier with windows of a stream among its references, in the states it predicts."""
+    n_states, lifted = len(clf.classes_), clf.features_.lift.memory > 0
+    overlap, lasts = clf.width_ + clf.features_.lift.memory, _usual_run(clf)
+    lasting = lasting_filter(lasts, np.ones((n_states, n_states)), overlap)
+    new = _like(clf, clf.experts_, clf.committee_)
+    proba = first = new.predict_proba(stream)
+    there = np.isfinite(first).all(axis=1)
+    # Where runs are shorter than what is looked back over, what is around a window says little.
+    for _ in range(PASSES if lasts >= overlap and there.any() else 0):
+        often = np.maximum(proba[there].mean(axis=0), RARE) ** DOUBT
+        proba = proba / often / (proba / often).sum(axis=1, keepdims=True)
+        smoothed = smoothed_proba(proba, stream.gap_before, lasting)
+        states = np.where(there, clf.classes_[smoothed.argmax(axis=1)], clf.unknown_)
+        told = stream.with_states(states, unlabelled=clf.unknown_)
+        if not (told.runs.length >= clf.width_).any():
+            break
+        windows = sliding_windows(told, clf.width_)
+        doubt = -smoothed.max(axis=1)[windows.start + windows.width - 1]
+        rows = []
+        for state in np.unique(windows.y):
+            mine = np.flatnonzero(windows.y == state)
+            surest = np.argsort(doubt[mine], kind="stable")
+            rows.append(mine[surest[: int(np.ceil(SUREST * len(mine)))]])
+        joining = np.sort(np.concatenate(rows))
+        joining = joining[fair_rows(windows.y[joining], MOST_JOIN)]
+        new = _joined(clf, clf.windows_, compact(windows.take(joining), between=lifted), told)
+        proba = new.predict_proba(stream)
+    after = proba[there].argmax(axis=1)
+    expected = expect_adapted(clf.committee_.expected, first[there], after)
+    new.committee_ = replace(new.committee_, expected=expected)
+    return new
+
+
+def _joined(
+    clf: StreamClassifier, known: Windows, own: Windows, stream: Stream
+) -> StreamClassifier:
+    """The classifier with references of before, and new ones of a stream."""
+    lifted = clf.features_.lift.memory > 0
+    known = compact(known, between=lifted)
     experts = experts_with(clf.experts_, known.followed_by(own, led=lifted))
     experts = [_grown_again(expert) for expert in experts]
     new = _like(clf, experts, clf.committee_.enrolled())
@@ -65,7 +118,7 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
         overlap=clf.width_ + clf.features_.lift.memory,
         unknown_rate=clf.unknown_rate,
     )
-    new.usual_step_ = stream.usual_step or clf.usual_step_
+    new.usual_step_, new.thinned_ = stream.usual_step or clf.usual_step_, None
     return new
 
 
@@ -108,8 +161,7 @@ def in_units(clf: StreamClassifier, units: Units) -> StreamClassifier:
     windows = replace(clf.windows_, values=old.converted(clf.windows_.values, units))
     experts = experts_with(clf.experts_, windows, clf.features_.in_units(old, units))
     new = _like(clf, experts, clf.committee_)
-    new.confidence_, new.usual_step_ = clf.confidence_, clf.usual_step_
-    new.units_, new.thinned_ = units, clf.thinned_
+    new.units_ = units
     return new
 
 
@@ -120,9 +172,14 @@ def followed_units(clf: StreamClassifier) -> tuple[Units, float] | None:
     """
     if clf.units_ is None or clf.units_.adapted:
         return None
+    return clf.units_, ROUNDS * len(clf.classes_) * _usual_run(clf)
+
+
+def _usual_run(clf: StreamClassifier) -> float:
+    """The median length of the runs of the references."""
     windows = clf.windows_
     lengths = [np.ptp(windows.start[rows]) + windows.width for _, rows in windows.by_run()]
-    return clf.units_, ROUNDS * len(clf.classes_) * float(np.median(lengths))
+    return float(np.median(lengths))
 
 
 def with_taught(
@@ -169,7 +226,6 @@ def with_taught(
             "another state, too"
         )
     new = _like(clf, experts_with(clf.experts_, windows), clf.committee_)
-    new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
     rows = [place[state] for state in new.classes_.tolist()]
     new.confidence_ = replace(clf.confidence_, state_filter=_ordered(state_filter, rows))
     return new
@@ -178,10 +234,11 @@ def with_taught(
 def _like(
     clf: StreamClassifier, experts: Sequence[References], committee: Committee
 ) -> StreamClassifier:
-    """A classifier of the same parameters and units, with other references."""
+    """A classifier that differs in its references alone."""
     new = cast("StreamClassifier", clone(clf))
     new._set_fitted(experts, committee, clf.channels_, clf.n_neighbors_)
-    new.units_ = clf.units_
+    new.units_, new.confidence_ = clf.units_, clf.confidence_
+    new.usual_step_, new.thinned_ = clf.usual_step_, clf.thinned_
     return new
 
 
@@ -190,9 +247,6 @@ def _ordered(state_filter: StateFilter, rows: Sequence[int]) -> StateFilter:
     if not len(state_filter.transition):  # a session without a model knows no switches
         return no_filter(len(rows))
     chosen = state_filter.transition[np.ix_(rows, rows)]
-    chosen = (
-        chosen / chosen.sum(axis=1, keepdims=True)
-        if len(rows) < len(state_filter.transition)
-        else chosen
-    )
+    if len(rows) < len(state_filter.transition):
+        chosen = chosen / chosen.sum(axis=1, keepdims=True)
     return StateFilter(chosen, state_filter.tempering)

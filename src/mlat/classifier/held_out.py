@@ -33,6 +33,7 @@ MOST_VALUES = 20_000  # of a channel, that single values are compared with
 BOTH, NEITHER, EARLY, LATE = -1, 0, 1, 2
 
 GROUP, RECORDING, RUN = "group", "recording", "run"  # what is left out as a whole
+ADAPTED = "adapted"  # whose recording a model was adapted to
 
 # Of what is expected. One that learns from one of two runs is worse than one that learns from both:
 # of what it knows beyond guessing the root is taken. Beside how runs differ, held-out runs and new
@@ -40,6 +41,7 @@ GROUP, RECORDING, RUN = "group", "recording", "run"  # what is left out as a who
 # development people and sets.
 LEARNED_FROM_ONE = 0.5
 UNSEEN = 0.08
+TOLD = 0.5  # how much of how groups differ is told by how sure a model is of a new one
 NINE_IN_TEN = 1.645  # deviations of a normal distribution on both sides
 
 
@@ -350,7 +352,7 @@ class Expected(NamedTuple):
     """The balanced accuracy that is expected, with the interval that has it nine times in ten.
 
     ``of`` is what was left out to find it: ``GROUP`` or ``RECORDING``, so that it is of another
-    one, or ``RUN``, so that it is of more of the same recording.
+    one, or ``RUN``, so that it is of more of the same recording. Or it is ``ADAPTED``.
     """
 
     of: str
@@ -394,6 +396,33 @@ def expect(
         of_run = ((right - recall[state]) ** 2).sum() / max(len(right) - len(n), 1)
         off = NINE_IN_TEN * float(np.sqrt(of_run * (1 / n).sum() / len(n) ** 2 + unseen))
     return Expected(found.of, accuracy, max(accuracy - off, 0.0), min(accuracy + off, 1.0))
+
+
+def expect_adapted(expected: Expected | None, before: Floats, after: Ints) -> Expected | None:
+    """What is expected of a recording that a model was adapted to; None where nothing says so.
+
+    Parameters
+    ----------
+    expected : Expected or None
+        Of another group or recording.
+    before : array of shape (n, S)
+        The probabilities for steps of this one by what is known of others.
+    after : array of shape (n,)
+        The states that are predicted then.
+    """
+    if expected is None or expected.of == RUN or not len(before):
+        return None
+    state, guessing = before.argmax(axis=1), 1 / before.shape[1]
+    total = before.sum(axis=0)
+    sure = np.bincount(state, before.max(axis=1), before.shape[1])
+    recall = float((sure[total > 0] / total[total > 0]).mean())
+    accuracy = (1 - TOLD) * expected.accuracy + TOLD * recall
+    # What changes was a guess, and is then right as often as what stays.
+    changed = min(float((state != after).mean()), 1 - guessing)
+    accuracy = min(max((accuracy - changed * guessing) / (1 - changed), guessing), 1.0)
+    off = max(expected.accuracy - expected.low, expected.high - expected.accuracy)
+    off *= float(np.sqrt(1 - TOLD))
+    return Expected(ADAPTED, accuracy, max(accuracy - off, 0.0), min(accuracy + off, 1.0))
 
 
 def balanced_accuracy(predicted: NDArray[Any], states: NDArray[Any]) -> float:

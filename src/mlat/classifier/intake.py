@@ -260,7 +260,7 @@ def fill_step(x, after_gap, hold, last, missing_for):  # type: ignore[no-untyped
 @jit()
 def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type: ignore[no-untyped-def]
     n_channels, n_past = values.shape[1], memory.past.shape[1]
-    x, scaled = np.empty(n_channels), np.empty((2, n_channels))
+    x, scaled = np.empty(n_channels), np.empty((4, n_channels))
     for t in range(len(values)):
         channels, counts = memory.channels[owner[t]], memory.counts[owner[t]]
         places, ring = memory.places[owner[t]], memory.ring[owner[t]]

@@ -57,7 +57,7 @@ from ..stream.windows import Windows
 from .classifier import StreamClassifier, Thinned
 from .committee import SOFT, Committee, Member
 from .confidence import Calibration, Confidence
-from .held_out import GROUP, RECORDING, RUN, Expected
+from .held_out import ADAPTED, GROUP, RECORDING, RUN, Expected
 from .state_filter import StateFilter
 
 FORMAT = "mlat.StreamClassifier"
@@ -118,7 +118,7 @@ _COMMITTEE = record(
         "n_runs": COUNT,
         "why": TEXT,
     },
-    may={"expects": optional(row(one_of(GROUP, RECORDING, RUN), *[number(0, 1)] * 3))},
+    may={"expects": optional(row(one_of(GROUP, RECORDING, RUN, ADAPTED), *[number(0, 1)] * 3))},
 )
 # What an expert has of its own. Its arrays have names as "0.taps".
 _EXPERT = record(

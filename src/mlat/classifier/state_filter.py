@@ -100,12 +100,17 @@ def learn_state_filter(codes: Ints, starts: Bools, n_classes: int, overlap: int)
     lengths = np.diff(np.append(begins, len(codes)))[codes[begins[: len(codes)]] >= 0]
     if n_classes == 1 or not len(lengths) or np.median(lengths) < LONG:
         return no_filter(n_classes)
-    end = 1.0 / float(np.median(lengths))
     followed = np.ones((n_classes, n_classes))
     switch = np.flatnonzero(changes & ~starts[1:] & (codes[1:] >= 0) & (codes[:-1] >= 0))
     np.add.at(followed, (codes[switch], codes[switch + 1]), 1.0)
-    np.fill_diagonal(followed, 0.0)
-    transition = end * followed / followed.sum(axis=1, keepdims=True)
+    return lasting_filter(float(np.median(lengths)), followed, overlap)
+
+
+def lasting_filter(length: float, followed: Floats, overlap: int) -> StateFilter:
+    """A filter of states that last ``length`` steps, from how often each (S, S) follows another."""
+    end, transition = 1.0 / length, np.array(followed, dtype=np.float64)
+    np.fill_diagonal(transition, 0.0)
+    transition *= end / transition.sum(axis=1, keepdims=True)
     np.fill_diagonal(transition, 1.0 - end)
     return StateFilter(transition, min(1.0, EVIDENCE / overlap))
 
@@ -177,6 +182,22 @@ def filter_proba(
         filtered,
     )
     return filtered, Belief(current, bool(fresh))
+
+
+def smoothed_proba(proba: Floats, starts: Bools, state_filter: StateFilter) -> Floats:
+    """The probability of each state given all windows, also those to come; shaped as ``proba``.
+
+    The filter meets that of time reversed: each has the window of the step, which counts once.
+    """
+    usual, transition = state_filter.stationary, state_filter.transition
+    reverse = StateFilter((transition * usual[:, None]).T / usual[:, None], state_filter.tempering)
+    past, _ = filter_proba(proba, starts, state_filter)
+    ends = np.append(starts[1:], True)
+    to_come, _ = filter_proba(proba[::-1], ends[::-1], reverse)
+    once = np.maximum(proba, np.finfo(np.float64).tiny) ** state_filter.tempering
+    both = past * to_come[::-1] / (usual * once)
+    smoothed: Floats = both / both.sum(axis=1, keepdims=True)
+    return smoothed
 
 
 @jit()

@@ -8,10 +8,20 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..classifier.model_file import load
-from .columns import Columns, LabelTable, StreamFiles, check_labelled, title_of, with_columns
+from .columns import Columns, LabelTable, StreamFiles, title_of, with_columns
 from .options import Label, ModelFile
 from .output import MODEL, check_can_write
-from .screen import AsJson, console, model_of, print_json, size_of, stream_of, table_of, working
+from .screen import (
+    AsJson,
+    console,
+    model_of,
+    print_expected,
+    print_json,
+    size_of,
+    stream_of,
+    table_of,
+    working,
+)
 
 
 @with_columns
@@ -26,8 +36,9 @@ def enrol(
 ) -> None:
     """Keep what a model learned for a new person, placement or day: labelled steps join the others.
 
-    Without --label and --labels the channels of the new one take the place of the others' levels
-    and scales, where the model was learned from groups that were predicted better so.
+    Without --label and --labels what the model is surest of in the recording joins its references.
+    Before, the new one's levels and scales take the place of the others', where the model was
+    learned from groups that were predicted better so.
 
     Parameters
     ----------
@@ -37,8 +48,6 @@ def enrol(
     check_can_write(out, model, *stream, labels, mark=MODEL)
     classifier = load(model)
     adapts = label is None and labels is None
-    if classifier.units_ is None:
-        check_labelled(label, labels)
     with working(f"reading {title_of(stream)}"):
         steps = columns.read_for_model(classifier, model, stream, label, labels)
     if not adapts and not steps.labelled.any():
@@ -50,10 +59,13 @@ def enrol(
         print_json({"stream": stream_of(steps), **model_of(new, out)})
         return
     screen = console()
-    screen.say(
-        "Expected accuracy: unknown, for nothing was left out; use mlat evaluate on another "
-        "recording."
-    )
+    if new.committee_.expected is None:
+        screen.say(
+            "Expected accuracy: unknown, for nothing was left out; use mlat evaluate on another "
+            "recording."
+        )
+    else:
+        print_expected(screen, new)
     table = table_of("state", "runs", "references")
     for state in new.classes_:
         own = new.windows_.y == state

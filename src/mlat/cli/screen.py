@@ -27,7 +27,7 @@ from rich.table import Table
 from ..base.checks import Floats
 from ..base.work import Report, listen
 from ..classifier.classifier import StreamClassifier
-from ..classifier.held_out import GROUP, RECORDING, RUN
+from ..classifier.held_out import ADAPTED, GROUP, RECORDING, RUN
 from ..explain import Expert, experts_of, learned
 from ..explain.confusions import LEVEL, NOT_BETTER, TOO_FEW_RUNS, Confusions
 from ..metric.embedding import unmix_blocks
@@ -169,6 +169,7 @@ OF = {
     GROUP: "another group (person, machine, day)",
     RECORDING: "another recording",
     RUN: "this recording",
+    ADAPTED: "the one that it is adapted to",
 }
 
 

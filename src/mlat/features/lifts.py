@@ -330,25 +330,22 @@ def _as_channels(given: Any, name: str) -> Ints:
 @jit()
 def _lift_rows(values, ring, sums, count, lift, scaling, lifted):  # type: ignore[no-untyped-def]
     """A step is lifted the same whatever comes with it."""
-    x = np.empty((2, values.shape[1]))
+    x = np.empty((4, values.shape[1]))
     for t in range(len(values)):
         lift_step(values[t], ring, sums, count + t, lift, scaling, x, lifted[t])
 
 
 @jit()
 def lift_step(values, ring, sums, count, lift, scaling, x, lifted):  # type: ignore[no-untyped-def]
-    """The features of one step after ``count`` others; ``x`` (2, d) is room to work in.
+    """The features of one step after ``count`` others; ``x`` (4, d) is room to work in.
 
     ``ring`` and ``sums`` are as in :class:`LiftState`, and change in place.
     """
     half, mean, scale, after_half, after_mean, after_scale = scaling
-    anew = lift.remembers and count > 0 and count % len(ring) == 0
     for c in range(len(values)):
         x[0, c] = (values[c] * half - mean[c] * half) / (scale[c] * half)
-        if anew:  # rounding errors of updates would add up
-            _sum_again(ring, sums, count - 1, c, lift.summed)
-        if lift.remembers:
-            x[1, c] = _remember(x[0, c], ring, sums, count, c, lift.summed)
+    if lift.remembers:
+        _remember(x, ring, sums, count, lift.summed)
     steps = min(count + 1, len(ring) - 1)
     for f in range(len(lift.channels)):
         c, takes, over = lift.channels[f], lift.takes[f], lift.overs[f]
@@ -386,25 +383,34 @@ def _over(over, first, last, steps, size):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _remember(new, ring, sums, n, c, summed):  # type: ignore[no-untyped-def]
-    """Take in the value of a channel at step n; returns its difference from the step before."""
-    size = len(ring)
-    reach = size - 1
-    change = new - ring[(n - 1) % size, c] if n > 0 else 0.0
-    old = gone = 0.0
-    if n >= reach:
-        old = ring[(n - reach) % size, c]
+def _remember(x, ring, sums, n, summed):  # type: ignore[no-untyped-def]
+    """Take in the values ``x[0]`` of step n; ``x[1]`` are their differences from the step before.
+
+    The other rows of ``x`` (4, d) take the values that leave the sums, and their differences.
+    """
+    size, n_channels = len(ring), x.shape[1]
+    place = n % size
+    before, leaves = (
+        ring[place - 1 if place else size - 1],
+        ring[place + 1 if place + 1 < size else 0],
+    )
+    for c in range(n_channels):
+        if place == 0 and n > 0:  # rounding errors of updates would add up
+            _sum_again(ring, sums, n - 1, c, summed)
+        x[1, c] = x[0, c] - before[c] if n > 0 else 0.0
+        x[2, c] = leaves[c] if n >= size - 1 else 0.0
         # The value before the one that leaves is the one about to be overwritten.
-        gone = old - ring[n % size, c] if n > reach else 0.0
+        x[3, c] = leaves[c] - ring[place, c] if n >= size else 0.0
     for i in range(len(summed)):
         row, takes, power = summed[i]
-        sums[row, c] += _term(takes, power, new, change)
-        sums[row, c] -= _term(takes, power, old, gone)
-    ring[n % size, c] = new
-    # One value has no sum to update.
-    if abs(old) > SPIKE or abs(gone) > SPIKE or (reach == 1 and n > 0):
-        _sum_again(ring, sums, n, c, summed)
-    return change
+        for c in range(n_channels):
+            entered = sums[row, c] + _term(takes, power, x[0, c], x[1, c])
+            sums[row, c] = entered - _term(takes, power, x[2, c], x[3, c])
+    ring[place] = x[0]
+    for c in range(n_channels):
+        # One value has no sum to update.
+        if abs(x[2, c]) > SPIKE or abs(x[3, c]) > SPIKE or (size == 2 and n > 0):
+            _sum_again(ring, sums, n, c, summed)
 
 
 @jit()

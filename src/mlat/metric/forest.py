@@ -24,7 +24,6 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import ExtraTreesClassifier
 
 from ..base.checks import Floats, Limits, check_parameters
 from ..base.compiled import jit
@@ -99,6 +98,8 @@ class Forest(WindowTransformer):
         self.states_, codes = np.unique(np.asarray(y), return_inverse=True)
         if len(self.states_) < 2:
             raise InputError("a forest needs windows of two states at least")
+        from sklearn.ensemble import ExtraTreesClassifier  # only to learn
+
         trees = ExtraTreesClassifier(
             self.n_estimators,
             min_samples_leaf=self.min_samples_leaf,
@@ -152,11 +153,19 @@ class Leaves:
     """The points of windows (n, w, d) under a fitted forest; each on its own, in a fixed order."""
 
     def __init__(self, forest: Forest) -> None:
+        feature, child = forest.feature_, forest.child_
+        leaf, roots = feature < 0, forest.roots_
+        # A leaf leads to itself: all trees are gone down equally far, and no step asks where it is.
+        depth = np.zeros(len(child), np.int64)
+        for node in np.flatnonzero(~leaf):  # children come after their parents
+            depth[child[node] : child[node] + 2] = depth[node] + 1
         self.nodes = (
             # Half the memory: a step reads nodes from all over.
-            *(forest.roots_.astype(np.int32), forest.feature_.astype(np.int32)),
-            *(forest.threshold_, forest.child_.astype(np.int32)),
-            np.ascontiguousarray(forest.value_ / len(forest.roots_)),
+            *(roots.astype(np.uint32), np.maximum.reduceat(depth, roots)),
+            np.where(leaf, 0, feature).astype(np.uint32),
+            np.where(leaf, np.inf, forest.threshold_),
+            np.where(leaf, np.arange(len(child)), child).astype(np.uint32),
+            np.ascontiguousarray(forest.value_ / len(roots)),
         )
 
     def __call__(self, X: Floats) -> Floats:
@@ -166,30 +175,55 @@ class Leaves:
         return points
 
 
-TOGETHER = 8  # trees that are gone down at a time: while one waits for memory, others do not
+EIGHT = 8  # that are gone down at a time: while one waits for memory, others do not
+BLOCK = 64  # windows that go down a tree while it is in a core's first cache
 
 
 @jit()
-def points_of_leaves(X, roots, feature, threshold, child, value, points):  # type: ignore[no-untyped-def]
-    nodes = np.empty(TOGETHER, np.int64)
-    for i in range(len(X)):
+def points_of_leaves(X, roots, depth, feature, threshold, child, value, points):  # type: ignore[no-untyped-def]
+    """Add the points of windows (n, w*d): eight windows go down a tree, or one goes down eight."""
+    n, n_trees, n_states = len(X) - len(X) % EIGHT, len(roots), value.shape[1]
+    at = np.empty(EIGHT, np.uint32)
+    for begin in range(0, n, BLOCK):
+        for t in range(n_trees):
+            for i in range(begin, min(begin + BLOCK, n), EIGHT):
+                at[:] = roots[t]
+                _go_down(
+                    *(X[i], X[i + 1], X[i + 2], X[i + 3], X[i + 4], X[i + 5], X[i + 6], X[i + 7]),
+                    *(at, depth[t], feature, threshold, child),
+                )
+                for k in range(EIGHT):
+                    for s in range(n_states):
+                        points[i + k, s] += value[at[k], s]
+    for i in range(n, len(X)):
         x = X[i]
-        for first in range(0, len(roots), TOGETHER):
-            n = min(TOGETHER, len(roots) - first)
-            for t in range(n):
-                nodes[t] = roots[first + t]
-            inside = True
-            while inside:
-                inside = False
-                for t in range(n):
-                    node = nodes[t]
-                    f = feature[node]
-                    if f >= 0:
-                        nodes[t] = child[node] + (not x[f] <= threshold[node])
-                        inside = True
-            for t in range(n):
-                for s in range(value.shape[1]):
-                    points[i, s] += value[nodes[t], s]
+        for t in range(0, n_trees, EIGHT):
+            m = min(EIGHT, n_trees - t)
+            at[:] = roots[t]  # where fewer are left, too
+            at[:m] = roots[t : t + m]
+            deepest = depth[t : t + m].max()
+            _go_down(x, x, x, x, x, x, x, x, at, deepest, feature, threshold, child)
+            for k in range(m):
+                for s in range(n_states):
+                    points[i, s] += value[at[k], s]
+
+
+# Each in a variable of its own, which is in a register.
+
+
+@jit()
+def _go_down(x0, x1, x2, x3, x4, x5, x6, x7, at, depth, feature, threshold, child):  # type: ignore[no-untyped-def]
+    a, b, c, d, e, f, g, h = at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]
+    for _ in range(depth):
+        a = child[a] + np.uint32(x0[feature[a]] > threshold[a])
+        b = child[b] + np.uint32(x1[feature[b]] > threshold[b])
+        c = child[c] + np.uint32(x2[feature[c]] > threshold[c])
+        d = child[d] + np.uint32(x3[feature[d]] > threshold[d])
+        e = child[e] + np.uint32(x4[feature[e]] > threshold[e])
+        f = child[f] + np.uint32(x5[feature[f]] > threshold[f])
+        g = child[g] + np.uint32(x6[feature[g]] > threshold[g])
+        h = child[h] + np.uint32(x7[feature[h]] > threshold[h])
+    at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7] = a, b, c, d, e, f, g, h
 
 
 @jit()

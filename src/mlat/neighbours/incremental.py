@@ -52,9 +52,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit, smaller
+from ..base.compiled import jit
 from ..base.errors import InputError
-from ..base.fixed_order import power_above
+from ..base.fixed_order import ROWS, TILE, in_tiles, move_tile, multiply_tiles, power_above
 from ..metric import toeplitz
 from ..metric.nearest import squared_distance
 from ..stream.windows import Windows
@@ -63,8 +63,6 @@ from .references import References
 ANCHOR = 64
 # A direct value costs w*d for each piece, an increment 4d for each reference.
 PERIOD_PER_WIDTH = 4
-# References of a state are padded to a multiple of this. Snapshots hold a sum for each place.
-TILE = 64
 N_BLOCKS = 10  # blocks of steps whose errors are summed; nine of them are at least a period
 FOLLOW = ("products", "sums")  # arrays of a state that follow from its others, where they lack
 MAX_CANDIDATES = 64  # references that are compared one by one; where there are more, all are
@@ -313,8 +311,8 @@ class PreparedReferences(NamedTuple):
         state, each state padded to whole tiles.
     tile_codes : array of shape (N / TILE,)
         The state of each tile.
-    right : array of shape (C, N), in single precision
-        What the increments multiply; C is 2d without lags, else 4d.
+    right : array of shape (N / TILE, C, TILE), in single precision
+        What the increments multiply, in tiles; C is 2d without lags, else 4d.
     squared : array of shape (N,)
         ``yᵀ M y``; infinite for padding.
     first : array of shape (n_pieces,)
@@ -346,7 +344,10 @@ class PreparedReferences(NamedTuple):
 
 
 def prepare(expert: References, metric: ToeplitzMetric, period: int) -> PreparedReferences:
-    """Prepare references, in pieces of at most ``period`` windows."""
+    """Prepare references, in pieces of at most ``period`` windows.
+
+    Those of a state are padded to whole tiles; snapshots hold a sum for each place.
+    """
     seen, codes, width = expert.view(expert.steps), expert.codes, expert.windows.width
     start, run, d = expert.windows.start, expert.windows.run, expert.n_seen
     order = np.lexsort((start, run, codes))
@@ -400,7 +401,7 @@ def prepare(expert: References, metric: ToeplitzMetric, period: int) -> Prepared
         centre=centre,
         rows=np.concatenate(rows).astype(np.int64),
         tile_codes=np.array(tile_codes, dtype=np.int64),
-        right=np.ascontiguousarray(right.T, dtype=np.float32),
+        right=in_tiles(right.T),
         squared=np.concatenate(squared),
         first=np.array(first, dtype=np.int64),
         direct=np.stack(direct),
@@ -485,7 +486,7 @@ def bound_of(
 ) -> Bound:
     """The constants for references of norm ``largest``; ``half`` are the blocks ``H_m``."""
     n_lags, d = half.shape[:2]
-    # Roundings of a product in `increments`: its factors, itself, d - 1 sums, those of the parts.
+    # Roundings in `multiply_tiles`: factors, the product, d - 1 sums, those of the parts.
     n = (d + 8) * SINGLE
     in_double = (4 * (width * d + 2 * n_lags * d) + 64) * DOUBLE
     norm = float(2 * np.sqrt((half**2).sum(axis=(1, 2))).sum())  # no less than that of the metric
@@ -512,8 +513,7 @@ def bound_of(
 # direct values, error. Then the increments of some rows at once, which are most of the work. Then,
 # row by row, the running sums move on by one reference, and the nearest of each state is found.
 
-GROUP = 32  # rows whose increments are kept at a time: they fit a core's second-level cache
-COLUMNS = 512  # references at a time, so that what is read of them serves all rows of a group
+HELD = 2**17  # products that are kept at a time: they fit a core's second-level cache
 Q_SUM, P_SUM, ERRORS = 0, 1, 2  # places in a stream's sums
 
 
@@ -556,6 +556,12 @@ def found_nothing(n_searches: int, t: int, n_classes: int) -> Found:
 
 
 @jit()
+def rows_at_once(n_places):  # type: ignore[no-untyped-def]
+    """Rows whose products with so many references are kept at a time."""
+    return max(ROWS, HELD // max(1, n_places))
+
+
+@jit()
 def clear(found, row):  # type: ignore[no-untyped-def]
     """Nothing is found: there is no window."""
     found.nearest[row], found.rows[row], found.bound[row] = np.nan, -1, np.nan
@@ -568,50 +574,43 @@ def _push_rows(  # type: ignore[no-untyped-def]
 ):
     """Take one step per row, in order; the arrays of the n streams' state change."""
     m, width, d = len(features), ring.shape[1], len(columns)
-    step = np.empty(d)
-    n_columns, n_places = refs.right.shape
-    size = max(1, min(m, GROUP))
-    window = np.zeros((width + 1) * d)
-    filtered = np.zeros((3, d))
+    n_columns, n_places = refs.right.shape[1], len(refs.squared)
+    size, n_lags = max(1, min(m, rows_at_once(n_places))), refs.causal.shape[1] // d
+    windows, filtered = np.zeros((size, (width + 1) * d)), np.zeros((3, size, d))
     left = np.zeros((size, n_columns), np.float32)
     grown = np.empty((size, n_places), np.float32)
     direct = np.empty((size, len(refs.first)))
     query = np.empty((size, 3))  # xᵀ M x, error, norm of the window
-    norms = np.empty(4)
-    ready = np.empty(size, np.bool_)
-    moved, of_tile = np.empty(n_places), np.empty(len(refs.tile_codes))
-    least = np.empty(found.nearest.shape[1])
+    before = np.empty(size, np.int64)  # steps of the segment before each
+    nothing, older = np.zeros((2, size), np.int64)
+    of_lags, of_window = np.full(size, n_lags * d), np.full(size, width * d)
+    of_tile, least = np.empty(len(refs.tile_codes)), np.empty(found.nearest.shape[1])
     for begin in range(0, m, size):
         n = min(size, m - begin)
         for i in range(n):
-            o = owner[begin + i]
-            if marks[begin + i] != 1:
+            o, mark = owner[begin + i], marks[begin + i]
+            if mark != 1:
                 # A window of the centre is zero around the centre: no step has entered.
                 ring[o] = refs.centre
-                sums[o] = 0.0
                 counts[o] = 0
-            if marks[begin + i] == 0:
-                ready[i] = False
-                left[i] = 0.0
-                continue
-            for f in range(d):
-                step[f] = features[begin + i, columns[f]]
-            _enter(
-                step,
-                ring[o],
-                sums[o],
-                counts[o],
-                refs,
-                window,
-                filtered,
-                norms,
-                left[i],
-                direct[i],
-                query[i],
-            )
-            counts[o] += 1
-            ready[i] = counts[o] >= width
-        increments(left[:n], refs.right, n_columns // d, grown[:n])
+            before[i] = counts[o]
+            if mark != 0:
+                _next_window(features[begin + i], columns, ring[o], counts[o], refs, windows[i])
+                counts[o] += 1
+            older[i] = max(n_lags - 1 - before[i] % width, 0) * d
+        shift, x = (width + 1 - n_lags) * d, windows[:n]
+        dot_products(x, shift, refs.causal, older, of_lags, filtered[0])
+        dot_products(x, shift, refs.causal, nothing, older, filtered[1])
+        dot_products(x, 0, refs.anticausal, nothing, of_lags, filtered[2])
+        dot_products(x, d, refs.direct, nothing, of_window, direct)
+        for i in range(n):
+            own = sums[owner[begin + i]]
+            if marks[begin + i] != 1:
+                own[:] = 0.0
+            left[i] = 0.0
+            if marks[begin + i] != 0:
+                _enter(windows[i], filtered[:, i], before[i], own, refs, left[i], query[i])
+        multiply_tiles(left[:n], refs.right, n_columns // d, grown[:n])
         for i in range(n):
             row = begin + i
             clear(found, row)
@@ -621,76 +620,71 @@ def _push_rows(  # type: ignore[no-untyped-def]
             if marks[row] == 0:
                 continue
             # A piece's first window has none before it: what would move there ends here.
+            near = query[i, 2] < FAR
             for piece in range(len(refs.first)):
-                G[refs.first[piece]] = direct[i, piece]
-            move_on(G, grown[i], refs.squared, moved, of_tile)
-            if ready[i]:
-                find(moved, of_tile, query[i], refs, least, found, row)
+                G[refs.first[piece]] = direct[i, piece] if near else 0.0
+            for tile in range(len(of_tile) - 1, -1, -1):  # the last first: none is read once moved
+                of_tile[tile] = move_tile(G, grown[i], refs.squared, tile * TILE)
+            if before[i] + 1 >= width:
+                find(G[1:], of_tile, query[i], refs, least, found, row)
 
 
 @jit()
-def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct, query):  # type: ignore[no-untyped-def]
-    """The query side of one step: the factors of the references, and the error of the step."""
-    bound = refs.bound
+def _next_window(step, columns, ring, count, refs, window):  # type: ignore[no-untyped-def]
+    """The last steps around the centre, oldest first, and the step that enters the ring."""
     width, d = ring.shape
-    n_lags = refs.causal.shape[1] // d
     place = count % width  # of the step that leaves, and then of the one that enters
     per_unit = 1.0 / refs.scale  # a power of two: no digit changes
-    for t in range(width + 1):
-        source = step
-        if t < width:
-            source = ring[place + t if place + t < width else place + t - width]
+    for t in range(width):
+        source, first = ring[t], (t - place if t >= place else t - place + width) * d
         for f in range(d):
-            window[t * d + f] = (source[f] - refs.centre[f]) * per_unit
-    ring[place] = step
-    size = np.sqrt(_energy(window))
-    near = size < FAR  # False for NaN
+            window[first + f] = (source[f] - refs.centre[f]) * per_unit
+    for f in range(d):
+        ring[place, f] = step[columns[f]]
+        window[width * d + f] = (ring[place, f] - refs.centre[f]) * per_unit
+
+
+@jit()
+def _enter(window, filtered, count, sums, refs, left, query):  # type: ignore[no-untyped-def]
+    """The query side of one step: the factors of the references, and the error of the step."""
+    bound, width, d = refs.bound, refs.width, filtered.shape[1]
+    place, last = count % width, width * d
+    recent, older, leaving = filtered
+    size = np.sqrt(energy(window))
     error = np.inf
-    last = width * d
     # Q, the window's own product, is a running sum. P is that of the steps since the last multiple
     # of the width: after as many steps it is the same without the drift of Q, and replaces it.
     if place == 0:
         sums[P_SUM] = 0.0
-    if not near:
-        left[:] = 0.0
-        direct[:] = 0.0
-    else:
-        recent, older, leaving = filtered
-        n_recent = min(place + 1, n_lags)
-        n_older = n_lags - n_recent
-        dot_products(
-            window, last + (1 - n_recent) * d, n_recent * d, refs.causal, n_older * d, recent
-        )
-        dot_products(window, last + (1 - n_lags) * d, n_older * d, refs.causal, 0, older)
-        dot_products(window, 0, n_lags * d, refs.anticausal, 0, leaving)
-        dot_products(window, d, width * d, refs.direct, 0, direct)
+    if size < FAR:  # False for NaN
         n_parts = len(left) // d
-        norms[:] = 0.0
         entered = entered_recent = left_behind = 0.0
+        of_xa = of_u = of_xp = of_v = 0.0
         for f in range(d):
             xa, xp = window[last + f], window[f]
             u, v = older[f] + recent[f], leaving[f]
             entered += xa * u
             entered_recent += xa * recent[f]
             left_behind += xp * v
+            of_xa += xa * xa
+            of_u += u * u
+            of_xp += xp * xp
+            of_v += v * v
             if n_parts == 2:
                 left[f], left[d + f] = xa, -xp
-                norms[0] += xa * xa
-                norms[1] += xp * xp
             else:
                 left[f], left[d + f], left[2 * d + f], left[3 * d + f] = xa, u, -xp, -v
-                norms[0] += xa * xa
-                norms[1] += u * u
-                norms[2] += xp * xp
-                norms[3] += v * v
         sums[P_SUM] += 2.0 * entered_recent
         sums[Q_SUM] += 2.0 * (entered - left_behind)
         error = bound.tiny + bound.kappa * size * (size + bound.largest)
-        for part in range(n_parts):
-            error += bound.gamma * np.sqrt(norms[part]) * refs.parts[part]
+        of_xa, of_u, of_xp, of_v = np.sqrt(of_xa), np.sqrt(of_u), np.sqrt(of_xp), np.sqrt(of_v)
+        if n_parts == 2:
+            error += bound.gamma * (of_xa * refs.parts[0] + of_xp * refs.parts[1])
+        else:
+            of_parts = of_xa * refs.parts[0] + of_u * refs.parts[1]
+            error += bound.gamma * (of_parts + of_xp * refs.parts[2] + of_v * refs.parts[3])
         if bound.phi > 0.0:
-            steps = np.sqrt(norms[0]) + np.sqrt(norms[2]) + refs.parts[1] + refs.parts[3]
-            error += bound.phi * size * steps
+            error += bound.phi * size * (of_xa + of_xp + refs.parts[1] + refs.parts[3])
     if place == width - 1:
         sums[Q_SUM] = sums[P_SUM]
     block = ERRORS + (count // bound.block) % N_BLOCKS
@@ -703,7 +697,7 @@ def _enter(step, ring, sums, count, refs, window, filtered, norms, left, direct,
 
 
 @jit(fastmath={"reassoc", "nsz"})
-def _energy(window):  # type: ignore[no-untyped-def]
+def energy(window):  # type: ignore[no-untyped-def]
     total = 0.0
     for x in window:
         total += x * x
@@ -713,118 +707,24 @@ def _energy(window):  # type: ignore[no-untyped-def]
 # The compiler may reorder these sums, which the bound allows. Each row is summed for itself, so a
 # sum does not depend on the rows around it.
 @jit(fastmath={"reassoc", "nsz", "contract"})
-def dot_products(left, begin, n, right, column, out):  # type: ignore[no-untyped-def]
-    """``out = right[:, column : column + n] @ left[begin : begin + n]``, in double precision."""
-    x = left[begin : begin + n]
-    for j in range(0, len(right), 2):  # two rows at a time read the vector once
-        k = min(j + 1, len(right) - 1)
-        y, z = right[j, column : column + n], right[k, column : column + n]
-        of_y = of_z = 0.0
-        for i in range(n):
-            of_y += x[i] * y[i]
-            of_z += x[i] * z[i]
-        out[j], out[k] = of_y, of_z
+def dot_products(X, shift, right, first, last, out):  # type: ignore[no-untyped-def]
+    """``out[i] = right[:, c] @ X[i, shift + c]``, in double precision, for some columns c.
 
-
-@jit(fastmath={"contract"})
-def increments(left, right, n_parts, out):  # type: ignore[no-untyped-def]
-    """``out = left @ right`` in single precision, each row summed in one fixed order.
-
-    Parameters
-    ----------
-    left : array of shape (m, C)
-    right : array of shape (C, N)
-    n_parts : int
-        A sum is that of its parts, each over ``C / n_parts`` columns: shorter sums round less.
-    out : array of shape (m, N)
+    They are from ``first`` to ``last`` (m,). Four vectors at a time serve all rows.
     """
-    n_columns, n_references = right.shape
-    size = n_columns // n_parts
-    m = len(left)
-    n_fours = m - m % 4
-    part = np.empty((4, COLUMNS), np.float32)
-    for begin in range(0, n_references, COLUMNS):
-        end = min(begin + COLUMNS, n_references)
-        out[:, begin:end] = np.float32(0.0)
-        for first in range(0, n_columns, size):
-            for row in range(0, n_fours, 4):
-                _four_rows(left, row, right, first, first + size, begin, end, part)
-                for i in range(4):
-                    _add(part[i], out[row + i, begin:end])
-            for row in range(n_fours, m):
-                one_row(left[row], right, first, first + size, begin, end, part[0])
-                _add(part[0], out[row, begin:end])
-
-
-@jit()
-def _add(part, total):  # type: ignore[no-untyped-def]
-    for j in range(len(total)):
-        total[j] += part[j]
-
-
-# Both sum in the same order. Slices of single rows, since only these are known to be contiguous
-# when this is compiled.
-
-
-@jit(fastmath={"contract"})
-def one_row(x, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
-    part[:] = np.float32(0.0)
-    n_fours = (last - first) - (last - first) % 4
-    # Four products for each time that a sum is read and written.
-    for c in range(first, first + n_fours, 4):
-        x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
-        y0, y1 = right[c, begin:end], right[c + 1, begin:end]
-        y2, y3 = right[c + 2, begin:end], right[c + 3, begin:end]
-        for j in range(end - begin):
-            part[j] = (((part[j] + x0 * y0[j]) + x1 * y1[j]) + x2 * y2[j]) + x3 * y3[j]
-    for c in range(first + n_fours, last):
-        x0, y0 = x[c], right[c, begin:end]
-        for j in range(end - begin):
-            part[j] += x0 * y0[j]
-
-
-@jit(fastmath={"contract"})
-def _four_rows(left, row, right, first, last, begin, end, part):  # type: ignore[no-untyped-def]
-    """What is read of the references serves four rows; sensors often have three axes."""
-    part[:] = np.float32(0.0)
-    p, q, r, s = part[0], part[1], part[2], part[3]
-    n_threes = (last - first) - (last - first) % 3
-    for c in range(first, first + n_threes, 3):
-        a0, a1, a2 = left[row, c], left[row, c + 1], left[row, c + 2]
-        b0, b1, b2 = left[row + 1, c], left[row + 1, c + 1], left[row + 1, c + 2]
-        c0, c1, c2 = left[row + 2, c], left[row + 2, c + 1], left[row + 2, c + 2]
-        d0, d1, d2 = left[row + 3, c], left[row + 3, c + 1], left[row + 3, c + 2]
-        y0, y1, y2 = right[c, begin:end], right[c + 1, begin:end], right[c + 2, begin:end]
-        for j in range(end - begin):
-            p[j] = ((p[j] + a0 * y0[j]) + a1 * y1[j]) + a2 * y2[j]
-            q[j] = ((q[j] + b0 * y0[j]) + b1 * y1[j]) + b2 * y2[j]
-            r[j] = ((r[j] + c0 * y0[j]) + c1 * y1[j]) + c2 * y2[j]
-            s[j] = ((s[j] + d0 * y0[j]) + d1 * y1[j]) + d2 * y2[j]
-    for c in range(first + n_threes, last):
-        y0 = right[c, begin:end]
-        for i in range(4):
-            x0, total = left[row + i, c], part[i]
-            for j in range(end - begin):
-                total[j] += x0 * y0[j]
-
-
-@jit()
-def move_on(sums, grown, squared, moved, least):  # type: ignore[no-untyped-def]
-    """``sums[j + 1] = sums[j] + grown[j]``, all at once, for n references.
-
-    ``moved`` (n,) takes these sums, ``least`` (n / TILE,) the least ``squared[j] - 2 moved[j]`` of
-    each tile.
-    """
-    for j in range(len(grown)):
-        moved[j] = sums[j] + grown[j]
-    sums[1:] = moved
-    for tile in range(len(least)):
-        some = slice(tile * TILE, (tile + 1) * TILE)
-        y, G = squared[some], moved[some]
-        low = np.inf
-        for j in range(TILE):
-            low = smaller(low, y[j] - 2.0 * G[j])
-        least[tile] = low
+    for j in range(0, len(right), 4):
+        b, c, d = min(j + 1, len(right) - 1), min(j + 2, len(right) - 1), min(j + 3, len(right) - 1)
+        for i in range(len(X)):
+            some = slice(first[i], last[i])
+            x = X[i, shift + first[i] : shift + last[i]]
+            p, q, r, s = right[j, some], right[b, some], right[c, some], right[d, some]
+            of_p = of_q = of_r = of_s = 0.0
+            for k in range(len(x)):
+                of_p += x[k] * p[k]
+                of_q += x[k] * q[k]
+                of_r += x[k] * r[k]
+                of_s += x[k] * s[k]
+            out[i, j], out[i, b], out[i, c], out[i, d] = of_p, of_q, of_r, of_s
 
 
 @jit()
@@ -832,19 +732,12 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
     """The nearest reference of each state, and those that may be the nearest."""
     bound = refs.bound
     least[:] = np.inf
-    for tile in range(len(refs.tile_codes)):
+    for tile in range(len(of_tile)):
         c = refs.tile_codes[tile]
-        if of_tile[tile] < least[c]:
-            least[c] = of_tile[tile]
-            found.rows[row, c] = tile
+        least[c] = min(least[c], of_tile[tile])
     unit = np.sqrt(refs.weight) * refs.scale
     farthest = 0.0
     for c in range(len(least)):
-        begin = found.rows[row, c] * TILE
-        for j in range(begin, begin + TILE):
-            if refs.squared[j] - 2.0 * G[j] == least[c]:
-                found.rows[row, c] = refs.rows[j]
-                break
         farthest = max(farthest, least[c] + query[0])
         found.nearest[row, c] = unit * np.sqrt(max(least[c] + query[0], 0.0))
     own = 3.0 * query[1] + bound.of_squared
@@ -855,15 +748,18 @@ def find(G, of_tile, query, refs, least, found, row):  # type: ignore[no-untyped
     # The window's own product is common to all references: its error decides nothing.
     margin = 2.0 * (2.0 * query[1] + bound.of_squared + of_predict)
     n = 0
-    for tile in range(len(refs.tile_codes)):
-        high = least[refs.tile_codes[tile]] + margin
+    for tile in range(len(of_tile)):
+        c = refs.tile_codes[tile]
+        high = least[c] + margin
         if of_tile[tile] > high:
             continue
         for j in range(tile * TILE, (tile + 1) * TILE):
-            if refs.rows[j] >= 0 and not refs.squared[j] - 2.0 * G[j] > high:
-                if n == MAX_CANDIDATES:
-                    found.n_candidates[row] = -1
-                    return
+            value = refs.squared[j] - 2.0 * G[j]
+            if refs.rows[j] < 0 or value > high:
+                continue
+            if value == least[c] and found.rows[row, c] < 0:
+                found.rows[row, c] = refs.rows[j]
+            if n < MAX_CANDIDATES:
                 found.candidates[row, n] = refs.rows[j]
-                n += 1
-    found.n_candidates[row] = n
+            n += 1
+    found.n_candidates[row] = n if n <= MAX_CANDIDATES else -1

@@ -156,7 +156,7 @@ def reproduce(
         bool,
         typer.Option(
             "--only-report",
-            help="For --table beyond and streams: run nothing, report what is there.",
+            help="For --table beyond, streams and enrol: run nothing, report what is there.",
         ),
     ] = False,
 ) -> None:
@@ -173,7 +173,7 @@ def reproduce(
             "--runs-second": ((TableChoice.BEYOND,), runs_second is not None),
             "--peer-python": ((*open_tables, TableChoice.ENROL), peer_python is not None),
             "--systems": (open_tables, bool(systems)),
-            "--only-report": (open_tables, only_report),
+            "--only-report": ((*open_tables, TableChoice.ENROL), only_report),
             "--runs-all": ((TableChoice.RELATED,), runs_all is not None),
         },
     )
@@ -199,7 +199,7 @@ def reproduce(
             people = list(QUICK_ENROL)
         names = _names(sets) or _sets_there(data, SETS_OF_PEOPLE, _names(people))
         whole = _whole_streams(names, _names(people), data, quick=False)
-        tables.reproduce_enrol(whole[STREAM], run, peer_python)
+        tables.reproduce_enrol(whole[STREAM], run, peer_python, only_report)
         return
     if table is TableChoice.ACTIVE_LEARNING:
         tables.reproduce_active_learning(_to_ask(_names(sets), _names(people), data, quick), run)

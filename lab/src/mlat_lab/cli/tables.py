@@ -281,11 +281,25 @@ def reproduce_suite(kinds: Sequence[str] | None, run: Run, *, seeds: int | None 
     run.write(synthetic_report(results, experiment))
 
 
-def reproduce_enrol(people: Mapping[str, People], run: Run, python: Path | None = None) -> None:
-    """Leaving one person out, without labels and with some; ``python`` is one that has aeon."""
+def reproduce_enrol(
+    people: Mapping[str, People],
+    run: Run,
+    python: Path | None = None,
+    only_report: bool = False,
+) -> None:
+    """Leaving one person out, without labels and with some; ``python`` is one that has aeon.
+
+    The first of every set come first: a run that is stopped has something of each.
+    """
     experiment = enrol_experiment(people, python=_absolute(python))
     run.check_page()
-    results = run.compute(experiment, plan(experiment, [STREAM], 1, [2]))
+    jobs = plan(experiment, [STREAM], 1, [2])
+    jobs.sort(key=lambda job: experiment.people[job.data_set].names.index(job.person))
+    if not only_report:
+        run.compute(experiment, jobs)
+    results = _found(experiment, run.folder / "journal.jsonl", 1, STREAM)
+    if not results:
+        raise _nothing_to_report(run)
     from ..reports.enrolment import enrol_report
 
     run.write(enrol_report(results, experiment, streams_development(STREAM)))

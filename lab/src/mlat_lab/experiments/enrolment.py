@@ -2,10 +2,10 @@
 
 Of each of the others the first half minute of every state is learned from; the rest of their
 recordings is there without states. Without labels, the whole recording of the person left out is
-judged, by the model of the others, adapted to the recording where that model asks for it, and by
-rivals that learn from the same windows with the same past, in the same units. With labels, the
-first seconds of every state of that person are given, at most 35 % of them, and the rest is the
-test stream with every switch, as in the table of whole streams (:mod:`.stream_protocol`).
+judged, by the model of the others, adapted to the recording, and by rivals that learn from the same
+windows with the same past, in the same units. With labels, the first seconds of every state of that
+person are given, at most 35 % of them, and the rest is the test stream with every switch, as in the
+table of whole streams (:mod:`.stream_protocol`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.metrics import balanced_accuracy_score
 from mlat.base.checks import Floats
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
-from mlat.classifier.enrolment import followed_units
+from mlat.classifier.enrolment import followed_units, in_units
 from mlat.classifier.intake import Intake
 from mlat.features.features import Units, in_common_units
 from mlat.stream.stream import Stream
@@ -36,7 +36,7 @@ from .people import WHOLE, People
 from .protocol import SplitStreams, evenly
 from .runner import judge
 from .stream_protocol import STREAM, StreamSplit, first_steps, split_stream
-from .systems import aeon_method, beyond_systems
+from .systems import FOREST, aeon_method, beyond_systems
 
 # Sets of whole recordings of several people with the same channels and states. The leads and the
 # rhythms of the ECG differ from record to record, and there is one room.
@@ -48,10 +48,12 @@ MOST_JUDGED = 300  # steps of each state
 
 ENROLLED, ANEW, EUCLIDEAN = "enrolled", "learned anew", "Euclidean"
 SYSTEMS = (ENROLLED, ANEW, EUCLIDEAN)
-# With no labels: the default as it is for a new person, as it follows one live, and not adapted; a
-# forest over its features, and QUANT with the same past where a Python that has aeon is given.
-OURS, FOLLOWED, NOT_ADAPTED = "default", "live", "not adapted"
-RIVALS = ("Forest-features", "QUANT-past")
+# With no labels: the default as it is for a new person, with the units of the recording alone, as
+# it follows one live, and not adapted; a forest over its features, and QUANT with the same past
+# where a Python that has aeon is given.
+OURS, UNITS, FOLLOWED, NOT_ADAPTED = "default", "units alone", "live", "not adapted"
+RIVALS = (FOREST, "QUANT-past")
+FILTERED = ", filtered"  # by the state filter of the default; QUANT says no probabilities
 
 
 def enrol_experiment(
@@ -104,7 +106,9 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
         warnings.simplefilter("ignore", UserWarning)  # of states that somebody does not have
         learned = StreamClassifier(width, stride=stride).fit(others)
         fitted = time.perf_counter()
-        without = _without_labels(learned, others, mine, stride, python)
+        nothing = np.full(len(mine), mine.no_state)
+        adapted = learned.adapt(mine.with_states(nothing, unlabelled=mine.no_state))
+        without = _without_labels(learned, adapted, others, mine, stride, python)
         learned.stride = 1  # of the person left out every window is a reference
         found: dict[str, dict[str, Any]] = {}
         last: tuple[int, dict[str, Any]] | None = None
@@ -117,7 +121,7 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
             if last is None or last[0] != n:  # there may not be more to give
                 last = n, _systems(learned, split, rate)
             found[str(seconds)] = last[1]
-    middle, expected = found[str(SECONDS[1])], learned.committee_.expected
+    middle = found[str(SECONDS[1])]
     return {
         **job._asdict(),
         "fingerprint": experiment.fingerprint(job),
@@ -126,15 +130,26 @@ def leave_out(experiment: Experiment, job: Job, python: str | None = None) -> Re
         "left_out": {str(state): why for state, why in split.left_out.items()},
         "without_labels": without,
         "units": learned.units_ is not None,
-        "expected": None if expected is None else expected._asdict(),
+        "expected": _expected(learned),
+        "expected_adapted": _expected(adapted),
         "fit_seconds": round(fitted - began, 4),
         "predict_seconds": round(time.perf_counter() - fitted, 4),
         "by_seconds": {s: {k: v for k, v in f.items() if k != "judged"} for s, f in found.items()},
     }
 
 
+def _expected(model: StreamClassifier) -> dict[str, Any] | None:
+    expected = model.committee_.expected
+    return None if expected is None else expected._asdict()
+
+
 def _without_labels(
-    learned: StreamClassifier, others: Stream, mine: Stream, stride: int, python: str | None
+    learned: StreamClassifier,
+    adapted: StreamClassifier,
+    others: Stream,
+    mine: Stream,
+    stride: int,
+    python: str | None,
 ) -> dict[str, float]:
     """The balanced accuracy in per cent of each system on the whole stream of the person."""
     width = learned.width_
@@ -153,7 +168,9 @@ def _without_labels(
         nearest = distances_at(model, mine, ends, follow)
         return right(model.classes_[nearest.argmin(axis=1)])
 
-    found = {OURS: of(learned if learned.units_ is None else learned.adapt(mine))}
+    found = {OURS: of(adapted)}
+    found[OURS + FILTERED] = right(adapted.predict(mine, filtered=True)[ends])
+    found[UNITS] = of(learned if learned.units_ is None else in_units(learned, Units.of(mine)))
     found[FOLLOWED] = of(learned, followed_units(learned))
     found[NOT_ADAPTED] = of(learned)
     if learned.units_ is not None:  # the rivals have them, too
@@ -165,7 +182,16 @@ def _without_labels(
         if name in RIVALS and (python is not None or aeon_method(name) is None):
             see = see_past if system.sees is Sees.PAST else see_features
             seen = see(streams, width, raw, stride)
-            found[name] = right(system.make("", ALL).fit(seen.X, seen.y).predict(seen.test))
+            rival = system.make("", ALL).fit(seen.X, seen.y)
+            found[name] = right(rival.predict(seen.test))
+            if name == FOREST:
+                there = np.full((len(mine), len(learned.classes_)), np.nan)
+                steps = SplitStreams(others, mine, every)
+                there[every] = rival.predict_proba(see(steps, width, raw, stride).test)
+                confidence, n_trees = learned.confidence_, len(rival.estimators_)
+                proba, _ = confidence.filter(mine.gap_before, there, n_trees)
+                best = rival.classes_[np.nan_to_num(proba[ends]).argmax(axis=1)]
+                found[name + FILTERED] = right(best)
     return found
 
 

@@ -1,12 +1,25 @@
-"""The adapters pass the suites of their ecosystems, each in an environment of its own."""
+"""The adapters pass the suites of their ecosystems, each in its own environment; examples run."""
 
 import os
+import runpy
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+# Outlets of LSL are found by loopback only.
+LSL_CONFIG = """
+[ports]
+IPv6 = disable
+[multicast]
+ResolveScope = machine
+[lab]
+KnownPeers = {127.0.0.1}
+[log]
+level = -3
+"""
 
 
 @pytest.mark.parametrize("ecosystem", ["aeon", "sktime", "river"])
@@ -26,3 +39,25 @@ def test_suite(ecosystem):
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+def test_lsl_examples(tmp_path):
+    pytest.importorskip("pylsl")
+    config = tmp_path / "lsl_api.cfg"
+    config.write_text(LSL_CONFIG)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "run_snippets.py"), "LSL"],
+        env={**os.environ, "LSLAPICFG": str(config)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert "LSL: " in done.stdout
+
+
+def test_mne_examples():
+    pytest.importorskip("mne")
+    snippets = runpy.run_path(str(Path(__file__).parent / "run_snippets.py"))
+    assert snippets["main"]("MNE") == 0

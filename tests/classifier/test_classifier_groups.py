@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
 
 import mlat
 from mlat import Stream, StreamClassifier
 from mlat.base.errors import InputError
+from mlat.classifier.enrolment import in_units
 from mlat.classifier.experts import Design, fair_references, fair_rows, learn_metric
 from mlat.classifier.held_out import GROUP, RUN, Evidence, evidence, expect, far_folds
 from mlat.features.features import Units, in_common_units
@@ -45,7 +47,7 @@ def test_groups_of_recordings_and_of_steps_are_the_same(learned):
 
 def test_what_is_expected_is_of_another_group(learned):
     assert learned.committee_.expected.of == GROUP
-    truth = learned.adapt(new).score(new)
+    truth = in_units(learned, Units.of(new)).score(new)
     assert learned.committee_.expected.low < truth < learned.committee_.expected.high
 
 
@@ -111,17 +113,41 @@ def test_a_new_person_is_predicted_once_the_model_is_adapted(learned):
         warnings.simplefilter("error")
         assert adapted.score(new) > before + 0.1
     assert not learned.units_.adapted
-    # To adapt once more is to adapt to the other alone.
-    there_and_back = adapted.adapt(people[0]).adapt(new)
-    np.testing.assert_allclose(there_and_back.mean_, adapted.mean_)
-    np.testing.assert_allclose(there_and_back.windows_.values, adapted.windows_.values)
 
 
-def test_distances_of_an_adapted_model_are_those_in_common_units(learned):
+def test_the_units_of_the_last_one_count(learned):
+    once = in_units(learned, Units.of(new))
+    there_and_back = in_units(in_units(learned, Units.of(people[0])), Units.of(new))
+    np.testing.assert_allclose(there_and_back.mean_, once.mean_)
+    np.testing.assert_allclose(there_and_back.windows_.values, once.windows_.values)
+
+
+def test_distances_in_units_of_ones_own_are_those_in_common_units(learned):
     """The slow way: the new stream is brought to the units that the model was learned in."""
     same = new.with_values(Units.of(new).converted(new.values, learned.units_))
-    np.testing.assert_allclose(
-        learned.adapt(new).class_distances(new), learned.class_distances(same), rtol=1e-6
+    moved = in_units(learned, Units.of(new))
+    np.testing.assert_allclose(moved.class_distances(new), learned.class_distances(same), rtol=1e-6)
+
+
+def test_what_is_surest_of_a_recording_joins_the_references(learned):
+    adapted = learned.adapt(new)
+    n = len(adapted.windows_) - len(learned.windows_)
+    assert 0.7 * len(mlat.sliding_windows(new, 8)) < n < len(new)
+    joined = adapted.windows_.take(np.arange(len(learned.windows_), len(adapted.windows_)))
+    every = sliding_window_view(new.values, 8, axis=0).transpose(0, 2, 1)
+    place = [np.flatnonzero((every == window).all(axis=(1, 2)))[0] for window in joined.X]
+    assert (np.diff(place) > 0).all()
+    # What it is surest of is right more often than what it says of all.
+    assert (joined.y == new.states[np.add(place, 7)]).mean() >= learned.adapt(new).score(new) - 0.02
+    # The same states for the same values, whatever states these have.
+    none = new.with_states(np.full(len(new), ""))
+    np.testing.assert_array_equal(learned.adapt(none).predict(new), adapted.predict(new))
+
+
+def test_of_a_recording_without_windows_nothing_joins(learned):
+    short = new[:7]
+    np.testing.assert_array_equal(
+        learned.adapt(short).windows_.X, in_units(learned, Units.of(short)).windows_.X
     )
 
 
@@ -149,10 +175,11 @@ def test_enrolling_adapts_first(learned):
         assert enrolled.score(new[60:]) > 0.5
 
 
-def test_what_cannot_be_adapted():
+def test_a_model_of_one_group_is_adapted_without_units():
     clf = StreamClassifier(8, metric="euclidean").fit(people[0])
-    with pytest.raises(InputError, match="compares channels as they are"):
-        clf.adapt(new)
+    adapted = clf.adapt(person(7, moved=False).with_values(people[0].values))
+    assert adapted.units_ is None
+    assert len(adapted.windows_) > len(clf.windows_)
 
 
 def test_groups_must_fit():
