@@ -10,6 +10,7 @@ import numpy as np
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from live_oracles import columns
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import Hub
 from mlat.live.page.server import serve
@@ -96,4 +97,4 @@ def predicted(step, why="", state="walk", seq=None, time=None):
 def push(hub, first, n, d=2, lag=0.002, **options):
     values = np.arange(first, first + n)[:, None] + np.arange(d) / 10
     predictions = [predicted(first + i, **options) for i in range(n)]
-    hub.publish(Steps(values), predictions, None, lag)
+    hub.publish(Steps(values), columns(predictions), None, lag)

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mlat import Stream
+from mlat.live import Prediction
+from mlat.live.core.steps import Predictions
+
+
+def columns(predictions: Sequence[Prediction]) -> Predictions:
+    """Predictions that were made one by one as a session gives them."""
+    return Predictions.joined(
+        Predictions(
+            *(p.step, (p.state,), np.array([0]), np.array([p.proba]), np.array([p.agreement])),
+            *(np.array([p.distance]), np.array([p.neighbours], np.int64), (p.why,), np.array([0])),
+            np.array([p.probabilities], np.float64),
+            None if p.seq is None else np.array([p.seq]),
+            None if p.time is None else np.array([p.time]),
+        )
+        for p in predictions
+    )
 
 
 def cut(values, sizes):

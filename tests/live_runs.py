@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import mlat
+from live_oracles import columns
 from mlat.live import LiveSession, Prediction, Steps
 from mlat.live.journal.journal import Identity, Journal
 from mlat.live.journal.records import Batch, encode_batch
@@ -108,7 +109,7 @@ def run(
 
 
 def same(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> bool:
-    return encode_batch(Batch([], ours)) == encode_batch(Batch([], theirs))
+    return encode_batch(Batch([], columns(ours))) == encode_batch(Batch([], columns(theirs)))
 
 
 def batches(n: int = 60, size: int = 10) -> list[Batch]:

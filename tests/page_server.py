@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
+from live_oracles import columns
 from mlat import Stream, StreamClassifier
 from mlat.live import Prediction, Steps
+from mlat.live.core.steps import Predictions
 from mlat.live.page.hub import Hub
 from mlat.live.page.server import Server, serve
 
@@ -74,13 +77,13 @@ def classifier(n_channels: int = 27) -> StreamClassifier:
     return StreamClassifier(WIDTH, metric="euclidean").fit(train)
 
 
-def predict_steps(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> list[Prediction]:
+def predict_steps(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> Predictions:
     """Predictions as a session gives them, from ``predict``."""
     proba = clf.predict_proba(values)
     states = clf.predict(values).tolist()
     distances, rows = clf.kneighbors(values)
     known = ~np.isnan(proba[:, 0])
-    return [
+    each = [
         Prediction(
             step=first + i,
             state=states[i],
@@ -94,6 +97,7 @@ def predict_steps(clf: StreamClassifier, values: np.ndarray, first: int = 0) -> 
         )
         for i in range(len(states))
     ]
+    return columns(each)
 
 
 class Served:
@@ -142,8 +146,7 @@ class Served:
                 if session is not None:
                     now = session.push(steps)
                 else:
-                    p = predictions[at]
-                    now = [Prediction(n, *_fields(p)[1:])]
+                    now = replace(predictions.part(at, at + 1), first=n)
                 self.hub.publish(steps, now, session, time.perf_counter() - arrived)
                 n += 1
 
@@ -170,7 +173,3 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _fields(p: Prediction) -> list[object]:
-    return [getattr(p, name) for name in Prediction.__slots__]

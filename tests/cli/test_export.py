@@ -72,8 +72,9 @@ def test_the_folder_is_a_library_with_examples(model, tmp_path):
 @pytest.mark.parametrize("target", ["cortex-m4", "rp2040"])
 def test_a_target_says_what_it_takes_and_what_was_given_up(model, target, tmp_path):
     said = " ".join(run("export", model, "--c", tmp_path, "--target", target)[0].split())
-    assert re.search(r"about [\d,]+ µs a step at \d+ MHz, by cycles", said)
+    assert re.search(r"about [\d,]+ µs a step at \d+ MHz, estimated from cycles", said)
     assert re.search(r"Of the limits it takes: .*; (flash|RAM|time) binds", said)
+    assert bool(re.search(r"time \d+%", said)) != ("how long a step is: --max-us" in said)
     assert "The next step down, to" in said
     same = float(re.search(r"([\d.]+)% of the decisions are those of the model", said)[1])
     least = float(re.search(r"Expect (\d+)% to 100% on new steps", said)[1])

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from html import unescape
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from export_models import FRESH, TRAIN
 from mlat import InputError, Stream, StreamClassifier
 from mlat.export import PlainModel, write_c
 from mlat.export.folder import browser_files
+from page_server import CHROMIUM, chromium
 
 RUN = """
 import { readFileSync } from "node:fs";
@@ -84,62 +84,47 @@ def test_node_tells_what_predict_tells(clf, folder):
     assert found["after"] == "gap"
 
 
+DRAWN = """() => { // what the page draws of each step
+  const { next, first, labels, label, proba, values, d } = mlatLive.page.buffer;
+  return Array.from({ length: next - first }, (_, i) => first + i).map(
+    (step) => [...labels[label[step]], proba[step], values[step * d]]);
+}"""
+SHAKE = """async (rows) => {
+  await document.getElementById("start").onclick();
+  for (const [x, y, z] of rows) window.dispatchEvent(new DeviceMotionEvent("devicemotion",
+    { accelerationIncludingGravity: { x, y, z } }));
+}"""
+
+
 def test_the_live_page_tells_a_recording_and_the_motion_of_a_device(clf, folder):
-    if not shutil.which("chromium"):
+    pytest.importorskip("playwright")
+    if not CHROMIUM:
         pytest.skip("no Chromium")
-    rows = FRESH.values[:60].tolist()
-    lines = [",".join(clf.channels_), *(",".join(map(str, row)) for row in rows)]
-    acts = f"""<script type="module">
-        const rows = {json.dumps(rows)};
-        const $ = (id) => document.getElementById(id);
-        const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-        const errors = [];
-        addEventListener("error", (event) => errors.push(event.message));
-        addEventListener("unhandledrejection", (event) => errors.push(String(event.reason)));
-        while (!$("file").onchange) await later(20);
-        const given = new DataTransfer();
-        given.items.add(new File([{json.dumps(chr(10).join(lines))}], "walk.csv"));
-        $("file").files = given.files;
-        await $("file").onchange({{ target: $("file") }});
-        const drawn = () => {{ // what the page draws of each step
-          const {{ next, first, labels, label, proba, values, d }} = mlatLive.page.buffer;
-          return Array.from({{ length: next - first }}, (_, i) => first + i).map(
-            (step) => [...labels[label[step]], proba[step], values[step * d]]);
-        }};
-        const of_file = drawn();
-        await later(200);
-        const shown = ["state", "count-steps", "connection-text"].map((id) => $(id).textContent);
-        await $("start").onclick();
-        for (const [x, y, z] of rows) {{
-          window.dispatchEvent(new DeviceMotionEvent("devicemotion",
-            {{ accelerationIncludingGravity: {{ x, y, z }} }}));
-        }}
-        const said = Object.assign(document.createElement("pre"), {{ id: "said" }});
-        const told = $("told").textContent.split("\\n");
-        said.textContent = JSON.stringify({{ of_file, of_sensors: drawn(), shown, told, errors }});
-        document.body.append(said);
-    </script>"""
-    page = (folder / "index.html").read_text().replace("</body>", f"{acts}</body>")
-    (folder / "page.html").write_text(page)
-    done = subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
-         "--dump-dom", (folder / "page.html").as_uri()],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    said = json.loads(unescape(done.stdout.split('<pre id="said">')[1].split("</pre>")[0]))
     stream = Stream(FRESH.values[:60])
+    rows = stream.values.tolist()
+    lines = [",".join(clf.channels_), *(",".join(map(str, row)) for row in rows)]
+    (folder / "walk.csv").write_text("\n".join(lines))
     wanted, proba = clf.predict(stream), clf.predict_proba(stream).max(axis=1)
     known = wanted != clf.unknown_
-    assert said["errors"] == []
-    assert said["told"] == np.where(known, wanted, "").tolist()
-    shown = np.where(known, wanted, None).tolist()
-    assert said["shown"] == [wanted[-1], "60", "walk.csv"]
-    for told in (said["of_file"], said["of_sensors"]):
+    with chromium() as browser:
+        page, errors = browser.new_page(), []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto((folder / "index.html").as_uri())
+        page.wait_for_function("document.getElementById('file').onchange !== null")
+        page.set_input_files("#file", folder / "walk.csv")
+        page.wait_for_function("document.getElementById('count-steps').textContent === '60'")
+        shown = [page.text_content(f"#{name}") for name in ("state", "connection-text", "told")]
+        of_file = page.evaluate(DRAWN)
+        page.evaluate(SHAKE, rows)
+        of_sensors = page.evaluate(DRAWN)
+    assert errors == []
+    assert shown == [wanted[-1], "walk.csv", "\n".join(np.where(known, wanted, ""))]
+    for told in (of_file, of_sensors):
         states, why, sure, first = zip(*told, strict=True)
-        assert list(states) == shown
+        assert list(states) == np.where(known, wanted, None).tolist()
         assert [bool(text) for text in why] == (~known).tolist()
         np.testing.assert_allclose(np.array(sure, float)[known], proba[known], atol=1e-5)
-        np.testing.assert_allclose(first, FRESH.values[:60, 0], rtol=1e-6)
+        np.testing.assert_allclose(first, stream.values[:, 0], rtol=1e-6)
 
 
 def test_whole_numbers_are_refused(clf):

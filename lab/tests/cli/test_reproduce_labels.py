@@ -63,9 +63,13 @@ def test_enrol_quick(imitated, tmp_path, monkeypatch):
         assert result["by_seconds"]["30"]["given"] < 2  # at most 35 % of what there is
         assert set(result["without_labels"]) == {
             "default",
+            "default, filtered",
+            "units alone",
             "live",
             "not adapted",
             "Forest-features",
+            "Forest-features, filtered",
+            "Forest-features, self-trained",
         }
         assert "QUANT-past" not in result["without_labels"]  # without a Python that has aeon
         assert result["expected"]["of"] == "run"  # of the only other person

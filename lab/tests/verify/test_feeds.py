@@ -9,8 +9,7 @@ import pytest
 
 from mlat.base.checks import Floats
 from mlat.live.core.steps import Steps
-from mlat.live.journal.journal import JournalContents
-from mlat.live.journal.records import Batch, Example, Undone
+from mlat.live.journal.records import Example, Input, Undone
 from mlat.live.journal.verify import BrokenError
 from mlat.live.sources.source import Arrival
 from mlat_lab.verify.feeds import Teacher, as_it_came, free_port
@@ -18,8 +17,8 @@ from mlat_lab.verify.feeds import Teacher, as_it_came, free_port
 SENT = [("a", 1, True), ("b", 2, False), ("a", 3, True), ("b", 4, True)]
 
 
-def kept(*examples: tuple[str, int]) -> JournalContents:
-    return JournalContents(batches=[Batch([Example(*one)]) for one in examples])
+def kept(*examples: tuple[str, int]) -> list[Input]:
+    return [Example(*one) for one in examples]
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_each_of_two_teachers_has_its_own_examples():
         Teacher([state], free_port(), random.Random(0), undoes=state == "a") for state in "ab"
     )
     first.sent, second.sent = [("a", 1, True), ("(undo)", 0, True)], [("b", 2, True)]
-    both = JournalContents(batches=[Batch([Example("b", 2), Example("a", 1), Undone()])])
+    both = [Example("b", 2), Example("a", 1), Undone()]
     assert first.check(both).startswith("2 examples")
     assert second.check(both).startswith("1 examples")
 
@@ -70,8 +69,8 @@ def test_a_lost_or_doubled_one_is_found(teacher, found, why):
 def test_a_step_that_a_broker_sends_early_is_told_from_one_that_is_lost_or_doubled():
     recording = Steps(np.random.default_rng(0).normal(size=(8, 2)))
 
-    def sent(values: Floats) -> JournalContents:
-        return JournalContents(batches=[Batch([Arrival(Steps(values), "8")])])
+    def sent(values: Floats) -> list[Input]:
+        return [Arrival(Steps(values), "8")]
 
     for came, early in (([0, 1, 2, 3, 4, 5, 6, 7], 0), ([0, 6, 7, 1, 2, 3, 4, 5], 2)):
         found, n = as_it_came(recording, sent(recording.values[came]))

@@ -21,6 +21,7 @@ import mlat
 from cli_runs import write_csv
 from live_runs import batches, write_journal
 from mlat.live.core.session import LiveSession
+from mlat.live.core.steps import Predictions
 from mlat.live.journal.journal import read_journal
 from mlat.live.journal.verify import BrokenError, main
 from mlat.live.run.output import json_lines
@@ -134,17 +135,16 @@ def test_killed_while_a_broker_sends(folder, tmp_path):
             life, out = begin(i)
         for message in sent:
             message.wait_for_publish(60)
-        wait_for(lambda: len(read_journal(journal).predictions) >= len(values))
+        wait_for(lambda: len(read_journal(journal).records.predictions) >= len(values))
         life.kill()
         publisher.loop_stop()
         printed.check(out, journal)
-    kept = read_journal(journal)
-    arrived = [one.steps.values for batch in kept.batches for one in batch.arrivals]
+    kept = read_journal(journal).records
+    arrived = [one.steps.values for one in kept.whole.arrivals]
     np.testing.assert_array_equal(np.concatenate(arrived), values)
-    told = [one for _, one in kept.predictions]
-    assert [one.step for one in told] == list(range(len(values)))
+    assert [one.step for one in kept.predictions] == list(range(len(values)))
     expected = LiveSession(mlat.load(folder / "walk.mlat")).push(values)
-    assert [one.state for one in told] == [p.state for p in expected]
+    assert [one.state for one in kept.predictions] == [p.state for p in expected]
 
 
 def wait_for(happens: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -156,7 +156,7 @@ def wait_for(happens: Callable[[], bool], seconds: float = 120.0) -> None:
 
 def test_what_was_printed_is_compared_with_the_disk(tmp_path):
     write_journal(tmp_path, batches()[:2])
-    predictions = [p for b in batches() for p in b.predictions]
+    predictions = Predictions.joined(b.predictions for b in batches())
     out = tmp_path / "out"
 
     def printed(text: str, before: Printed) -> Printed:
@@ -171,8 +171,10 @@ def test_what_was_printed_is_compared_with_the_disk(tmp_path):
     with pytest.raises(BrokenError, match="step 20 was printed, but is not on disk"):
         printed(json_lines(predictions[19:21]), Printed())
     with pytest.raises(BrokenError, match="step 14 was printed after step 12"):
-        printed(json_lines([predictions[12], predictions[14]]), Printed())
+        printed(json_lines(predictions[12:13]) + json_lines(predictions[14:15]), Printed())
     with pytest.raises(BrokenError, match="step 3: why was printed as 'far'"):
-        printed(json_lines([replace(predictions[3], why="far")]), Printed())
+        printed(
+            json_lines(replace(predictions[3:4], reasons=["far"], why=np.array([0]))), Printed()
+        )
     with pytest.raises(BrokenError, match="of a step that is not on disk"):
         printed(json_lines(predictions[18:20]) + '{"step": 20, "sta', Printed())

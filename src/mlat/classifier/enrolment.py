@@ -69,36 +69,50 @@ def enrolled(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
 
 def self_trained(clf: StreamClassifier, stream: Stream) -> StreamClassifier:
     """A classifier with windows of a stream among its references, in the states it predicts."""
-    n_states, lifted = len(clf.classes_), clf.features_.lift.memory > 0
-    overlap, lasts = clf.width_ + clf.features_.lift.memory, _usual_run(clf)
-    lasting = lasting_filter(lasts, np.ones((n_states, n_states)), overlap)
+    lifted = clf.features_.lift.memory > 0
     new = _like(clf, clf.experts_, clf.committee_)
     proba = first = new.predict_proba(stream)
-    there = np.isfinite(first).all(axis=1)
-    # Where runs are shorter than what is looked back over, what is around a window says little.
-    for _ in range(PASSES if lasts >= overlap and there.any() else 0):
-        often = np.maximum(proba[there].mean(axis=0), RARE) ** DOUBT
-        proba = proba / often / (proba / often).sum(axis=1, keepdims=True)
-        smoothed = smoothed_proba(proba, stream.gap_before, lasting)
-        states = np.where(there, clf.classes_[smoothed.argmax(axis=1)], clf.unknown_)
-        told = stream.with_states(states, unlabelled=clf.unknown_)
-        if not (told.runs.length >= clf.width_).any():
+    for _ in range(PASSES):
+        found = surest(clf, proba, stream)
+        if found is None:
             break
-        windows = sliding_windows(told, clf.width_)
-        doubt = -smoothed.max(axis=1)[windows.start + windows.width - 1]
-        rows = []
-        for state in np.unique(windows.y):
-            mine = np.flatnonzero(windows.y == state)
-            surest = np.argsort(doubt[mine], kind="stable")
-            rows.append(mine[surest[: int(np.ceil(SUREST * len(mine)))]])
-        joining = np.sort(np.concatenate(rows))
-        joining = joining[fair_rows(windows.y[joining], MOST_JOIN)]
-        new = _joined(clf, clf.windows_, compact(windows.take(joining), between=lifted), told)
+        told, windows = found
+        new = _joined(clf, clf.windows_, compact(windows, between=lifted), told)
         proba = new.predict_proba(stream)
+    there = np.isfinite(first).all(axis=1)
     after = proba[there].argmax(axis=1)
     expected = expect_adapted(clf.committee_.expected, first[there], after)
     new.committee_ = replace(new.committee_, expected=expected)
     return new
+
+
+def surest(clf: StreamClassifier, proba: Floats, stream: Stream) -> tuple[Stream, Windows] | None:
+    """A stream in the states of probabilities (T, S), smoothed, and the windows surest of them.
+
+    None without a window, and where runs of the references are shorter than what is looked back
+    over: what is around a window then says little of it.
+    """
+    n_states, overlap = len(clf.classes_), clf.width_ + clf.features_.lift.memory
+    there, lasts = np.isfinite(proba).all(axis=1), _usual_run(clf)
+    if lasts < overlap or not there.any():
+        return None
+    lasting = lasting_filter(lasts, np.ones((n_states, n_states)), overlap)
+    often = np.maximum(proba[there].mean(axis=0), RARE) ** DOUBT
+    proba = proba / often / (proba / often).sum(axis=1, keepdims=True)
+    smoothed = smoothed_proba(proba, stream.gap_before, lasting)
+    states = np.where(there, clf.classes_[smoothed.argmax(axis=1)], clf.unknown_)
+    told = stream.with_states(states, unlabelled=clf.unknown_)
+    if not (told.runs.length >= clf.width_).any():
+        return None
+    windows = sliding_windows(told, clf.width_)
+    doubt = -smoothed.max(axis=1)[windows.start + windows.width - 1]
+    rows = []
+    for state in np.unique(windows.y):
+        mine = np.flatnonzero(windows.y == state)
+        order = np.argsort(doubt[mine], kind="stable")
+        rows.append(mine[order[: int(np.ceil(SUREST * len(mine)))]])
+    joining = np.sort(np.concatenate(rows))
+    return told, windows.take(joining[fair_rows(windows.y[joining], MOST_JOIN)])
 
 
 def _joined(

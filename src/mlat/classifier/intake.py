@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..base.checks import Bools, Floats, Ints
-from ..base.compiled import jit
+from ..base.compiled import copy_into, jit
 from ..features.features import Features, Units
 from ..features.lifts import PreparedLift, Scalings, lift_step
 from ..neighbours.references import steps_inside
@@ -319,7 +319,7 @@ def _take_in(values, gap, owner, rules, memory, features, told, noted):  # type:
             told[2, n] = places[WHY] if age + 1 < rules.width else KNOWN
         if n_past:
             row = memory.past[owner[t], places[N_PAST] % n_past]
-            row[:-1] = x
+            copy_into(row[:-1], x)
             row[-1] = age
             places[N_PAST] += 1
 

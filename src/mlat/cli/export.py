@@ -219,13 +219,15 @@ def _say_limits(fitted: Fitted, place: Target, limits: Limits) -> None:
     if np.isfinite(place.mhz):
         said.append(
             f"On {place.title}: about {place.microseconds(made.code):,.0f} µs a step at "
-            f"{place.mhz:g} MHz, by cycles that an emulator counted; "
+            f"{place.mhz:g} MHz, estimated from cycles that an emulator counted; "
             f"{size_of(made.code.flash + place.code)} of flash with the code."
         )
     finite = {k: v for k, v in fitted.taken.items() if v > 0}
     if finite:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in finite.items())
         said.append(f"Of the limits it takes: {shares}; {fitted.binds} binds.")
+    if np.isinf(limits.us) and np.isfinite(place.mhz):
+        said.append("The model does not know how long a step is: --max-us limits it.")
     if following is not None:
         saved = made.code.flash - following.code.flash
         products = made.code.work.products - following.code.work.products
@@ -271,11 +273,8 @@ def _write(folder: Path, files: Mapping[str, str | bytes], model: Path) -> list[
     written = []
     for name, text in files.items():
         place, content = folder / name, text if isinstance(text, bytes) else text.encode()
-        if (
-            place.is_file()
-            and place.suffix in (".ino", ".md", ".py")
-            and place.read_bytes() != content
-        ):
+        is_own = place.suffix in (".ino", ".md", ".py") and place.is_file()
+        if is_own and place.read_bytes() != content:
             console(stderr=True).say(f"Kept as it is: {place}")
             continue  # a sketch that somebody went on with
         make_folder(place.parent)

@@ -153,8 +153,9 @@ class Program:
                 f"{self.session.counters['accepted']}"
             )
         if self.again is not None:
-            for batch in journal.batches(journal.begin):
-                self._lines.write([p for p in batch.predictions if p.step >= self.again])
+            for records in journal.records(journal.begin):
+                told = records.predictions
+                self._lines.write(told.part(max(0, self.again - told.first), len(told)))
 
     def _end(self, number: int, runner: Runner, ended: asyncio.Event) -> None:
         # SIGTERM is an ordinary end; Ctrl-C has the same status in all commands.

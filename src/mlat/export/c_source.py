@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..base.checks import Floats, Ints, Limits
+from ..base.checks import Ints, Limits
 from ..base.errors import InputError
 from ..classifier.state_filter import StateFilter, extended_filter
 from ..features.lifts import DEVIATION, NOW, OVERS, TAKES, PreparedLift
@@ -114,12 +114,6 @@ class CSource:
     bounds: Sequence[tuple[float, float]]
     stored: PlainModel
     input_bits: Ints | None
-
-    def given(self, values: Floats) -> list[str]:
-        """A step (d,) as ``mlat_push`` takes it, in C."""
-        if self.input_bits is None:
-            return [f"(mlat_real){value!r}" for value in values.tolist()]
-        return list(map(str, np.rint(np.ldexp(values, self.input_bits)).astype(np.int64).tolist()))
 
     def files(self) -> dict[str, str]:
         """The library: the interface, the algorithm, and its tables."""

@@ -64,11 +64,8 @@ class Judged(ShortRepr):
         windows = widest.steps[start[rows, None] + np.arange(width)]
         block = rows // block_length(clf)
         other = np.random.default_rng(0).permutation(len(rows))
-        windows = np.where(
-            (block != block[other])[:, None, None],
-            (1 - MIXED) * windows + MIXED * windows[other],
-            windows,
-        )
+        part = np.where(block != block[other], MIXED, 0.0)[:, None, None]
+        windows = (1 - part) * windows + part * windows[other]
         return cls(windows, codes[rows], nearby, block)
 
     @classmethod

@@ -134,8 +134,7 @@ def vectors(
     proba = np.full((len(values), len(whole.states)), np.nan)
     proba[known] = told.proba
     if filtered:
-        starts = np.zeros(len(values), bool)
-        starts[0] = True
+        starts = np.arange(len(values)) == 0
         proba, _ = clf.confidence_.filter(starts, proba, whole.n_neighbors)
     codes = told.codes if not filtered else proba[known].argmax(axis=1)
     expected = np.full(len(values), "-1", "U8")
@@ -197,9 +196,8 @@ def _page(clf: StreamClassifier, module: bytes, script: bytes) -> bytes:
         kind = KINDS[name.rpartition(".")[2]]
         places[name] = f"data:{kind};base64,{b64encode(named).decode()}"
     imports = json.dumps({"imports": {f"mlat/{name}": place for name, place in places.items()}})
+    section = text_of("device.html").replace("/*WASM*/", b64encode(module).decode())
     about = json.dumps({**describe(clf), "experts": []}).replace("<", "\\u003c")
-    section = text_of("device.html").replace("/*ABOUT*/", about)
-    section = section.replace("/*WASM*/", b64encode(module).decode())
+    page = re.sub(r"/page/([\w.]+)", lambda match: places[match[1]], page)
     page = page.replace("<head>", f'<head>\n<script type="importmap">{imports}</script>')
-    page = page.replace("<main>", f"<main>\n{section}")
-    return re.sub(r"/page/([\w.]+)", lambda match: places[match[1]], page).encode()
+    return page.replace("<main>", "<main>\n" + section.replace("/*ABOUT*/", about)).encode()

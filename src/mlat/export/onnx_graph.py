@@ -143,17 +143,9 @@ class _Graph:
     def smallest(self, value: str, k: int) -> tuple[str, str]:
         """The k smallest of each row in their order, and where they are."""
         smallest, at = f"{value}_smallest", f"{value}_at"
-        self._nodes.append(
-            self.onnx.helper.make_node(
-                "TopK",
-                [value, self.wholes([k])],
-                [smallest, at],
-                name=smallest,
-                axis=1,
-                largest=0,
-                sorted=1,
-            )
-        )
+        names = [value, self.wholes([k])], [smallest, at]
+        options = {"axis": 1, "largest": 0, "sorted": 1}
+        self._nodes.append(self.onnx.helper.make_node("TopK", *names, name=smallest, **options))
         return smallest, at
 
     def column(self, value: str) -> str:

@@ -72,8 +72,8 @@ M0 = (
 ESP = (6.6, 6.5, *M4[0][2:]), M4[1]
 ANY = (1.0,) * 8, (1.0,) * 8
 TARGETS = {
-    "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 7_000, M4),
-    "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 7_000, ESP),
+    "cortex-m4": Target("a Cortex-M4", 128e3, 32e3, 100.0, False, 7_500, M4),
+    "esp32": Target("an ESP32", 1e6, 128e3, 240.0, False, 7_500, ESP),
     "rp2040": Target("an RP2040", 1e6, 128e3, 125.0, True, 11_000, M0),
     "cortex-m0": Target("a Cortex-M0+", 64e3, 16e3, 48.0, True, 11_000, M0),
     "host": Target("this machine", np.inf, np.inf, np.inf, False, 0, ANY),

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..base.checks import Floats, ShortRepr
 from ..base.errors import InputError
-from ..live.core.steps import Prediction, Steps
 from ..live.journal.journal import PATTERN, read_journal
 from ..live.page.hub import WaitingValues
 from ..stream.stream import Stream
@@ -116,21 +115,14 @@ def read_journal_recording(folder: Path) -> Recording:
     DiskError
     """
     contents, waiting = read_journal(folder), WaitingValues()
-    channels = tuple(contents.head.get("channels", ()))
-    values: list[NDArray[Any]] = []
-    predictions: list[Prediction] = []
-    for batch in contents.batches:
-        *before, last = batch.steps or [Steps(np.empty((0, len(channels))))]
-        for steps in before:
-            waiting.match(steps, [])
-        values.append(waiting.match(last, batch.predictions))
-        predictions += batch.predictions
-    if not predictions:
+    channels, told = tuple(contents.head.get("channels", ())), contents.records.predictions
+    arrived = contents.records.arrived(len(channels))
+    values = [waiting.match(steps, some) for steps, some in arrived]
+    if not len(told):
         raise InputError(f"{folder}: the journal holds no step yet")
-    time: Any = [p.time for p in predictions]
-    if None in time or not (np.diff(time) > 0).all():
+    time = told.time
+    if time is None or np.ma.is_masked(time) or not (np.diff(time) > 0).all():
         time = None
-    states = np.array(["" if p.why else str(p.state) for p in predictions])
-    confidence = np.array([p.proba for p in predictions])
+    states = np.where(told.reasoned(bool), "", np.array([*map(str, told.names)])[told.codes])
     stream = Stream(np.concatenate(values), channels=channels, time=time)
-    return Recording(folder.name, stream, LivePredictions(states, confidence))
+    return Recording(folder.name, stream, LivePredictions(states, told.proba))

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..base.checks import Floats, Limits, check_parameters
-from ..base.compiled import jit
+from ..base.compiled import copy_into, jit
 from ..base.errors import InputError
 from ..stream.windows import as_windows, check_finite, flatten, fold, window_width
 from .embedding import WindowTransformer
@@ -200,7 +200,7 @@ def points_of_leaves(X, roots, depth, feature, threshold, child, value, points):
         for t in range(0, n_trees, EIGHT):
             m = min(EIGHT, n_trees - t)
             at[:] = roots[t]  # where fewer are left, too
-            at[:m] = roots[t : t + m]
+            copy_into(at[:m], roots[t : t + m])
             deepest = depth[t : t + m].max()
             _go_down(x, x, x, x, x, x, x, x, at, deepest, feature, threshold, child)
             for k in range(m):

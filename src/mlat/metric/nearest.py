@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit, smaller
+from ..base.compiled import copy_into, jit, smaller
 from ..base.fixed_order import TILE, exponent_of, in_tiles, multiply_tiles
 from ..base.work import n_threads, run_each
 from ..stream.windows import Windows, flatten
@@ -375,7 +375,7 @@ def select_nearest(  # type: ignore[no-untyped-def]
             first, last = max(edges[s] - begin, 0), min(edges[s + 1] - begin, m)
             free, full = s * k, (s + 1) * k
             # The k-th smallest upper bound: nothing whose lower bound is above it is a neighbour.
-            upper[:] = distances[q, free:full]
+            copy_into(upper, distances[q, free:full])
             for a in range(first, last if is_bounded else first, CHUNK):
                 b, chunk = min(a + CHUNK, last), (a - first) // CHUNK
                 least[chunk], closest = _least(product[q, a:b], low[a:b], high[a:b])

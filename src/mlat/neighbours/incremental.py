@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints, check_whole
-from ..base.compiled import jit
+from ..base.compiled import copy_into, jit
 from ..base.errors import InputError
 from ..base.fixed_order import ROWS, TILE, in_tiles, move_tile, multiply_tiles, power_above
 from ..metric import toeplitz
@@ -591,7 +591,8 @@ def _push_rows(  # type: ignore[no-untyped-def]
             o, mark = owner[begin + i], marks[begin + i]
             if mark != 1:
                 # A window of the centre is zero around the centre: no step has entered.
-                ring[o] = refs.centre
+                for t in range(width):
+                    copy_into(ring[o, t], refs.centre)
                 counts[o] = 0
             before[i] = counts[o]
             if mark != 0:
@@ -601,7 +602,8 @@ def _push_rows(  # type: ignore[no-untyped-def]
         shift, x = (width + 1 - n_lags) * d, windows[:n]
         dot_products(x, shift, refs.causal, older, of_lags, filtered[0])
         dot_products(x, shift, refs.causal, nothing, older, filtered[1])
-        dot_products(x, 0, refs.anticausal, nothing, of_lags, filtered[2])
+        # A literal 0 would be compiled once more.
+        dot_products(x, np.int64(0), refs.anticausal, nothing, of_lags, filtered[2])
         dot_products(x, d, refs.direct, nothing, of_window, direct)
         for i in range(n):
             own = sums[owner[begin + i]]

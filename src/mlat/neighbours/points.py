@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.checks import Floats, Ints
-from ..base.compiled import jit
+from ..base.compiled import copy_into, jit
 from ..base.fixed_order import TILE, in_tiles, least_of_tile, multiply, multiply_tiles, padded
 from ..metric.forest import Forest, Leaves, points_of_leaves
 from .incremental import Arrays, Found, clear, energy, least_multiple, rows_at_once
@@ -171,7 +171,8 @@ def _find(x, owner, marks, among, count, found):  # type: ignore[no-untyped-def]
             if mark != 0:
                 n_left = _not_ruled_out(product[i], norms[i], among, of_tile, best, left)
                 _compare(points[i], among, left[:n_left], best, found.rows[row])
-                found.nearest[row], found.bound[row] = among.scale * np.sqrt(best), 0.0
+                copy_into(found.nearest[row], among.scale * np.sqrt(best))
+                found.bound[row] = 0.0
 
 
 @jit()

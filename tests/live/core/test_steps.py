@@ -68,3 +68,17 @@ def test_a_long_chunk_is_told_as_its_steps_one_by_one():
     alone = taught()
     assert repr([*together]) == repr([one for row in values for one in alone.push(row)])
     assert len(together[-1].neighbours) == 2
+
+
+def test_a_long_chunk_may_release_a_step_that_lacks_what_the_chunk_has():
+    live = fitted("euclidean").live(order_by="seq", reorder=4)
+    values, seq = np.resize(STREAM.values, (1300, 3)), np.arange(1300)
+    live.push(values[:1], seq[:1], [0.0])
+    live.push(values[3:4], seq[3:4])  # has no time, and waits
+    rest = np.delete(seq[1:], 2)
+    told = live.push(values[rest], rest, rest / 100.0)
+    assert [p.seq for p in told] == [*range(1, 1300)]
+    times = [p.time for p in told]
+    assert times[2] is None
+    assert times[-1] == 12.99
+    assert [p.step for p in live.recent] == [*range(1300 - 256, 1300)]

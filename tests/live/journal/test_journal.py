@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from full_disk import fill_the_disk
+from live_oracles import columns
 from mlat.base.append_log import decode_frame, decode_frames, encode_frame
 from mlat.base.errors import DiskError, InputError
 from mlat.live import Prediction, Steps
@@ -53,7 +54,8 @@ def batch(first: int, n: int = 3) -> Batch:
     values = np.arange(first, first + 2 * n, dtype=float).reshape(n, 2)
     values[0, 0] = np.nan
     steps = Steps(values, np.arange(first, first + n), np.arange(first, first + n) / 100)
-    return Batch([Arrival(steps, f"row {first + n}")], [prediction(first + i) for i in range(n)])
+    told = columns([prediction(first + i) for i in range(n)])
+    return Batch([Arrival(steps, f"row {first + n}")], told)
 
 
 def filled(folder: Path, n: int, **options: object) -> list[bytes]:
@@ -65,9 +67,13 @@ def filled(folder: Path, n: int, **options: object) -> list[bytes]:
     return [encode_batch(one) for one in batches]
 
 
+def batches_of(journal: Journal, first: int = 0) -> list[Batch]:
+    return [batch for some in journal.records(first) for batch in some.batches()]
+
+
 def payloads_in(folder: Path, after: int = 0) -> list[bytes]:
     with Journal(folder, WALK) as journal:
-        return [encode_batch(one) for one in journal.batches(after)]
+        return [encode_batch(one) for one in batches_of(journal, after)]
 
 
 # One journal, again and again
@@ -84,12 +90,12 @@ def test_it_goes_on_where_it_ended(tmp_path):
     filled(tmp_path, 2)
     with Journal(tmp_path, WALK) as journal:
         assert (journal.end, journal.cut) == (2, 0)
-        journal.append(Batch([Flushed()], [prediction(6)]))
+        journal.append(Batch([Flushed()], columns([prediction(6)])))
         name = journal.name
     with Journal(tmp_path, WALK) as journal:
         assert journal.end == 3
         assert journal.name == name
-        *_, last = journal.batches()
+        *_, last = batches_of(journal)
     assert last.inputs == [Flushed()]
     assert last.predictions == [prediction(6)]
 
@@ -99,8 +105,8 @@ def test_segments_rotate(tmp_path):
     with Journal(tmp_path, WALK) as journal:
         segments = journal.segments()
         assert len(segments) > 2
-        assert [encode_batch(one) for one in journal.batches()] == payloads
-        assert [encode_batch(one) for one in journal.batches(7)] == payloads[7:]
+        assert [encode_batch(one) for one in batches_of(journal)] == payloads
+        assert [encode_batch(one) for one in batches_of(journal, 7)] == payloads[7:]
 
 
 def test_old_segments_go_only_when_asked(tmp_path):
@@ -110,11 +116,11 @@ def test_old_segments_go_only_when_asked(tmp_path):
         assert [p.name[6:22] for p in journal.delete_before(4, keep=2)] == [
             f"{i:016d}" for i in range(4)
         ]
-        assert [encode_batch(one) for one in journal.batches(4)] == payloads[4:]
+        assert [encode_batch(one) for one in batches_of(journal, 4)] == payloads[4:]
         assert len(journal.delete_before(9, keep=2)) == 3
         assert len(journal.segments()) == 2
         with pytest.raises(InputError, match="begins at record 7, but record 4 is needed"):
-            list(journal.batches(4))
+            batches_of(journal, 4)
 
 
 def test_a_missing_segment_is_noticed(tmp_path):
@@ -194,9 +200,9 @@ def test_every_cut_of_the_last_records_keeps_the_whole_ones(tmp_path):
             assert journal.end == whole
             expected = max((stop for stop in stops if stop <= length), default=0)
             assert journal.cut == length - expected
-            assert [encode_batch(one) for one in journal.batches()] == payloads[:whole]
-            journal.append(batch(99))
-        assert payloads_in(tmp_path) == [*payloads[:whole], encode_batch(batch(99))]
+            assert [encode_batch(one) for one in batches_of(journal)] == payloads[:whole]
+            journal.append(batch(3 * whole))
+        assert payloads_in(tmp_path) == [*payloads[:whole], encode_batch(batch(3 * whole))]
         for other in tmp_path.glob("*.journal"):
             assert other == segment
 
@@ -218,7 +224,7 @@ def test_rubbish_after_the_end_is_cut(tmp_path_factory, data):
     segment.write_bytes(content + unfinished[:hole] + rubbish)
     with Journal(folder, WALK) as journal:
         assert journal.cut == hole + len(rubbish)
-        assert [encode_batch(one) for one in journal.batches()] == payloads
+        assert [encode_batch(one) for one in batches_of(journal)] == payloads
 
 
 def test_a_segment_that_was_only_just_made_is_made_again(tmp_path):
@@ -369,7 +375,7 @@ def test_a_record_that_is_none_with_a_right_checksum_is_refused_with_its_place(t
             Journal(tmp_path, WALK) as journal,
             pytest.raises(InputError, match=rf"{segment.name}, record 2: "),
         ):
-            list(journal.batches())
+            batches_of(journal)
     segment.write_bytes(content + encode_frame(3, 2, b""))
     with pytest.raises(InputError, match="has record 2 of kind 3 where 2 should be"):
         Journal(tmp_path, WALK)
@@ -391,7 +397,8 @@ def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(tmp_path, segm
     """Whether it was a record that did not fit, or the head of a new segment."""
     payloads = filled(tmp_path, 2, segment_size=segment_size)
     size = max(file.stat().st_size for file in tmp_path.glob("*.journal"))
-    more = [batch(3 * i, 1 + i % 3) for i in range(2, 20)]
+    lengths = [1 + i % 3 for i in range(18)]
+    more = [batch(6 + sum(lengths[:i]), n) for i, n in enumerate(lengths)]
     with Journal(tmp_path, WALK, segment_size=segment_size) as journal:
         limit = size + room if segment_size > 900 else room
         n, said = fill_the_disk(lambda n: journal.append(more[n]), limit)
@@ -427,7 +434,7 @@ def test_the_first_version_still_opens(tmp_path):
     (tmp_path / f"steps-{0:016d}.journal").write_bytes(base64.b64decode(FIRST_JOURNAL))
     with Journal(tmp_path, WALK) as journal:
         assert journal.cut == 0
-        (found,) = journal.batches()
+        (found,) = batches_of(journal)
     arrived, example, flushed = found.inputs
     assert arrived.position == "row 1"
     np.testing.assert_array_equal(arrived.steps.values, [[np.nan, 1.0]])

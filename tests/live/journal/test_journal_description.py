@@ -13,6 +13,7 @@ from journal_description import BrokenError
 from live_runs import CLF, VALUES, arrivals, batches, run, write_journal
 from mlat.base.errors import InputError
 from mlat.live import LiveSession, Steps
+from mlat.live.core.steps import Predictions
 from mlat.live.journal.journal import read_journal
 from mlat.live.journal.records import Batch, Example, Flushed, SpanExample, Undone
 from mlat.live.sources import Arrival
@@ -23,7 +24,7 @@ KINDS = {Example: "teach", SpanExample: "teach span", Undone: "undo", Flushed: "
 def assert_as_described(folder: Path) -> None:
     """Both readers find the same."""
     ours, theirs = read_journal(folder), journal_description.read_journal(folder)
-    counts = (len(ours.batches), ours.n_segments, ours.unfinished, ours.first_record)
+    counts = (len(ours.records), ours.n_segments, ours.unfinished, ours.records.first)
     assert counts == (
         theirs.n_records,
         theirs.n_segments,
@@ -31,14 +32,16 @@ def assert_as_described(folder: Path) -> None:
         theirs.first_record,
     )
     assert ours.head == theirs.head
-    for (record, one), (number, kind, what) in zip(ours.inputs, theirs.inputs, strict=True):
+    every = [*enumerate(ours.records.batches(), ours.records.first)]
+    inputs = [(record, one) for record, batch in every for one in batch.inputs]
+    for (record, one), (number, kind, what) in zip(inputs, theirs.inputs, strict=True):
         assert record == number
         if isinstance(one, Arrival):
             found = {name: getattr(one.steps, name) for name in ("values", "seq", "time")}
             np.testing.assert_equal(found | {"position": one.position}, what)
         else:
             assert (KINDS[type(one)], asdict(one)) == (kind, what)
-    made = [(record, asdict(one)) for record, one in ours.predictions]
+    made = [(record, asdict(one)) for record, batch in every for one in batch.predictions]
     for _, fields in made:
         fields["neighbours"] = list(fields["neighbours"])
         fields["probabilities"] = list(fields["probabilities"])
@@ -55,7 +58,7 @@ def test_what_is_written_is_what_is_described(tmp_path):
     session.teach_span("spin", 5, 20)
     session.undo()
     records.append(Batch([Example("dance", 2), SpanExample("spin", 5, 20), Undone()]))
-    both = [*session.push(late), *session.flush()]
+    both = Predictions.joined([session.push(late), session.flush()])
     records.append(Batch([Arrival(late, "ü"), Flushed()], both))
     write_journal(tmp_path / "all", records)
     last = max((tmp_path / "all").glob("*.journal"))

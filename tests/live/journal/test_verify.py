@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from live_oracles import columns
 from live_runs import CLF, VALUES, batches, run, write_journal
 from mlat.live import LiveSession, Steps
 from mlat.live.journal.records import Batch, Example
@@ -20,7 +21,7 @@ RECORDING = Steps(VALUES[:60])
 
 def predicted_otherwise(batch: Batch, **changes: object) -> Batch:
     *most, last = batch.predictions
-    return Batch(batch.inputs, [*most, replace(last, **changes)])
+    return Batch(batch.inputs, columns([*most, replace(last, **changes)]))
 
 
 def arrived_otherwise(batch: Batch, values: np.ndarray | None = None, position: str = "") -> Batch:
@@ -41,7 +42,7 @@ DISTANCE = batches()[3].predictions[-1].distance
 FAULTS: dict[str, tuple[Callable[[list[Batch]], list[Batch]], str]] = {
     "lost": (lambda b: b[:2] + b[3:], "step 30 where 20 should be"),
     "twice": (lambda b: b[:3] + b[2:], "step 20 where 30 should be"),
-    "out of order": (lambda b: [*b[:2], b[3], b[2], *b[4:]], "step 30 where 20 should be"),
+    "out of order": (lambda b: [*b[:2], b[3], b[2], *b[4:]], "step 20 where 40 should be"),
     "another value": (
         lambda b: [*b[:3], arrived_otherwise(b[3], np.nextafter(VALUES[30:40], 9)), *b[4:]],
         "step 30 is not that of the recording",

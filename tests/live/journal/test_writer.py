@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journal_description import JournalContents, read_journal
+from live_oracles import columns
 from live_runs import CLF, VALUES, Given, arrivals, run, same
 from mlat.base.errors import InputError
 from mlat.live import LiveSession, Prediction
@@ -102,10 +104,7 @@ def test_other_predictions_than_before_are_refused(tmp_path, monkeypatch):
     def changed(self, *given):
         *most, last = push(self, *given)
         other = next(c for c in CLF.classes_ if c != last.state)
-        return [
-            *most,
-            Prediction(**{f: getattr(last, f) for f in last.__slots__} | {"state": other}),
-        ]
+        return columns([*most, replace(last, state=other)])
 
     monkeypatch.setattr(LiveSession, "push", changed)
     with pytest.raises(InputError, match=r"record 0: step 14 was .* the model or mlat has changed"):
@@ -119,12 +118,8 @@ def test_rounding_is_no_difference(tmp_path, monkeypatch):
     push = LiveSession.push
 
     def rounded(self, *given):
-        return [
-            Prediction(
-                **{f: getattr(p, f) for f in p.__slots__} | {"distance": p.distance * (1 + 1e-12)}
-            )
-            for p in push(self, *given)
-        ]
+        told = push(self, *given)
+        return replace(told, distance=told.distance * (1 + 1e-12))
 
     monkeypatch.setattr(LiveSession, "push", rounded)
     _, printed = run(arrivals([15, 5]), tmp_path)

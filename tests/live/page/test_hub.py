@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_clients import decode_frame, predicted, push
+from live_oracles import columns
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import (
     FRAME_STEPS,
@@ -177,7 +178,7 @@ def test_frames_say_states_by_runs_and_times():
         predicted(5, why="far", time=now + 0.05),
     ]
     times = np.array([p.time for p in predictions])
-    hub.publish(Steps(np.zeros((6, 3)), time=times), predictions, None, 0.0)
+    hub.publish(Steps(np.zeros((6, 3)), time=times), columns(predictions), None, 0.0)
     hub.emit()
     header, numbers = decode_frame(page.take())
     assert header["runs"] == [[0, None, "filling"], [2, "walk", ""], [5, None, "far"]]
@@ -238,14 +239,14 @@ def test_values_find_their_predictions_whatever_the_order(order, chunk):
         while next_seq in waiting:
             ready.append(predicted(next_seq, seq=next_seq))
             next_seq += 1
-        values = pending.match(Steps(10.0 * seqs[:, None], seq=seqs), ready)
+        values = pending.match(Steps(10.0 * seqs[:, None], seq=seqs), columns(ready))
         assert values[:, 0].tolist() == [10.0 * p.seq for p in ready]
     assert next_seq == 12
 
 
 def test_values_of_refused_steps_are_skipped():
     values = np.array([[1.0], [np.nan], [3.0]])
-    matched = WaitingValues().match(Steps(values), [predicted(0), predicted(1)])
+    matched = WaitingValues().match(Steps(values), columns([predicted(0), predicted(1)]))
     assert matched[:, 0].tolist() == [1.0, 3.0]
 
 
@@ -253,9 +254,9 @@ def test_steps_that_nobody_asks_for_are_forgotten():
     waiting = WaitingValues()
     for seq in range(0, 3 * MOST_WAITING, 64):
         seqs = np.arange(seq, seq + 64)
-        waiting.match(Steps(np.zeros((64, 1)), seq=seqs), [])
+        waiting.match(Steps(np.zeros((64, 1)), seq=seqs), columns([]))
     wanted = [predicted(seq, seq=seq) for seq in range(3 * MOST_WAITING)]
-    found = waiting.match(Steps(np.zeros((0, 1)), seq=np.arange(0)), wanted)
+    found = waiting.match(Steps(np.zeros((0, 1)), seq=np.arange(0)), columns(wanted))
     np.testing.assert_array_equal(np.isnan(found[:, 0]), np.arange(len(wanted)) < 2 * MOST_WAITING)
 
 
@@ -266,7 +267,7 @@ def test_frames_say_how_far_experts_agree_only_where_they_do_not():
         for i, a in enumerate([1.0, 1.0, 0.25, 1.0])
     ]
     values = np.zeros((4, 2))
-    hub.publish(Steps(values), told, None, 0.001)
+    hub.publish(Steps(values), columns(told), None, 0.001)
     header, arrays = hub.history.between(0, 2)
     assert "agreement" not in header
     assert len(arrays) == 2
@@ -275,6 +276,6 @@ def test_frames_say_how_far_experts_agree_only_where_they_do_not():
     assert arrays[2].tolist() == [1.0, 0.25, 1.0]
     assert hub.status()["latest"]["agreement"] == 1.0
     missing = Prediction(4, "", np.nan, np.nan, (), "gap", None, None, (), np.nan)
-    hub.publish(Steps(values[:1]), [missing], None, 0.001)
+    hub.publish(Steps(values[:1]), columns([missing]), None, 0.001)
     assert hub.status()["latest"]["agreement"] is None
     assert "agreement" not in hub.history.between(4, 5)[0]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from live_clients import push
+from live_oracles import columns
 from mlat.classifier.drift import Drift
 from mlat.live import Prediction
-from mlat.live.core.steps import Predictions
 from mlat.live.page.hub import Hub
 from mlat.live.page.metrics import LAG_BOUNDS, Counts, exposition
 
@@ -80,7 +80,7 @@ def test_one_can_alert_on_a_state():
 
 
 def predicted(*states, distance=1.0):
-    return Predictions.of(
+    return columns(
         [
             Prediction(0, one, 0.9, distance, (), "" if one else "gap", None, None, ())
             for one in states

@@ -10,6 +10,7 @@ import pytest
 
 from explain_models import committee
 from explain_models import test as sensors
+from live_oracles import columns
 from mlat import StreamClassifier
 from mlat.live import Prediction, Steps
 from mlat.live.page.hub import IN_FLIGHT, QUEUE, Hub
@@ -160,7 +161,7 @@ def test_it_says_why_a_state_is_unknown(visit, still, why, says):
     page = visit(still)
     nan = float("nan")
     unknown = Prediction(0, "", nan, nan, (), why, None, None, ())
-    still.hub.publish(Steps(STREAM.values[:1]), [unknown], None, 0.0)
+    still.hub.publish(Steps(STREAM.values[:1]), columns([unknown]), None, 0.0)
     until(page, "document.querySelector('#state').textContent === 'unknown'")
     assert says in text(page, "why")
     assert page.locator("#why").is_visible()
@@ -363,7 +364,7 @@ def test_text_stands_out(visit, still, scheme):
     assert len(worst) > 30
     assert worst[0][0] >= 4.5, worst[0]
     unknown = Prediction(60, "", np.nan, np.nan, (), "far", None, None, ())
-    still.hub.publish(Steps(STREAM.values[60:61]), [unknown], None, 0.0)
+    still.hub.publish(Steps(STREAM.values[60:61]), columns([unknown]), None, 0.0)
     page.wait_for_selector("#why", state="visible")
     assert page.evaluate(CONTRAST)[0][0] >= 4.5
 
@@ -434,7 +435,7 @@ def test_states_are_announced_but_not_every_frame(visit, still):
 
     def publish(step, state):
         prediction = Prediction(step, state, 0.9, 1.0, (0,), "", None, None, (0.9, 0.1, 0.0, 0.0))
-        still.hub.publish(Steps(STREAM.values[step : step + 1]), [prediction], None, 0.0)
+        still.hub.publish(Steps(STREAM.values[step : step + 1]), columns([prediction]), None, 0.0)
         shows(page, step + 1)
 
     for step in range(8):
@@ -488,7 +489,7 @@ def test_rate_and_time_axis_are_right_across_a_gap(visit, still):
         dataclasses.replace(one, time=float(time))
         for one, time in zip(predict_steps(still.clf, STREAM.values[:n]), times, strict=True)
     ]
-    still.hub.publish(Steps(STREAM.values[:n], time=times), predictions, None, 0.0)
+    still.hub.publish(Steps(STREAM.values[:n], time=times), columns(predictions), None, 0.0)
     shows(page, n)
     until(page, "document.getElementById('count-rate').textContent === '100 /s'")
     page.select_option("#span", "5")

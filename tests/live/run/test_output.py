@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from live_oracles import columns
 from mlat.live import Prediction
 from mlat.live.run.output import Notices, csv_lines, json_lines, log_lines
 
@@ -16,13 +17,13 @@ def test_lines_of_both_forms():
     nan = float("nan")
     known = Prediction(3, "walk, fast", 0.5, 1.25, (4, 2), "", 7, 0.5, (0.5, 0.5), 0.75)
     unknown = Prediction(4, "", nan, nan, (), "missing", None, None, (), nan)
-    assert json_lines([known, unknown]) == (
+    assert json_lines(columns([known, unknown])) == (
         '{"step": 3, "state": "walk, fast", "proba": 0.5, "distance": 1.25, "why": "", '
         '"neighbours": [4, 2], "seq": 7, "time": 0.5, "agreement": 0.75}\n'
         '{"step": 4, "state": "", "proba": null, "distance": null, "why": "missing", '
         '"neighbours": [], "seq": null, "time": null, "agreement": null}\n'
     )
-    assert csv_lines([known, unknown]) == (
+    assert csv_lines(columns([known, unknown])) == (
         '3,"walk, fast",0.5,1.25,,4 2,7,0.5,0.75\n4,,,,missing,,,,\n'
     )
 
@@ -48,10 +49,10 @@ def test_of_many_refusals_a_few_are_said(capsys):
 def test_what_is_not_finite_is_null():
     """JSON has neither NaN nor infinity; a reader of ours must be able to read every line."""
     infinite = Prediction(0, "walk", math.nan, math.inf, (), "", None, -math.inf, ())
-    line = json_lines([infinite])
+    line = json_lines(columns([infinite]))
     fields = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (fields["proba"], fields["distance"], fields["time"]) == (None, None, None)
-    assert csv_lines([infinite]) == "0,walk,,,,,,,1.0\n"
+    assert csv_lines(columns([infinite])) == "0,walk,,,,,,,1.0\n"
 
 
 def test_what_libraries_log_is_one_line(monkeypatch, capsys):

@@ -76,7 +76,9 @@ def can_count() -> bool:
 
 def counted(code: CSource, values: Floats, cpu: str) -> Counted:
     """The last of some steps (T, d), of which the others fill the window."""
-    rows = ", ".join("{" + ", ".join(code.given(row)) + "}" for row in values)
+    values = values if code.input_bits is None else np.rint(np.ldexp(values, code.input_bits))
+    steps = (", ".join(f"(mlat_real){value!r}" for value in row) for row in values.tolist())
+    rows = "{" + "}, {".join(steps) + "}"
     main = MAIN.format(
         before=OF_MLAT.format(rows=rows),
         n=len(values),

@@ -6,11 +6,15 @@ so that whatever else the machine does slows all of them equally.
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
@@ -23,7 +27,13 @@ from mlat.base.checks import Floats
 from mlat.base.compiled import jit
 from mlat.classifier.classifier import StreamClassifier
 from mlat.classifier.decision import ExpertSearches, incremental_searches
+from mlat.label.recording import read_journal_recording
 from mlat.live.core.many import Many
+from mlat.live.core.steps import Steps
+from mlat.live.journal.journal import Identity, Journal, read_journal
+from mlat.live.journal.records import Batch
+from mlat.live.page.hub import Hub
+from mlat.live.sources.source import Arrival
 from mlat.metric.estimators import MLAT
 from mlat.neighbours.incremental import IncrementalSearch
 from mlat.stream.stream import Stream
@@ -283,6 +293,87 @@ def waiting(work: Floats, period: float) -> Floats:
     return latency
 
 
+# From a process that has only just begun to its first prediction.
+
+FIRST = """
+import sys
+from mlat.classifier.model_file import load
+session = load(sys.argv[1]).live()
+session.warm_up()
+session.push(session.model.clf.windows_.values[:20])
+"""
+
+
+def measure_start(bench: Bench) -> Row:
+    """CPU seconds of a process that loads a committee and predicts: nothing compiled yet, and all.
+
+    The second process finds what the first has kept.
+    """
+    taken = []
+    with TemporaryDirectory() as folder:
+        committee(10).save(Path(folder) / "model.mlat")
+        command = [sys.executable, "-c", FIRST, f"{folder}/model.mlat"]
+        for _ in range(2):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, env=os.environ | {"NUMBA_CACHE_DIR": folder})
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+            taken.append(user + system)
+    nothing, cached = taken
+    bench.say(f"first prediction: {cached:.1f} CPU s with compiled code, {nothing:.1f} with none")
+    return {"cached": cached, "nothing": nothing}
+
+
+# What is around a step: the journal, written and read again, and the page's hub.
+
+JOURNAL_RECORDS = (1, 100)  # steps in a record: those of a live stream, and of one that is behind
+JOURNAL_BLOCK = 1000  # steps that are classified before the clock starts
+
+
+def measure_journal(n_steps: int, bench: Bench) -> Row:
+    """Microseconds a step, of processor time, that the journal and the hub of a page take.
+
+    Steps of a session are written (the disk is not waited for) and published in records of one
+    step and of a hundred; a frame is made of four records. Then the journal is read, and read as
+    a recording to be labelled. ``MB`` is how much memory that took at most.
+    """
+    clf = model(10, 20, per_state=21)
+    values = live_values(5000)
+    row: Row = {"steps": n_steps}
+    for size in JOURNAL_RECORDS:
+        session, hub = clf.live(), Hub()
+        hub.subscribe()
+        spent = dict.fromkeys(("write", "publish", "read", "label"), 0.0)
+        with TemporaryDirectory() as folder:
+            with Journal(folder, Identity.of(session), fsync=False) as journal:
+                for begin in range(0, n_steps, JOURNAL_BLOCK):
+                    at = range(begin, begin + JOURNAL_BLOCK, size)
+                    arrived = [Steps(values[i % 5000 : i % 5000 + size]) for i in at]
+                    told = [session.push(steps) for steps in arrived]
+                    start = time.process_time()
+                    for steps, some in zip(arrived, told, strict=True):
+                        journal.append(Batch([Arrival(steps, "")], some))
+                    written = time.process_time()
+                    for i, (steps, some) in enumerate(zip(arrived, told, strict=True)):
+                        hub.publish(steps, some, session, 0.001)
+                        if i % 4 == 3:
+                            hub.emit()
+                    spent["publish"] += time.process_time() - written
+                    spent["write"] += written - start
+            for name, read in (("read", read_journal), ("label", read_journal_recording)):
+                start = time.process_time()
+                read(Path(folder))
+                spent[name] = time.process_time() - start
+        row |= {f"{name}_{size}": 1e6 * taken / n_steps for name, taken in spent.items()}
+        row[f"MB_{size}"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        bench.say(
+            f"{n_steps:,} steps, {size} a record: "
+            + ", ".join(f"{name} {row[f'{name}_{size}']:.2f} µs" for name in spent)
+            + f" a step; at most {row[f'MB_{size}']:.0f} MB"
+        )
+    return row
+
+
 ROUNDS, PER_ROUND = 20, 50
 LONG = 200
 
@@ -393,6 +484,12 @@ def stepping(
     soak_steps: Annotated[
         int, typer.Option("--soak", help="Only push this many steps through running sums.")
     ] = 0,
+    journal_steps: Annotated[
+        int, typer.Option("--journal", help="Only write, read and show this many steps.")
+    ] = 0,
+    start: Annotated[
+        bool, typer.Option("--start", help="Only begin processes: how long to a prediction.")
+    ] = False,
     steps: Annotated[bool, typer.Option(help="Compare single steps, too.")] = True,
 ) -> None:
     """Live: a step against scikit-learn and against longer windows, and many streams at once."""
@@ -407,6 +504,12 @@ def stepping(
                 "{end_MB:.1f} MB".format(**soaked)
             )
             bench.keep({"soak": soaked})
+            return
+        if start:
+            bench.keep({"start": measure_start(bench)})
+            return
+        if journal_steps:
+            bench.keep({"journal": measure_journal(journal_steps, bench)})
             return
         if steps:
             figures["steps"] = measured = measure_steps(bench)

@@ -18,12 +18,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score
 
-from mlat.base.checks import Floats
+from mlat.base.checks import Floats, Ints
 from mlat.base.errors import InputError
 from mlat.classifier.classifier import StreamClassifier
-from mlat.classifier.enrolment import followed_units, in_units
+from mlat.classifier.enrolment import PASSES, followed_units, in_units, surest
 from mlat.classifier.intake import Intake
 from mlat.features.features import Units, in_common_units
 from mlat.stream.stream import Stream
@@ -31,7 +32,7 @@ from mlat.stream.windows import sliding_windows
 
 from .experiment import ALL, Experiment, Sees, System
 from .journal import Job, Result
-from .past import learned_default, see_features, see_past
+from .past import Seen, learned_default, see_features, see_past
 from .people import WHOLE, People
 from .protocol import SplitStreams, evenly
 from .runner import judge
@@ -53,7 +54,9 @@ SYSTEMS = (ENROLLED, ANEW, EUCLIDEAN)
 # where a Python that has aeon is given.
 OURS, UNITS, FOLLOWED, NOT_ADAPTED = "default", "units alone", "live", "not adapted"
 RIVALS = (FOREST, "QUANT-past")
-FILTERED = ", filtered"  # by the state filter of the default; QUANT says no probabilities
+# By the state filter of the default, and with what it is surest of among what it learns from, as
+# the default itself is adapted; QUANT says no probabilities.
+FILTERED, SELF_TRAINED = ", filtered", ", self-trained"
 
 
 def enrol_experiment(
@@ -187,12 +190,36 @@ def _without_labels(
             if name == FOREST:
                 there = np.full((len(mine), len(learned.classes_)), np.nan)
                 steps = SplitStreams(others, mine, every)
-                there[every] = rival.predict_proba(see(steps, width, raw, stride).test)
+                features = see(steps, width, raw, stride).test
+                there[every] = rival.predict_proba(features)
                 confidence, n_trees = learned.confidence_, len(rival.estimators_)
                 proba, _ = confidence.filter(mine.gap_before, there, n_trees)
                 best = rival.classes_[np.nan_to_num(proba[ends]).argmax(axis=1)]
                 found[name + FILTERED] = right(best)
+                trained = self_trained(rival, seen, learned, mine, every, features)
+                found[name + SELF_TRAINED] = right(trained.predict(seen.test))
     return found
+
+
+def self_trained(
+    rival: Any, seen: Seen, learned: StreamClassifier, mine: Stream, every: Ints, features: Floats
+) -> Any:
+    """A rival that learns also from the windows that it is surest of, chosen as the default's.
+
+    ``features`` (n, f) are of the windows that end at the steps ``every`` (n,) of the new person.
+    """
+    trained = rival
+    for _ in range(PASSES):
+        proba = np.full((len(mine), len(learned.classes_)), np.nan)
+        proba[every] = trained.predict_proba(features)
+        found = surest(learned, proba, mine)
+        if found is None:
+            break
+        _, joining = found
+        rows = np.searchsorted(every, joining.start + joining.width - 1)
+        X, y = np.concatenate([seen.X, features[rows]]), np.concatenate([seen.y, joining.y])
+        trained = clone(rival).fit(X, y)
+    return trained
 
 
 def _systems(learned: StreamClassifier, split: StreamSplit, rate: float) -> dict[str, Any]:

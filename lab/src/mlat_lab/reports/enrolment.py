@@ -21,6 +21,7 @@ from ..experiments.enrolment import (
     NOT_ADAPTED,
     OURS,
     SECONDS,
+    SELF_TRAINED,
     SYSTEMS,
     UNITS,
     person_of,
@@ -102,7 +103,8 @@ def _text(
         f"*{NOT_ADAPTED}*: as it is. Rivals learn from the same windows, and have the same units "
         "of the recording: *-features* over the default's own features, *-past* over windows as "
         f"long as the default looks back. *{FILTERED[2:]}*: with the state filter of the default, "
-        "which changes nothing where runs are short.",
+        f"which changes nothing where runs are short. *{SELF_TRAINED[2:]}*: learned again with "
+        "what it is surest of, chosen as the default's is.",
         "",
         *_without_labels(results),
         *_expectations(results),

@@ -181,9 +181,9 @@ class _Played:
                 n_steps=len(recording) if args.mqtt or args.teach else None,
                 report=print if args.verbose else lambda _: None,
             )
-        contents = read_unbroken(place / "journal")
+        inputs = read_unbroken(place / "journal").records.whole.inputs
         if args.mqtt:
-            recording, early = as_it_came(recording, contents)
+            recording, early = as_it_came(recording, inputs)
             self._early += early
         self._found = check_journal(place / "journal", self._classifier, recording)
         _check_complete(self._found, place / "journal", recording)
@@ -191,7 +191,7 @@ class _Played:
         if args.mqtt:
             self._restarts += broker.restarts
         for teacher in teachers:
-            self._found.append(teacher.check(contents))
+            self._found.append(teacher.check(inputs))
             self._examples += len(teacher.sent)
         if args.journal is None:
             shutil.rmtree(place)

@@ -20,8 +20,7 @@ import numpy as np
 
 from mlat.base.errors import InputError, require_package
 from mlat.live.core.steps import Steps
-from mlat.live.journal.journal import JournalContents
-from mlat.live.journal.records import Example, Undone
+from mlat.live.journal.records import Example, Input, Undone
 from mlat.live.journal.verify import BrokenError
 from mlat.live.sources.source import Arrival
 
@@ -142,14 +141,14 @@ def _disconnect(client: Any) -> None:
     client.loop_stop()
 
 
-def as_it_came(recording: Steps, contents: JournalContents) -> tuple[Steps, int]:
+def as_it_came(recording: Steps, inputs: Sequence[Input]) -> tuple[Steps, int]:
     """A recording in the order in which a broker sent it, and how many steps came early.
 
     When a client connects again mosquitto may send new steps ahead of a backlog. Without numbers
     nobody can tell. If the journal has not each step of the recording once, that is as it was.
     """
     place = {row.tobytes(): i for i, row in enumerate(recording.values)}
-    arrivals = [one for _, one in contents.inputs if isinstance(one, Arrival)]
+    arrivals = [one for one in inputs if isinstance(one, Arrival)]
     came = [row.tobytes() for one in arrivals for row in one.steps.values]
     order = np.array([place.get(row, -1) for row in came], dtype=np.int64)
     if not np.array_equal(np.sort(order), np.arange(len(recording))):
@@ -193,11 +192,11 @@ class Teacher:
         self._stopping.set()
         self._thread.join()
 
-    def check(self, contents: JournalContents) -> str:
+    def check(self, inputs: Sequence[Input]) -> str:
         """Check that every example that was answered is in a journal, once and in order."""
         kept = [
             (UNDO, 0) if isinstance(one, Undone) else (one.state, one.n)
-            for _, one in contents.inputs
+            for one in inputs
             if (isinstance(one, Example) and one.state in self._states)
             or (isinstance(one, Undone) and self._undoes)
         ]

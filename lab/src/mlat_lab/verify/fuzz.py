@@ -38,7 +38,7 @@ from mlat.classifier.classifier import StreamClassifier
 from mlat.explain import learned
 from mlat.features.lifts import Lift
 from mlat.live.core.session import LiveSession
-from mlat.live.core.steps import Steps
+from mlat.live.core.steps import Predictions, Steps
 from mlat.live.journal import journal, writer
 from mlat.live.journal.records import (
     BATCH,
@@ -403,7 +403,7 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         Example("new"),
         Arrival(Steps(VALUES[12:14], late, late / 100), "14"),
     ]
-    predictions = [one for given in inputs for one in writer.replay(session, given)]
+    predictions = Predictions.joined([writer.replay(session, given) for given in inputs])
     taken = session.snapshot()
     identity = journal.Identity.of(session)
 
@@ -426,15 +426,20 @@ def _of_session(name: str, model: StreamClassifier, options: dict[str, Any]) -> 
         f"snapshot file {name}", filed, _forging(_forge_file, filed, unpack(taken, "")), use_file
     )
 
-    batches = [Batch(inputs[:3], predictions), Batch(inputs[3:], predictions[:2])]
+    n = len(predictions) - 2
+    batches = [
+        Batch(inputs[:3], predictions.part(0, n)),
+        Batch(inputs[3:], predictions.part(n, n + 2)),
+    ]
     segment = encode_frame(HEAD, 0, identity.head("fuzz"))
     segment += b"".join(encode_frame(BATCH, i, encode_batch(b)) for i, b in enumerate(batches))
 
     def use_segment(content: bytes) -> None:
         session.state, n_records = session.model.start(), 0
-        for found in journal.read_records(SEGMENT, content, identity, last=True):
-            n_records += 1
-            for given in journal.read_batch(SEGMENT, found).inputs:
+        frames = [*journal.read_frames(SEGMENT, content, identity, last=True)]
+        for some in journal.read_records(SEGMENT, frames):
+            n_records += len(some)
+            for given in some.whole.inputs:
                 writer.replay(session, given)
         whole = found_frames(content)
         if n_records < whole:

@@ -274,8 +274,8 @@ class Printed:
     def check(self, out: Path, journal: Path) -> None:
         """Check what one process has printed, right after its end."""
         *lines, rest = (out.read_bytes() if out.exists() else b"").split(b"\n")
-        kept = read_unbroken(journal) if journal.exists() else None
-        on_disk = {} if kept is None else {one.step: asdict(one) for _, one in kept.predictions}
+        kept = read_unbroken(journal).records.predictions if journal.exists() else ()
+        on_disk = {one.step: asdict(one) for one in kept}
         for line in lines:
             fields = json.loads(line)
             step = fields["step"]
@@ -304,7 +304,7 @@ def _stop_after(life: Life, journal: Path, n_steps: int) -> None:
     """Stop a process in order when so many steps are on disk, or when no more come."""
     there, last = 0, time.monotonic()
     while life.ended() is None and time.monotonic() < last + LONGEST_LIFE:
-        n = len(read_unbroken(journal).predictions) if journal.exists() else 0
+        n = len(read_unbroken(journal).records.predictions) if journal.exists() else 0
         if n >= n_steps:
             time.sleep(0.5)  # whatever may come twice has time to come
             life.stop()

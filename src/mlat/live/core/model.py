@@ -48,7 +48,7 @@ from ...neighbours.references import References
 from .options import LiveOptions
 from .order import Order, arrange, check_order, find_gaps, longest_step, release
 from .state import Fingerprint, LiveState, fingerprint_of, search_of, state_from_bytes
-from .steps import Prediction, Predictions, Steps, as_steps
+from .steps import NO_PREDICTIONS, Predictions, Steps, as_steps
 from .teaching import Examples, Teaching
 
 PIECE = 512  # steps at a time, which bounds the memory that a chunk takes
@@ -146,9 +146,7 @@ class LiveModel:
             incremental=self.experts.start(),
         )
 
-    def push(
-        self, state: LiveState, steps: Steps | ArrayLike
-    ) -> tuple[LiveState, Sequence[Prediction]]:
+    def push(self, state: LiveState, steps: Steps | ArrayLike) -> tuple[LiveState, Predictions]:
         """The state after some more steps, and a prediction for each that was accepted.
 
         The given state does not change. However a stream is cut, the predictions are the same.
@@ -157,7 +155,7 @@ class LiveModel:
         state = state.copy()
         return state, self.advance(state, checked)
 
-    def flush(self, state: LiveState) -> tuple[LiveState, Sequence[Prediction]]:
+    def flush(self, state: LiveState) -> tuple[LiveState, Predictions]:
         """Release the steps that wait for an earlier one."""
         state = state.copy()
         return state, self.advance_waiting(state)
@@ -203,7 +201,7 @@ class LiveModel:
             check_order(checked, self.options)
         return checked
 
-    def advance(self, state: LiveState, steps: Steps) -> Sequence[Prediction]:
+    def advance(self, state: LiveState, steps: Steps) -> Predictions:
         """As :meth:`push` with checked steps, in place."""
         parts = []
         in_order = self.options.order_by == "none"
@@ -221,11 +219,12 @@ class LiveModel:
             )
             if warning not in state.warnings:
                 state.warnings.append(warning)
-        return parts[0] if len(parts) == 1 else Predictions.joined(parts) if parts else []
+        return parts[0] if len(parts) == 1 else Predictions.joined(parts)
 
-    def advance_waiting(self, state: LiveState) -> Sequence[Prediction]:
+    def advance_waiting(self, state: LiveState) -> Predictions:
         """As :meth:`flush`, in place."""
-        return self._accept(state, release(state.order, self.options, self.n_channels)) or []
+        released = release(state.order, self.options, self.n_channels)
+        return self._accept(state, released) or NO_PREDICTIONS
 
     def _accept(self, state: LiveState, steps: Steps) -> Predictions | None:
         """Apply the policies to steps in their order, and classify those that are accepted."""

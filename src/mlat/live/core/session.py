@@ -15,7 +15,7 @@ from ...classifier.empty import empty_classifier
 from ...features.features import Units
 from .model import LiveModel
 from .state import LiveState
-from .steps import Prediction, Steps
+from .steps import Prediction, Predictions, Steps
 
 RECENT = 256  # predictions that `recent` keeps
 
@@ -49,7 +49,7 @@ class LiveSession:
     def __init__(self, clf: StreamClassifier, **options: Any) -> None:
         self.model = LiveModel(clf, **options)
         self.state: LiveState = self.model.start()
-        self._recent: deque[Sequence[Prediction]] = deque()
+        self._recent: deque[Predictions] = deque()
         self._n_recent = 0
         self._options = options
 
@@ -118,7 +118,7 @@ class LiveSession:
             "clf": self.model.clf,
             "options": self._options,
             "snapshot": self.snapshot(),
-            "recent": self.recent,
+            "recent": Predictions.joined(self._recent)[-RECENT:],
         }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class LiveSession:
         self.restore(kept["snapshot"])
         self._told(kept["recent"])
 
-    def push(self, chunk: Any, seq: Any = None, time: Any = None) -> Sequence[Prediction]:
+    def push(self, chunk: Any, seq: Any = None, time: Any = None) -> Predictions:
         """Take some more steps; a prediction for each step that was accepted.
 
         Parameters
@@ -143,11 +143,12 @@ class LiveSession:
         """
         return self._told(self.model.advance(self.state, self.model.check(chunk, seq, time)))
 
-    def _told(self, predictions: Sequence[Prediction]) -> Sequence[Prediction]:
+    def _told(self, predictions: Predictions) -> Predictions:
         n = len(predictions)
         if n:
-            self._recent.append(predictions)
-            self._n_recent += n
+            last = predictions if n <= RECENT else predictions.part(n - RECENT, n)
+            self._recent.append(last)
+            self._n_recent += len(last)
             while self._n_recent - len(self._recent[0]) >= RECENT:
                 self._n_recent -= len(self._recent.popleft())
         return predictions
@@ -172,7 +173,7 @@ class LiveSession:
             if options.max_taught and state.memory.length >= w:  # one example, and several
                 state = self.model.teaching.teach(state, known)
 
-    def flush(self) -> Sequence[Prediction]:
+    def flush(self) -> Predictions:
         """Release the steps that wait for an earlier one, as at the end of a stream."""
         return self._told(self.model.advance_waiting(self.state))
 
@@ -292,9 +293,4 @@ class LiveSession:
     @property
     def recent(self) -> list[Prediction]:
         """The last predictions, oldest first; not part of a snapshot."""
-        found: list[Prediction] = []
-        for predictions in reversed(self._recent):
-            found = [*predictions[-(RECENT - len(found)) :], *found]
-            if len(found) == RECENT:
-                break
-        return found
+        return [*Predictions.joined(self._recent)[-RECENT:]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
@@ -89,14 +89,14 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Predictions(ShortRepr, Sequence[Prediction]):
-    """The predictions of n successive accepted steps as columns; a list of them on access.
+    """The predictions of n successive accepted steps as columns; each is made on access.
 
     Attributes
     ----------
     first : int
         The number of the first step.
     names : tuple of str or int
-        The states that can be predicted, then the unknown one.
+        The states that there may be; of a session those that it knows, then the unknown one.
     codes : array of shape (n,)
         The state of each, as an index of ``names``.
     proba, agreement : arrays of shape (n,)
@@ -108,10 +108,11 @@ class Predictions(ShortRepr, Sequence[Prediction]):
     reasons : sequence of str
         Why a state may be unknown.
     why : array of shape (n,)
-        An index of ``reasons``; 0 is none.
+        An index of ``reasons``, of which an empty one is none.
     probabilities : array of shape (n, S)
-        NaN without a complete window.
+        NaN without a complete window, and of a state that was not known yet.
     seq, time : arrays of shape (n,), optional
+        Masked where only some have them.
     """
 
     first: int
@@ -128,40 +129,37 @@ class Predictions(ShortRepr, Sequence[Prediction]):
     time: Floats | None
 
     @classmethod
-    def of(cls, predictions: Sequence[Prediction]) -> Predictions:
-        """The columns of some, which belong together as those of :func:`parts_of` do."""
-        first, names, reasons = predictions[0], dict[Any, int](), {"": 0}
-        rows = [p.neighbours for p in predictions]
-        each = [p.probabilities for p in predictions]
+    def joined(cls, parts: Iterable[Predictions]) -> Predictions:
+        """Those that follow each other; states and reasons may have other places in each."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return NO_PREDICTIONS
+        names, codes = _in_one_table([(part.names, part.codes) for part in parts])
+        reasons, why = _in_one_table([(part.reasons, part.why) for part in parts])
         return cls(
-            first.step,
-            codes=np.array([names.setdefault(p.state, len(names)) for p in predictions]),
-            names=tuple(names),
-            proba=np.array([p.proba for p in predictions]),
-            agreement=np.array([p.agreement for p in predictions]),
-            distance=np.array([p.distance for p in predictions]),
-            neighbours=filled([row for own in rows for row in own], map(len, rows), -1),
-            why=np.array([reasons.setdefault(p.why, len(reasons)) for p in predictions]),
-            reasons=[*reasons],
-            probabilities=filled([one for own in each for one in own], map(len, each), np.nan),
-            seq=None if first.seq is None else np.array([p.seq for p in predictions]),
-            time=None if first.time is None else np.array([p.time for p in predictions]),
+            parts[0].first,
+            names,
+            codes,
+            np.concatenate([part.proba for part in parts]),
+            np.concatenate([part.agreement for part in parts]),
+            np.concatenate([part.distance for part in parts]),
+            _padded([part.neighbours for part in parts], -1),
+            reasons,
+            why,
+            _padded([part.probabilities for part in parts], np.nan),
+            _where_there([part.seq for part in parts], parts),
+            _where_there([part.time for part in parts], parts),
         )
 
-    @classmethod
-    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
-        """Those of one session that follow each other, and know the same states."""
-        columns: dict[str, Any] = {
-            column.name: np.concatenate([getattr(part, column.name) for part in parts])
-            for column in fields(cls)
-            if isinstance(getattr(parts[0], column.name), np.ndarray)
-            and column.name != "neighbours"
-        }
-        # Of few taught windows there are fewer neighbours than where there is none at all.
-        k = max(part.neighbours.shape[1] for part in parts)
-        near = [(part.neighbours, k - part.neighbours.shape[1]) for part in parts]
-        padded = [np.pad(own, [(0, 0), (0, lacks)], constant_values=-1) for own, lacks in near]
-        return replace(parts[0], **columns | {"neighbours": np.concatenate(padded)})
+    def states(self) -> NDArray[Any]:
+        """The state of each, of shape (n,): names and numbers as Python has them."""
+        return np.array([*self.names, None], object)[self.codes]
+
+    def reasoned(self, says: Callable[[str], bool]) -> Bools:
+        """Of which predictions a test of the reason is true."""
+        return np.array([says(reason) for reason in self.reasons], bool)[self.why]
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -171,11 +169,17 @@ class Predictions(ShortRepr, Sequence[Prediction]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Prediction]: ...
     def __getitem__(self, at: int | slice) -> Prediction | Sequence[Prediction]:
-        if isinstance(at, slice):
-            begin, end, step = at.indices(len(self))
-            return [*self._made(begin, end)] if step == 1 else [*self][at]
-        i = range(len(self))[at]
-        return next(self._made(i, i + 1))
+        if not isinstance(at, slice):
+            i = range(len(self))[at]
+            return next(self._made(i, i + 1))
+        begin, end, step = at.indices(len(self))
+        return self.part(begin, end) if step == 1 else [*self][at]
+
+    def part(self, begin: int, end: int) -> Predictions:
+        """Those from place ``begin`` to ``end - 1``, without a copy."""
+        kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        rows = {name: a[begin:end] for name, a in kept.items() if isinstance(a, np.ndarray)}
+        return Predictions(**kept | rows | {"first": self.first + begin})
 
     def __iter__(self) -> Iterator[Prediction]:
         return self._made(0, len(self))
@@ -193,17 +197,16 @@ class Predictions(ShortRepr, Sequence[Prediction]):
             strict=True,
         )
         for step, code, proba, agreement, distance, near, why, each, seq, time in rows:
-            there = distance == distance  # the one NaN for every NaN: equal predictions are equal
-            yield Prediction(
+            yield Prediction(  # the one NaN for every NaN: equal predictions are equal
                 step,
                 self.names[code],
                 proba if proba == proba else np.nan,
-                distance if there else np.nan,
-                tuple(row for row in near if row >= 0),
+                distance if distance == distance else np.nan,
+                tuple([row for row in near if row >= 0]),
                 self.reasons[why],
                 seq,
                 time,
-                tuple(each) if there else (),
+                tuple([one for one in each if one == one]),
                 agreement if agreement == agreement else np.nan,
             )
 
@@ -219,34 +222,50 @@ class Predictions(ShortRepr, Sequence[Prediction]):
         return [*other, *self]
 
 
-def filled(flat: Any, lengths: Iterable[int], nothing: float) -> NDArray[Any]:
-    """Rows of some lengths, one after the other, as an array that is filled up."""
-    lengths = np.array([*lengths], np.int64)
-    table = np.full((len(lengths), lengths.max(initial=0)), nothing)
-    table[np.arange(table.shape[1]) < lengths[:, None]] = flat
-    return table
+_NO_WHOLE, _NO_FLOATS = np.empty(0, np.int64), np.empty(0)
+NO_PREDICTIONS = Predictions(
+    *(0, (), _NO_WHOLE, _NO_FLOATS, _NO_FLOATS, _NO_FLOATS, _NO_WHOLE.reshape(0, 0)),
+    *(("",), _NO_WHOLE, _NO_FLOATS.reshape(0, 0), None, None),
+)
 
 
-def parts_of(predictions: Sequence[Prediction]) -> list[Predictions]:
-    """Predictions as columns; apart where steps do not follow each other, or have other fields."""
-    if isinstance(predictions, Predictions):
-        return [predictions]
-    parts: list[list[Prediction]] = []
-    n_states = 0  # of this part
-    for p in predictions:
-        last, n_own = parts[-1][-1] if parts else None, len(p.probabilities)
-        follows = last is not None and p.step == last.step + 1 and n_own in (0, n_states or n_own)
-        if (
-            last is not None
-            and follows
-            and (p.seq is None, p.time is None) == (last.seq is None, last.time is None)
-        ):
-            parts[-1].append(p)
-            n_states = n_states or n_own
-        else:
-            parts.append([p])
-            n_states = n_own
-    return [Predictions.of(part) for part in parts]
+def _in_one_table(parts: Sequence[tuple[Sequence[Any], Ints]]) -> tuple[tuple[Any, ...], Ints]:
+    """Columns of indices, each of a table of its own, as one column of one table."""
+    table: dict[Any, int] = {}
+    places: dict[int, Ints] = {}  # of the entries of each table; most parts have the same one
+    columns = []
+    for names, column in parts:
+        if id(names) not in places:
+            own = [table.setdefault(name, len(table)) for name in names]
+            places[id(names)] = np.array(own, np.int64)
+        columns.append(places[id(names)][column])
+    return tuple(table), np.concatenate(columns)
+
+
+def _padded(tables: Sequence[NDArray[Any]], nothing: float) -> NDArray[Any]:
+    """Tables one below the other, the narrow ones filled up."""
+    width = max(table.shape[1] for table in tables)
+    whole = np.full((sum(map(len, tables)), width), nothing, tables[0].dtype)
+    begin = 0
+    for table in tables:
+        whole[begin : begin + len(table), : table.shape[1]] = table
+        begin += len(table)
+    return whole
+
+
+def _where_there(columns: Sequence[Any], parts: Sequence[Predictions]) -> Any:
+    """A column that parts may lack: None where all do, masked where some do."""
+    there = [column for column in columns if column is not None]
+    if not there:
+        return None
+    if len(there) == len(columns) and not any(map(np.ma.isMaskedArray, there)):
+        return np.concatenate(there)
+    none = [np.ma.masked_array(np.zeros(len(part), there[0].dtype), True) for part in parts]
+    every = [lacks if own is None else own for own, lacks in zip(columns, none, strict=True)]
+    return np.ma.masked_array(
+        np.concatenate([np.ma.getdata(one) for one in every]),
+        np.concatenate([np.ma.getmaskarray(one) for one in every]),
+    )
 
 
 COUNTED = {  # name of each counter: what it counts

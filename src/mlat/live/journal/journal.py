@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,8 +47,8 @@ from ...base.disk import disk_errors
 from ...base.errors import InputError
 from ..core.options import BEFORE, LiveOptions, other_option
 from ..core.session import LiveSession
-from ..core.steps import Prediction
-from .records import BATCH, END, HEAD, Batch, Input, decode_batch, decode_json, encode_batch
+from ..core.steps import NO_PREDICTIONS
+from .records import BATCH, END, HEAD, Batch, Records, decode_json, decode_records, encode_batch
 
 SEGMENT_SIZE = 64_000_000
 PATTERN = "steps-*.journal"
@@ -65,6 +65,7 @@ _HEAD = record(
         "options": mapped(TEXT, either(NOTHING, FLAG, TEXT, MEASURED)),
     }
 )
+AT_A_TIME = 256  # records that are read together
 _ENDS = 1 << 16  # bytes of an older segment that are read at its ends
 
 
@@ -214,8 +215,8 @@ class Journal:
         """The number of the first record that has not been deleted."""
         return _first(self.segments()[0])
 
-    def batches(self, first: int = 0) -> Iterator[Batch]:
-        """Yield the batches of the records from number ``first`` on."""
+    def records(self, first: int = 0) -> Iterator[Records]:
+        """Yield the records from number ``first`` on, some at a time."""
         segments = self.segments()
         start = sum(_first(segment) <= first for segment in segments) - 1
         if start < 0:
@@ -228,10 +229,9 @@ class Journal:
             _check_follows(expected, segment)
             with disk_errors(segment, REMEDY):
                 content = segment.read_bytes()
-            for found in read_records(segment, content, self.identity, last=False):
-                expected += 1
-                if found.number >= first:
-                    yield read_batch(segment, found)
+            frames = [*read_frames(segment, content, self.identity, last=False)]
+            expected += len(frames)
+            yield from read_records(segment, frames[max(0, first - _first(segment)) :])
 
     def segments(self) -> list[Path]:
         """Return the files, oldest first."""
@@ -284,7 +284,7 @@ class Journal:
         """Find the end of the last segment: the number of the next record, and the byte."""
         fields, stop = _check_head(segment, decode_frame(content), self.identity)
         self.name, self.end = fields["journal"], _first(segment)
-        for found in read_records(segment, content, self.identity, last=True):
+        for found in read_frames(segment, content, self.identity, last=True):
             stop, self.end = found.stop, found.number + 1
         return stop
 
@@ -310,7 +310,7 @@ class Journal:
         _check_head(segment, head, self.identity, self.name)
         if end is None:
             # Says at which byte.
-            list(read_records(segment, segment.read_bytes(), self.identity, last=False))
+            list(read_frames(segment, segment.read_bytes(), self.identity, last=False))
         if end is None or end.kind != BATCH:
             raise InputError(f"{segment} holds no record; put back a copy of the file")
         _check_follows(end.number + 1, following)
@@ -335,30 +335,16 @@ class JournalContents:
     ----------
     head : dict
         The fields in the head of the first segment; empty where there is none.
-    first_record : int
-    batches : list of Batch
+    records : Records
     n_segments : int
     unfinished : int
         Bytes after the last record.
     """
 
     head: dict[str, Any] = field(default_factory=dict)
-    first_record: int = 0
-    batches: list[Batch] = field(default_factory=list)
+    records: Records = field(default_factory=lambda: Records(0, [], [], NO_PREDICTIONS))
     n_segments: int = 0
     unfinished: int = 0
-
-    @property
-    def inputs(self) -> list[tuple[int, Input]]:
-        """Each with the number of its record."""
-        every = enumerate(self.batches, self.first_record)
-        return [(number, one) for number, batch in every for one in batch.inputs]
-
-    @property
-    def predictions(self) -> list[tuple[int, Prediction]]:
-        """Each with the number of its record."""
-        every = enumerate(self.batches, self.first_record)
-        return [(number, one) for number, batch in every for one in batch.predictions]
 
 
 def read_journal(folder: Path) -> JournalContents:
@@ -371,6 +357,7 @@ def read_journal(folder: Path) -> JournalContents:
     DiskError
     """
     contents, segments = JournalContents(), segments_of(folder)
+    records, first, number = list[Records](), 0, 0
     for segment in segments:
         with disk_errors(segment):
             content = segment.read_bytes()
@@ -380,13 +367,15 @@ def read_journal(folder: Path) -> JournalContents:
             name = contents.head.get("journal")
             fields, stop = _check_head(segment, decode_frame(content), None, name)
             if name is None:
-                contents.head, contents.first_record = fields, _first(segment)
-            _check_follows(contents.first_record + len(contents.batches), segment)
+                contents.head, first = fields, _first(segment)
+                number = first
+            _check_follows(number, segment)
             contents.n_segments += 1
-            for found in read_records(segment, content, None, last=last):
-                contents.batches.append(read_batch(segment, found))
-                stop = found.stop
+            frames = [*read_frames(segment, content, None, last=last)]
+            number, stop = number + len(frames), frames[-1].stop if frames else stop
+            records += read_records(segment, frames)
         contents.unfinished = len(content) - stop
+    contents.records = Records.joined(first, records)
     return contents
 
 
@@ -395,7 +384,7 @@ def segments_of(folder: Path) -> list[Path]:
     return sorted(folder.glob(PATTERN), key=_first)
 
 
-def read_records(
+def read_frames(
     segment: Path, content: bytes, identity: Identity | None, *, last: bool
 ) -> Iterator[Frame]:
     """Yield the records of a segment, without its head; in the last one up to an unfinished one.
@@ -419,17 +408,18 @@ def read_records(
         yield found
 
 
-def read_batch(segment: Path, found: Frame) -> Batch:
-    """Return the batch in a record of a segment.
+def read_records(segment: Path, frames: Sequence[Frame]) -> Iterator[Records]:
+    """Yield what is in the records of a segment, some at a time.
 
     Raises
     ------
     InputError
     """
-    try:
-        return decode_batch(found.payload)
-    except InputError as error:
-        raise InputError(f"{segment}, record {found.number}: {error}") from None
+    for begin in range(0, len(frames), AT_A_TIME):
+        try:
+            yield decode_records(frames[begin : begin + AT_A_TIME])
+        except InputError as error:
+            raise InputError(f"{segment}, {error}") from None
 
 
 def _check_head(

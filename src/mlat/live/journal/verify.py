@@ -11,6 +11,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,13 @@ from ...classifier.model_file import load
 from ...stream.stream import Stream
 from ..core.options import BEFORE
 from ..core.session import LiveSession
-from ..core.steps import Prediction, Steps
+from ..core.steps import Predictions, Steps
 from ..page.hub import MOST_STEPS
 from ..sources.replay import read_recording
 from ..sources.source import Arrival
 from .journal import JournalContents, read_journal
-from .records import Flushed, joinable, joined
-from .writer import read_snapshot, replay
+from .records import Flushed, Input, joinable, joined
+from .writer import first_difference, read_snapshot, replay
 
 
 class BrokenError(Exception):
@@ -65,14 +66,14 @@ def check_journal(
         raise BrokenError(f"{folder}: no journal is there")
     rest = f"; {contents.unfinished} bytes of an unfinished one at the end"
     found = [
-        f"{len(contents.batches)} records in {contents.n_segments} segments, none missing, none "
+        f"{len(contents.records)} records in {contents.n_segments} segments, none missing, none "
         f"damaged{rest if contents.unfinished else ''}"
     ]
     session = LiveSession(classifier, **_options(contents))
     if session.state.made_by.model != contents.head["model"]:
         raise BrokenError(f"{folder}: is the journal of another model")
     found.append(check_steps(contents))
-    if contents.first_record == 0:
+    if contents.records.first == 0:
         if recording is not None:
             found.append(check_recording(contents, recording))
         _check_replay(contents, session)
@@ -84,12 +85,10 @@ def check_journal(
 
 def check_steps(contents: JournalContents) -> str:
     """Check that every accepted step has one prediction, in order."""
-    predictions = contents.predictions
-    first = predictions[0][1].step if contents.first_record and predictions else 0
-    for expected, (record, one) in enumerate(predictions, first):
-        if one.step != expected:
-            raise BrokenError(f"record {record}: step {one.step} where {expected} should be")
-    return f"{len(predictions)} predictions, every step once and in order"
+    told = contents.records.predictions  # which follow each other, or they were not read
+    if contents.records.first == 0 and told.first != 0:
+        raise BrokenError(f"record 0: step {told.first} where 0 should be")
+    return f"{len(told)} predictions, every step once and in order"
 
 
 def check_recording(contents: JournalContents, recording: Steps) -> str:
@@ -116,18 +115,18 @@ def check_predict(contents: JournalContents, classifier: StreamClassifier) -> st
     why_not = _why_not_predict(contents)
     if why_not:
         return f"not compared with predict: {why_not}"
-    kept, values = [one for _, one in contents.predictions], _values(contents)
-    values[[one.why.startswith("dead channel") for one in kept]] = np.nan
-    recordings = np.cumsum(_gaps(contents, classifier.usual_step_))
+    kept, values = contents.records.predictions, _values(contents)
+    values[kept.reasoned(lambda why: why.startswith("dead channel"))] = np.nan
+    recordings = np.cumsum(_gaps(kept, contents.head["options"], classifier.usual_step_))
     expected = classifier.predict(
         Stream(values, recordings=recordings, channels=classifier.channels_),
         filtered=contents.head["options"]["filtered"],
     )
-    for one, state in zip(kept, expected.tolist(), strict=True):
-        if one.state != (classifier.unknown_ if one.why else state):
-            raise BrokenError(
-                f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}"
-            )
+    expected[kept.reasoned(bool)] = classifier.unknown_
+    wrong = kept.states() != expected.astype(object)
+    if wrong.any():
+        one, state = kept[int(wrong.argmax())], expected[wrong.argmax()]
+        raise BrokenError(f"step {one.step} is {one.state!r} ({one.why}), predict says {state!r}")
     return "all equal predict on the whole stream"
 
 
@@ -138,7 +137,7 @@ def check_snapshots(contents: JournalContents, classifier: StreamClassifier, fol
         snapshot = read_snapshot(path)
         if snapshot is None:
             raise BrokenError(f"{path}: damaged, though it was written whole")
-        if snapshot.record > contents.first_record + len(contents.batches):
+        if snapshot.record > contents.records.first + len(contents.records):
             raise BrokenError(f"{path}: after record {snapshot.record}, which is not there")
         session = LiveSession(classifier, **_options(contents))
         try:
@@ -154,39 +153,42 @@ def _check_replay(
     contents: JournalContents, session: LiveSession, first: int = 0, where: str = ""
 ) -> None:
     """Check that a session predicts the same, bit by bit, from the records from ``first`` on."""
-    kept = [one for record, one in contents.predictions if record >= first]
-    again = list(_replay(contents, session, first))
-    for one, other in zip(kept, again, strict=False):
-        for name in Prediction.__slots__:
-            was, now = getattr(one, name), getattr(other, name)
-            if was != now and (was == was or now == now):  # NaN equals NaN
-                raise BrokenError(
-                    f"{where}step {one.step}: {name} is {was!r} in the journal, a session says "
-                    f"{now!r}"
-                )
+    records, all_kept = contents.records, contents.records.predictions
+    n_before = max(0, first - records.first)
+    kept = all_kept.part([0, *records.ends][n_before], len(all_kept))
+    inputs = [one for inputs in records.inputs[n_before:] for one in inputs]
+    again = Predictions.joined(_replay(session, inputs))
+    at = first_difference(kept, again)
+    if at is not None:
+        one, other = asdict(kept[at]), asdict(again[at])
+        name = next(name for name, was in one.items() if repr(was) != repr(other[name]))
+        raise BrokenError(
+            f"{where}step {one['step']}: {name} is {one[name]!r} in the journal, a session says "
+            f"{other[name]!r}"
+        )
     if len(kept) != len(again):
         raise BrokenError(f"{where}it holds {len(kept)} predictions, a session makes {len(again)}")
 
 
-def _replay(contents: JournalContents, session: LiveSession, first: int) -> Iterator[Prediction]:
-    """Yield what a session predicts from the inputs of the records from ``first`` on.
+def _replay(session: LiveSession, inputs: Sequence[Input]) -> Iterator[Predictions]:
+    """Yield what a session predicts from inputs.
 
     Steps are pushed in the longest pieces possible, not in those of the records.
     """
     waiting: list[Arrival] = []
-    for one in [*(one for record, one in contents.inputs if record >= first), None]:
+    for one in [*inputs, None]:
         if isinstance(one, Arrival):
             waiting.append(one)
             continue
         for arrived in map(joined, joinable(waiting)):
-            yield from replay(session, arrived)
+            yield replay(session, arrived)
         waiting.clear()
         if one is not None:
-            yield from replay(session, one)
+            yield replay(session, one)
 
 
 def _arrivals(contents: JournalContents) -> list[Arrival]:
-    return [arrival for batch in contents.batches for arrival in batch.arrivals]
+    return contents.records.whole.arrivals
 
 
 def _values(contents: JournalContents) -> Floats:
@@ -203,7 +205,7 @@ def _options(contents: JournalContents) -> dict[str, Any]:
 
 def _why_not_predict(contents: JournalContents) -> str:
     options = contents.head["options"]
-    if not all(isinstance(one, Arrival | Flushed) for _, one in contents.inputs):
+    if not all(isinstance(one, Arrival | Flushed) for one in contents.records.whole.inputs):
         return "states were taught"
     if options["missing"] != "abstain":
         return f"missing={options['missing']}"
@@ -211,33 +213,30 @@ def _why_not_predict(contents: JournalContents) -> str:
         return f"adapt={options['adapt']}"
     if options["order_by"] != "none":
         return f"order_by={options['order_by']}"
-    if len(contents.predictions) != len(_values(contents)):
+    if len(contents.records.predictions) != len(_values(contents)):
         return "steps were refused"
     return ""
 
 
-def _gaps(contents: JournalContents, usual_step: float | None) -> Bools:
+def _gaps(told: Predictions, options: dict[str, Any], usual_step: float | None) -> Bools:
     """True at each step that does not follow the one before it."""
-    options = contents.head["options"]
-    times = [one.time for _, one in contents.predictions]
-    longest = np.full(len(times), math.inf)
+    longest = np.full(len(told), math.inf)
     if options["max_gap"] or options["rate"]:
         longest[:] = options["max_gap"] or 1.5 / options["rate"]
     elif usual_step is not None:
         longest[:] = 1.5 * usual_step
         # Where the first 21 steps are further apart or nearer, their own distance counts then.
-        first = [time for time in times if time is not None][:21]
+        times = np.empty(0) if told.time is None else told.time
+        first = times[~np.ma.getmaskarray(times)][:21]
         own = float(np.median(np.diff(first))) if len(first) == 21 else usual_step
         if not 1 / 1.5 <= own / usual_step <= 1.5 and own > 0:
             longest[21:] = 1.5 * own
-    gaps: list[bool] = []
-    seq = time = None
-    for most, (_, one) in zip(longest.tolist(), contents.predictions, strict=True):
-        jumped = seq is not None and one.seq is not None and one.seq - seq > 1
-        paused = time is not None and one.time is not None and one.time - time > most
-        gaps.append(jumped or paused)
-        seq, time = one.seq, one.time
-    return np.array(gaps, dtype=bool)
+    gaps = np.zeros(len(told), bool)
+    if told.seq is not None:
+        gaps[1:] |= np.ma.filled(told.seq[1:] - told.seq[:-1] > 1, False)
+    if told.time is not None:
+        gaps[1:] |= np.ma.filled(told.time[1:] - told.time[:-1] > longest[1:], False)
+    return gaps
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

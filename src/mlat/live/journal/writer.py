@@ -10,10 +10,12 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from ...base.checksummed import ANYTHING, TEXT, mapped, one_of, record
 from ...base.disk import atomic_write, disk_errors
 from ...base.errors import InputError
 from ..core.session import LiveSession
-from ..core.steps import Prediction
+from ..core.steps import NO_PREDICTIONS, Predictions
 from ..sources.source import Arrival
 from .journal import REMEDY, Journal
 from .records import (
@@ -32,10 +34,10 @@ from .records import (
     Example,
     Flushed,
     Input,
+    Records,
     Taught,
     Undone,
     decode_json,
-    encode_batch,
 )
 
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 10_000, 60.0
@@ -104,16 +106,18 @@ class JournalWriter:
                 session.restore(snapshot.session)
             first = self.restored = snapshot.record
             self.position = snapshot.position
-        for number, batch in enumerate(journal.batches(first), first):
-            with _said_of(f"{journal.folder}, record {number}"):
-                predictions = [p for one in batch.inputs for p in replay(session, one)]
-                _check_alike(predictions, batch.predictions)
-            self.position = batch.position or self.position
-            self.steps += batch.n_steps
+        for some in journal.records(first):
+            several = f"s {some.first} to {some.first + len(some) - 1}"
+            record = f"record{several if some.inputs[1:] else f' {some.first}'}"
+            with _said_of(f"{journal.folder}, {record}"):
+                ours = [replay(session, one) for one in some.whole.inputs]
+                _check_alike(Predictions.joined(ours), some.predictions)
+            self.position = some.whole.position or self.position
+            self.steps += some.whole.n_steps
 
-    def last_batches(self) -> Iterator[Batch]:
+    def last_records(self) -> Iterator[Records]:
         """Yield the last records, oldest first."""
-        return self.journal.batches(max(self.journal.begin, self.journal.end - LAST_RECORDS))
+        return self.journal.records(max(self.journal.begin, self.journal.end - LAST_RECORDS))
 
     async def append(self, batch: Batch) -> None:
         """Write a record. When this returns, it is on disk."""
@@ -241,14 +245,14 @@ def _said_of(where: str) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from None
 
 
-def replay(session: LiveSession, one: Input) -> Sequence[Prediction]:
+def replay(session: LiveSession, one: Input) -> Predictions:
     """Give an input to a session again; return its predictions."""
     if isinstance(one, Arrival):
         return session.push(one.steps)
     if isinstance(one, Flushed):
         return session.flush()
     give_example(session, one)
-    return []
+    return NO_PREDICTIONS
 
 
 def give_example(session: LiveSession, one: Taught) -> tuple[str | int, int]:
@@ -262,16 +266,40 @@ def give_example(session: LiveSession, one: Taught) -> tuple[str | int, int]:
     return session.examples[-1]
 
 
-def _check_alike(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> None:
+def first_difference(ours: Predictions, theirs: Predictions, tolerance: float = 0.0) -> int | None:
+    """The place of the first prediction that is another one; None if there is none in both.
+
+    With a tolerance figures may differ by rounding, and so may what it decides: which of two
+    references that are equally near is the nearest, and how many experts agree.
+    """
+    n = min(len(ours), len(theirs))
+    if not n or ours.first != theirs.first:
+        return 0 if n else None
+    both = Predictions.joined([ours.part(0, n), theirs.part(0, n)])  # in the same tables
+    exact: list[Any] = [both.codes, both.why, *([] if tolerance else [both.neighbours])]
+    for own in (both.seq, both.time):
+        exact += [] if own is None else [np.ma.getmaskarray(own), np.ma.filled(own, 0)]
+    close = [
+        both.proba,
+        both.distance,
+        both.probabilities,
+        *([] if tolerance else [both.agreement]),
+    ]
+    alike = partial(np.isclose, rtol=tolerance, atol=tolerance, equal_nan=True)
+    same = [column[:n] == column[n:] for column in exact]
+    same += [alike(column[:n], column[n:]) for column in close]
+    differs = ~np.logical_and.reduce([one.reshape(n, -1).all(axis=1) for one in same])
+    return int(differs.argmax()) if differs.any() else None
+
+
+def _check_alike(ours: Predictions, theirs: Predictions) -> None:
     """Refuse other predictions than before; distances and probabilities count up to rounding."""
-    if encode_batch(Batch([], ours)) == encode_batch(Batch([], theirs)):  # the usual case
-        return
-    apart = [both for both in zip(ours, theirs, strict=False) if not _close(*both)]
-    if not apart and len(ours) == len(theirs):
+    at = first_difference(ours, theirs, TOLERANCE)
+    if at is None and len(ours) == len(theirs):
         return
     found = f"it holds {len(theirs)} predictions and now there are {len(ours)}"
-    if apart:
-        one, other = apart[0]
+    if at is not None:
+        one, other = ours[at], theirs[at]
         found = (
             f"step {other.step} was {other.state!s} at distance {other.distance:.6g} and is now "
             f"{one.state!s} at {one.distance:.6g}"
@@ -280,18 +308,3 @@ def _check_alike(ours: Sequence[Prediction], theirs: Sequence[Prediction]) -> No
         f"{found}; the model or mlat has changed since it was written: use those it was written "
         "with, or choose another folder for the journal"
     )
-
-
-def _close(one: Prediction, other: Prediction) -> bool:
-    return _exact_part(one) == _exact_part(other) and np.allclose(
-        (one.proba, one.distance, *one.probabilities),
-        (other.proba, other.distance, *other.probabilities),
-        rtol=TOLERANCE,
-        atol=TOLERANCE,
-        equal_nan=True,
-    )
-
-
-def _exact_part(one: Prediction) -> tuple[object, ...]:
-    # Without the neighbours: rounding decides between two that are equally near.
-    return one.step, one.state, one.why, one.seq, one.time, len(one.probabilities)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ...base.checks import Ints, finite
 from ...classifier.drift import Drift
 from ...stream.conversion import changes
-from ..core.steps import Prediction, Predictions, Steps, parts_of
+from ..core.steps import Predictions, Steps
 from .metrics import Counts, exposition
 
 FRAMES_PER_SECOND = 25
@@ -92,7 +92,7 @@ class Hub:
     def publish(
         self,
         steps: Steps,
-        predictions: Sequence[Prediction],
+        predictions: Predictions,
         session: Any,
         lag: float,
         *,
@@ -104,7 +104,7 @@ class Hub:
         ----------
         steps : Steps
             As they arrived, with late and duplicate ones.
-        predictions : sequence of Prediction
+        predictions : Predictions
             Of the steps that were accepted, which may have arrived before these.
         session : LiveSession or None
             Its ``counters`` are shown, and its taught windows.
@@ -117,14 +117,13 @@ class Hub:
         with self.lock:
             self.session, self._changed = session, True
             values = self._waiting.match(steps, predictions)
-            for part in parts_of(predictions):
-                if part.first != self.history.next:
-                    self._emitted = part.first
-                own, values = np.split(values, [len(part)])
-                self.history.extend(part, own, now - max(lag, 0.0))
+            if len(predictions):
+                if predictions.first != self.history.next:
+                    self._emitted = predictions.first
+                self.history.extend(predictions, values, now - max(lag, 0.0))
                 if not past:
-                    self.counts.add(part, lag, now)
-                self._latest, self._last_step = part, now
+                    self.counts.add(predictions, lag, now)
+                self._latest, self._last_step = predictions, now
                 self._lag, self._last_lag = max(self._lag, lag), lag
         self._call_listeners()
 
@@ -376,12 +375,14 @@ class History:
             self._values = np.empty((self.capacity, self.n_channels), np.float32)
         new = slice(max(0, len(part) - self.capacity), None)
         self.next += len(part)
-        at = np.arange(self.next - len(part) + new.start, self.next) % self.capacity
+        at = self._at(self.next - len(part) + new.start, self.next)
         with np.errstate(over="ignore"):  # what a 32-bit float cannot hold is drawn as infinite
             self._values[at] = values[new]
         self._kept["proba"][at], self._kept["agreement"][at] = part.proba[new], part.agreement[new]
         self._kept["label"][at] = self._labels_of(part)[new]
-        self._kept["time"][at] = np.nan if part.time is None else part.time[new]
+        self._kept["time"][at] = (
+            np.nan if part.time is None else np.ma.filled(part.time, np.nan)[new]
+        )
         self._kept["arrived"][at] = arrived
         self.first = max(self.first, self.next - self.capacity)
 
@@ -414,7 +415,7 @@ class History:
         times, the seconds since the header's ``time`` (n,).
         """
         at = self._at(begin, end)
-        kept, n = self._kept[at], len(at)
+        kept, n = self._kept[at], end - begin
         header: dict[str, Any] = {"kind": "steps", "first": begin, "n": n, "d": self.n_channels}
         arrays = [self._values[at], kept["proba"]]
         if (kept["agreement"] < 1).any():
@@ -436,7 +437,11 @@ class History:
                 arrays.append(time - known[0])
         return header, arrays
 
-    def _at(self, begin: int, end: int) -> Ints:
+    def _at(self, begin: int, end: int) -> slice | Ints:
+        """Where steps are kept."""
+        place = begin % self.capacity
+        if place + end - begin <= self.capacity:
+            return slice(place, place + end - begin)
         return np.arange(begin, end) % self.capacity
 
 
@@ -448,9 +453,9 @@ class WaitingValues:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[float, NDArray[Any]] = {}
+        self._waiting: dict[float | None, NDArray[Any]] = {}
 
-    def match(self, steps: Steps, predictions: Sequence[Prediction]) -> NDArray[Any]:
+    def match(self, steps: Steps, predictions: Predictions) -> NDArray[Any]:
         """The channels (n, d) of each prediction's step, as they arrived; NaN if not known."""
         values = np.asarray(steps.values)
         arrived, wanted = _keys(steps, predictions)
@@ -467,16 +472,11 @@ class WaitingValues:
         return np.array(found).reshape(len(wanted), values.shape[1])
 
 
-def _keys(
-    steps: Steps, predictions: Sequence[Prediction]
-) -> tuple[list[float] | None, list[float]]:
+def _keys(steps: Steps, told: Predictions) -> tuple[list[float] | None, list[float | None]]:
     """The keys of the steps that arrived, None if they have none, and of the predictions."""
-    for name in ("seq", "time"):
-        own = getattr(steps, name)
+    for own, wanted in ((steps.seq, told.seq), (steps.time, told.time)):
         if own is not None:
-            columns = [(getattr(part, name), len(part)) for part in parts_of(predictions)]
-            wanted = [np.full(n, np.nan) if keys is None else keys for keys, n in columns]
-            return own.tolist(), [key for keys in wanted for key in keys.tolist()]
+            return own.tolist(), [None] * len(told) if wanted is None else wanted.tolist()
     return None, []
 
 

@@ -11,48 +11,51 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from ...base.checks import finite
-from ..core.steps import Prediction
+from ..core.steps import Predictions
 
 FIELDS = ("step", "state", "proba", "distance", "why", "neighbours", "seq", "time", "agreement")
 EVERY = 1.0  # seconds between notices of a kind, once there were many
 _PIECE = 4096  # bytes that a pipe which is ready takes without blocking
 
 
-def json_lines(predictions: Sequence[Prediction]) -> str:
+def json_lines(told: Predictions) -> str:
     """Return one JSON object per line; NaN and infinity, which JSON has not, are null."""
-    return "".join(
-        json.dumps(_fields(p), ensure_ascii=False, allow_nan=False) + "\n" for p in predictions
-    )
+    rows = (dict(zip(FIELDS, row, strict=True)) for row in _rows(told))
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
-def csv_lines(predictions: Sequence[Prediction]) -> str:
+def csv_lines(told: Predictions) -> str:
     """Return one row per line, neighbours separated by spaces; NaN and infinity are empty."""
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    for prediction in predictions:
-        fields = _fields(prediction)
-        fields["neighbours"] = " ".join(str(row) for row in prediction.neighbours)
-        rows.writerow([fields[name] for name in FIELDS])
+    near = FIELDS.index("neighbours")
+    rows = ((*row[:near], " ".join(map(str, row[near])), *row[near + 1 :]) for row in _rows(told))
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
-def _fields(prediction: Prediction) -> dict[str, object]:
-    state = prediction.state
-    return {
-        "step": prediction.step,
-        "state": str(state) if isinstance(state, str) else int(state),
-        "proba": finite(prediction.proba),
-        "distance": finite(prediction.distance),
-        "why": prediction.why,
-        "neighbours": [int(row) for row in prediction.neighbours],
-        "seq": prediction.seq,
-        "time": None if prediction.time is None else finite(prediction.time),
-        "agreement": finite(prediction.agreement),
-    }
+def _rows(told: Predictions) -> Iterator[tuple[Any, ...]]:
+    """The fields of each prediction; None for what is not finite or not there."""
+    names = [str(name) if isinstance(name, str) else int(name) for name in told.names]
+    none = [None] * len(told)
+    return zip(
+        range(told.first, told.first + len(told)),
+        (names[code] for code in told.codes.tolist()),
+        map(finite, told.proba.tolist()),
+        map(finite, told.distance.tolist()),
+        (told.reasons[why] for why in told.why.tolist()),
+        ([row for row in near if row >= 0] for near in told.neighbours.tolist()),
+        none if told.seq is None else told.seq.tolist(),
+        none
+        if told.time is None
+        else (None if t is None else finite(t) for t in told.time.tolist()),
+        map(finite, told.agreement.tolist()),
+        strict=True,
+    )
 
 
 class Lines:
@@ -69,7 +72,7 @@ class Lines:
         self._before = ",".join(FIELDS) + "\n" if form == "csv" else ""
         self._given_up = threading.Event()
 
-    def write(self, predictions: Sequence[Prediction]) -> None:
+    def write(self, predictions: Predictions) -> None:
         """Write predictions. This waits for the reader, so call it in a thread."""
         if self._is_silent:
             return

@@ -19,7 +19,7 @@ from ...base.errors import InputError, MlatError
 from ...classifier.classifier import StreamClassifier
 from ...classifier.drift import DriftWatch
 from ..core.session import LiveSession
-from ..core.steps import Prediction, Steps
+from ..core.steps import NO_PREDICTIONS, Predictions, Steps
 from ..journal.records import (
     Batch,
     Example,
@@ -41,7 +41,7 @@ KEPT_LAGS = 10_000
 LAST_EVENTS = 2.0  # seconds that a source has to end its events after it is closed
 LAST_LINES = 2.0  # seconds that the reader of standard output has for the last lines
 
-Result = tuple[Input, Sequence[Prediction]]
+Result = tuple[Input, Predictions]
 
 
 class Runner:
@@ -195,7 +195,7 @@ class Runner:
                     except InputError as error:
                         teaching.fail(error)
                     else:
-                        results.append((teaching.example, []))
+                        results.append((teaching.example, NO_PREDICTIONS))
                         teachings.append((teaching, given))
                 case _End() as last:
                     end = last
@@ -225,16 +225,15 @@ class Runner:
                 else:
                     self._notice(Refusal(str(error), len(arrived.steps)))
                     # Keep the position: the source need not send these steps again.
-                    results.append((Arrival(self._no_steps, arrived.position), []))
+                    kept = Arrival(self._no_steps, arrived.position)
+                    results.append((kept, NO_PREDICTIONS))
         return results
 
     async def _commit(self, results: Sequence[Result], since: float) -> None:
         """Write a record; then acknowledge it to the source, and show it."""
         if not results:
             return
-        parts = [some for _, some in results if len(some)]
-        predictions = parts[0] if len(parts) == 1 else [p for some in parts for p in some]
-        batch = Batch([one for one, _ in results], predictions)
+        batch = Batch([one for one, _ in results], Predictions.joined(some for _, some in results))
         if self.writer is not None:
             await self.writer.append(batch)
         lag = time.monotonic() - since
@@ -248,7 +247,7 @@ class Runner:
             for one, predictions in results:
                 steps = one.steps if isinstance(one, Arrival) else self._no_steps
                 self.hub.publish(steps, predictions, view, lag)
-        if self.lines is not None and batch.predictions:
+        if self.lines is not None and len(batch.predictions):
             await asyncio.to_thread(self.lines.write, batch.predictions)
         if self.writer is not None:
             await self.writer.snapshot_if_due(self.session)
@@ -260,7 +259,7 @@ class Runner:
             if not isinstance(one, Arrival) or not len(predictions):
                 continue
             if self._drift is None:
-                self._drift = DriftWatch(self.session.model.clf, predictions[0].step)
+                self._drift = DriftWatch(self.session.model.clf, predictions.first)
             news |= self._drift.push(one.steps.values)
         if self._drift is None or not news:
             return
@@ -296,11 +295,9 @@ class Runner:
     def _show_past(self, writer: JournalWriter, hub: Hub) -> None:
         """Publish the last records of the journal, which an earlier process wrote."""
         view = SessionView.of(self.session)
-        for batch in writer.last_batches():
-            *before, last = batch.steps or [self._no_steps]
-            for steps in before:
-                hub.publish(steps, [], view, 0.0, past=True)
-            hub.publish(last, batch.predictions, view, 0.0, past=True)
+        for records in writer.last_records():
+            for steps, predictions in records.arrived(len(self._channels)):
+                hub.publish(steps, predictions, view, 0.0, past=True)
 
 
 @dataclass(frozen=True, slots=True)
