@@ -98,7 +98,7 @@ def test_windows_that_share_steps_find_the_same(seed, width, k):
     rows = rng.permutation(2 * n)[:n]
     expected = nearest(X, X, k, rows=rows, places=(places, places))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TILE", module.CHUNK)
+        patch.setattr(module, "OTHERS", module.CHUNK)
         patch.setattr(module, "WINDOWS", 7)
         patch.setattr(module, "n_threads", lambda: 1 + seed % 3)
         ways = []

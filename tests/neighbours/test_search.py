@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlat import InputError
+from mlat.base.fixed_order import TILE
 from mlat.metric import nearest as nearest_module
 from mlat.neighbours import search as module
 from mlat.neighbours.search import ClassDistances, NearestNeighbors
@@ -102,7 +103,7 @@ def naive_nearest(Z, references, codes, n_classes, exclude=None):
 def blocks(request, monkeypatch):
     if request.param == "small blocks":
         monkeypatch.setattr(module, "QUERIES", 3)
-        monkeypatch.setattr(nearest_module, "CANDIDATES", 7)
+        monkeypatch.setattr(nearest_module, "CANDIDATES", TILE)
 
 
 @pytest.mark.usefixtures("blocks")
@@ -111,11 +112,11 @@ def blocks(request, monkeypatch):
 def test_distances_are_the_naive_ones(seed, whole_numbers):
     rng = np.random.default_rng(seed)
     r, n_classes = int(rng.integers(1, 6)), int(rng.integers(1, 5))
-    references, Z = rng.normal(size=(20, r)), rng.normal(size=(11, r))
+    references, Z = rng.normal(size=(150, r)), rng.normal(size=(11, r))
     if whole_numbers:  # many ties
         references, Z = np.round(references), np.round(Z)
-    codes = rng.integers(0, n_classes, 20)
-    exclude = np.sort(rng.integers(0, 21, (11, 2)), axis=1)
+    codes = rng.integers(0, n_classes, 150)
+    exclude = np.sort(rng.integers(0, 151, (11, 2)), axis=1)
     for left_out in (None, exclude):
         nearest = nearest_by_class(Z, references, codes, n_classes, exclude=left_out)
         expected = naive_nearest(Z, references, codes, n_classes, left_out)
@@ -141,7 +142,7 @@ def test_blocks_do_not_change_a_bit(monkeypatch):
     codes = rng.integers(0, 4, 300)
     whole = nearest_by_class(Z, references, codes, 4)
     monkeypatch.setattr(module, "QUERIES", 7)
-    monkeypatch.setattr(nearest_module, "CANDIDATES", 32)
+    monkeypatch.setattr(nearest_module, "CANDIDATES", TILE)
     np.testing.assert_array_equal(nearest_by_class(Z, references, codes, 4), whole)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..base.checks import Floats, Ints
 from ..base.compiled import copy_into, jit, smaller
-from ..base.fixed_order import exponent_of
+from ..base.fixed_order import TILE, exponent_of, in_tiles, multiply_tiles
 from ..base.work import n_threads, run_each
 from ..stream.windows import Windows, flatten
 
@@ -33,7 +33,7 @@ FAR = 1e15
 CANDIDATES = 16384  # that points are compared with at a time
 CHUNK = 64  # candidates that are passed over at once
 # Windows that are compared with others at a time: their products stay in a core's cache.
-WINDOWS, TILE = 128, 1024
+WINDOWS, OTHERS = 128, 1024
 ANYWHERE = np.empty((0, 4), np.int64)  # a table of places where all pairs are permitted
 
 
@@ -161,12 +161,15 @@ class Candidates:
         Row numbers; default 0 to m - 1.
     dtype : float64 or float32
         The precision of the matrix product.
+    tiled : bool
+        Whether products are made in tiles: quicker in single precision, without threads.
 
     Attributes
     ----------
     exact, rows
     rough : array of shape (m, r)
-        ``centred`` in the precision of the product.
+        ``centred`` in the precision of the product; empty where it is in ``tiles``.
+    tiles : array of shape (m' / TILE, r, TILE), or None
     squared : array of shape (m,)
         The squared norms of ``centred``.
     rounding : tuple of float
@@ -186,9 +189,15 @@ class Candidates:
         centred: Floats,
         rows: Ints | None = None,
         dtype: DTypeLike = np.float64,
+        tiled: bool = False,
     ) -> None:
         self.exact = exact
         self.rough = centred.astype(dtype, copy=False)
+        self.tiles = None
+        if tiled:
+            padding = [(0, -len(exact) % TILE), (0, 0)]
+            self.tiles = in_tiles(np.pad(self.rough, padding).T)
+            self.rough = np.empty((0, exact.shape[1]), dtype)  # the points are held once
         self.squared: Floats = np.einsum("ij,ij->i", centred, centred)
         self.rows: Ints = np.arange(len(exact)) if rows is None else rows
         self.place = exact.shape[1] * np.arange(len(exact))
@@ -229,9 +238,14 @@ class Candidates:
         if far.any():  # they would overflow, and are compared with every candidate
             centred = np.where(far[:, None], 0.0, centred)
         rough = centred.astype(self.rough.dtype, copy=False)
-        edges = np.array([0, len(self.rough)]) if edges is None else edges
-        for begin in range(0, len(self.rough), CANDIDATES):
-            product = rough @ self.rough[begin : begin + CANDIDATES].T
+        edges = np.array([0, len(self.exact)]) if edges is None else edges
+        for begin in range(0, len(self.exact), CANDIDATES):
+            if self.tiles is None:
+                product = rough @ self.rough[begin : begin + CANDIDATES].T
+            else:  # the last of them is padded: places beyond all edges are not looked at
+                tiles = self.tiles[begin // TILE : (begin + CANDIDATES) // TILE]
+                product = np.empty((len(rough), len(tiles) * TILE), np.float32)
+                multiply_tiles(rough, tiles, 1, product)
             self.select(product, begin, exact, norms, edges, places, rows, squared)
 
     def select(
@@ -281,8 +295,8 @@ class OverlappingWindows(Candidates):
         n, w, at = len(self.start), self.width, self.start[some]
         here = self.rough[at[0] : at[-1] + w]
         product = np.empty((len(at), n), np.float32)
-        for begin in range(0, n, TILE):
-            there = self.start[begin : begin + TILE]
+        for begin in range(0, n, OTHERS):
+            there = self.start[begin : begin + OTHERS]
             of_steps = here @ self.rough[there[0] : there[-1] + w].T
             _sum_steps(of_steps, at - at[0], there - there[0], w, product, begin)
         exact = self.exact[at[:, None] + np.arange(w)].reshape(len(at), -1)

@@ -66,7 +66,7 @@ class NearestNeighbors:
         largest = max(points.max(initial=0.0), -points.min(initial=0.0))
         self.points, self.scale = points, power_above(largest)
         self.points /= self.scale
-        self.candidates = Candidates(self.points, self.points, rows, np.float32)
+        self.candidates = Candidates(self.points, self.points, rows, np.float32, tiled=True)
         self.rows = self.candidates.rows
 
     def __len__(self) -> int:
