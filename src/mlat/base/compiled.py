@@ -48,6 +48,13 @@ def jit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], 
     return compile_later
 
 
+def _warn_once() -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warnings.warn(NO_CACHE, UserWarning, stacklevel=2)
+
+
 @intrinsic
 def smaller(context, a, b):  # type: ignore[no-untyped-def]
     """The smaller of two numbers, neither NaN, for compiled loops.
@@ -96,10 +103,3 @@ class _FirstCompilation(event.Listener):  # type: ignore[misc]
 
     def on_end(self, event: Any) -> None:
         pass
-
-
-def _warn_once() -> None:
-    global _has_warned
-    if not _has_warned:
-        _has_warned = True
-        warnings.warn(NO_CACHE, UserWarning, stacklevel=2)
