@@ -144,6 +144,29 @@ def test_what_is_surest_of_a_recording_joins_the_references(learned):
     np.testing.assert_array_equal(learned.adapt(none).predict(new), adapted.predict(new))
 
 
+@pytest.mark.parametrize("metric", ["auto", "euclidean"])
+def test_a_recording_that_lacks_states_is_not_adapted_to(metric):
+    """Its mean and deviation would make of one state all of them."""
+
+    def alike(seed):  # people who differ less than states do
+        stream = rotating_states(runs_per_state=3, random_state=seed)
+        rng = np.random.default_rng(50 + seed)
+        moved = stream.values * np.exp(0.3 * rng.normal(size=8)) + 0.3 * rng.normal(size=8)
+        return stream.with_values(moved + np.where(stream.states == "fast", 4.0, 0.0)[:, None])
+
+    clf = StreamClassifier(8, metric=metric).fit([alike(seed) for seed in range(4)], groups=WHO)
+    assert clf.units_ is not None
+    whole = alike(9)
+    one_state = whole[: int(whole.runs.length[0])]
+    with pytest.warns(UserWarning, match="the usual states in their usual shares"):
+        not_adapted = clf.adapt(one_state)
+    with pytest.warns(UserWarning, match="adapt it"):
+        np.testing.assert_array_equal(not_adapted.predict(whole), clf.predict(whole))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clf.adapt(whole).units_.adapted
+
+
 def test_of_a_recording_without_windows_nothing_joins(learned):
     short = new[:7]
     np.testing.assert_array_equal(

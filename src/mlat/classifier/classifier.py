@@ -46,7 +46,7 @@ from ..stream.windows import Windows, sliding_windows
 from .committee import MOST_SIDES, Committee, HeldOut, learn_committee
 from .confidence import learn_confidence
 from .decision import ExpertSearches, nothing_decided
-from .enrolment import enrolled, in_units, self_trained
+from .enrolment import enrolled, in_own_units, self_trained
 from .experts import (
     Design,
     Plan,
@@ -383,7 +383,7 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         stream = without_copies(stream, self.width_)
         adapted = self.units_ is None or self.units_.adapted
-        return enrolled(self if adapted else in_units(self, Units.of(stream)), stream)
+        return enrolled(self if adapted else in_own_units(self, stream) or self, stream)
 
     def adapt(
         self,
@@ -409,13 +409,18 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ------
         InputError
             If the channels differ.
+
+        Warns
+        -----
+        UserWarning
+            If it is not adapted, for the mean and deviation are as of a stream that lacks states.
         """
         check_is_fitted(self, "experts_")
         if is_several(X):
             X = join_values(cast(Any, X), None)
         stream = self.as_stream(X, recordings, time)
-        new = self if self.units_ is None else in_units(self, Units.of(stream))
-        return self_trained(new, stream)
+        own = self if self.units_ is None else in_own_units(self, stream)
+        return self if own is None else self_trained(own, stream)
 
     def _set_fitted(
         self,
