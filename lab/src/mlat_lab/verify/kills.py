@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -113,6 +114,9 @@ class Forked:
     """A process forked from one that has imported everything; it starts much faster."""
 
     _context: Any = None
+    # Python asks for the status of all processes whenever one starts, and a status can be read once:
+    # of two threads that ask at the same time one would be told 255.
+    _one_asks = threading.Lock()
 
     @classmethod
     def prepare(cls, model: Path) -> None:
@@ -140,7 +144,8 @@ class Forked:
         self._process = Forked._context.Process(
             target=_run_mlat, args=(list(arguments), str(out), str(said), troubles or Troubles())
         )
-        self._process.start()
+        with Forked._one_asks:
+            self._process.start()
 
     def limit(self, size: int = -1) -> None:
         """Let no file grow beyond so many bytes, as on a full disk; -1: as it was."""
@@ -149,21 +154,23 @@ class Forked:
 
     def kill(self) -> None:
         os.kill(self._process.pid, signal.SIGKILL)
-        self._process.join()
+        self.wait()
 
     def stop(self) -> None:
         self._process.terminate()
 
     def ended(self) -> int | None:
-        code: int | None = self._process.exitcode
+        with Forked._one_asks:
+            code: int | None = self._process.exitcode
         return code
 
     def wait(self) -> int:
-        self._process.join(LONGEST_LIFE)
-        code = self._process.exitcode
-        if code is None:
-            raise BrokenError(f"mlat live did not end within {LONGEST_LIFE:g} s")
-        return int(code)
+        deadline = time.monotonic() + LONGEST_LIFE
+        while (code := self.ended()) is None:
+            if time.monotonic() > deadline:
+                raise BrokenError(f"mlat live did not end within {LONGEST_LIFE:g} s")
+            time.sleep(0.01)
+        return code
 
 
 def _run_mlat(arguments: list[str], out: str, said: str, troubles: Troubles) -> None:
