@@ -114,8 +114,8 @@ class Forked:
     """A process forked from one that has imported everything; it starts much faster."""
 
     _context: Any = None
-    # Python asks for the status of all processes whenever one starts, and a status can be read once:
-    # of two threads that ask at the same time one would be told 255.
+    # Python asks for the status of all processes whenever one starts, and each can be read once: of
+    # two threads that ask at the same time one would be told 255.
     _one_asks = threading.Lock()
 
     @classmethod
