@@ -403,7 +403,8 @@ class StreamClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         StreamClassifier
-            This one is not changed. ``committee_.expected`` is of this stream, by how sure it is.
+            This one is not changed, and is returned where it is not adapted. Else
+            ``committee_.expected`` is of this stream, by how sure the new one is.
 
         Raises
         ------

@@ -9,7 +9,8 @@ and what is new. Other metrics, and the weights, are those of before.
 
 **Units.** A model that was learned in common units compares each channel by its own mean and
 deviation; those of the new person take the place of the others', without a label: of a whole
-recording, or live those of the last steps, slowly.
+recording, or live those of the last steps, slowly. Not of a recording that lacks states, whose mean
+and deviation are not the person's.
 
 **What it is sure of.** States last, so the windows before and after a window tell its state, too,
 where it does not look as it does for the others. A recording without labels is predicted, smoothed
